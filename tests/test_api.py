@@ -162,8 +162,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "negative bytes": (lambda: optsched.solve(diamond(), capacity=-1), "-1 is no number of bytes"),
     "objective": (lambda: optsched.solve(diamond(), objective="x"), "'x' is none of slab, peak"),
     "engine": (lambda: optsched.solve(diamond(), engine="x"), "'x' is none of auto, cpsat"),
-    "a path": (lambda: optsched.solve("g.json"), "read_graph makes one of a file"),  # type: ignore[arg-type]
-    "a DiGraph": (lambda: optsched.solve(nx.DiGraph()), "from_networkx makes one of it"),
+    "a path": (lambda: optsched.solve("g.json"), "read the file with read_graph"),  # type: ignore[arg-type]
+    "a DiGraph": (lambda: optsched.solve(nx.DiGraph()), "convert it with from_networkx"),
     "a string of reads": (
         lambda: GraphBuilder().op("a", reads="x"),
         r"reads must be a list of names: write \['x'\]",
@@ -174,17 +174,20 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "lengths": (
         lambda: PackingProblem(size=[1, 2], start=[0], end=[1, 2]),  # type: ignore[arg-type]
-        "start has 1 entries, where size has 2",
+        "start has 1 entries, but size has 2",
     ),
     "fractions": (
         lambda: PackingProblem(size=[1.5], start=[0], end=[1]),  # type: ignore[arg-type]
-        "integers of at most 64 bits are needed, not float64",
+        "expected integers of at most 64 bits, got float64",
     ),
     "wide integers": (
         lambda: PackingProblem(size=[1], start=[0], end=[1], pin=[2**64 - 1]),  # type: ignore[arg-type]
         "pin: 18446744073709551615 is above the limit",
     ),
-    "names": (lambda: PackingProblem(names=("a", "b"), size=[1]), "2 names for 1 sizes"),  # type: ignore[arg-type]
+    "names": (
+        lambda: PackingProblem(names=("a", "b"), size=[1]),
+        "expected 1 names, one per size, got 2",
+    ),  # type: ignore[arg-type]
     "a report of what": (
         lambda: optsched.report(diamond(), "plan.pdf"),
         "plan.pdf: a report ends in .html, .png, .svg, .json",
@@ -195,19 +198,19 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a baseline of what": (
         lambda: optsched.solve(diamond(), baseline=3),  # type: ignore[arg-type]
-        "the baseline is no list of names or ids of ops",
+        "baseline must be a list of op names or ids",
     ),
     "a rule of letters": (
         lambda: optsched.OrderRules(first="load"),  # type: ignore[arg-type]
-        "order rules are lists of names",
+        "order rules must be lists of names",
     ),
     "an order of what": (
         lambda: optsched.peak_memory(diamond(), [0.0, 1.0, 2.0]),  # type: ignore[list-item]
-        "names or ids of ops, not float64",
+        "op names or ids, got float64",
     ),
     "an order of strangers": (
         lambda: optsched.live_ranges(diamond(), ["left", "up", "join"]),
-        "order names op 'up', the graph has none",
+        "order names op 'up', which is not in the graph",
     ),
     "a packing of what": (lambda: optsched.pack(diamond()), "wants a PackingProblem, got Graph"),  # type: ignore[arg-type]
     "nobody to tell": (

@@ -1,1 +1,1 @@
-"""The data layer: graphs, live ranges, packing problems and plans; no solver."""
+"""The data layer: graphs, live ranges, packing problems and plans, without any solver."""

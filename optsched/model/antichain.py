@@ -1,18 +1,24 @@
-"""The largest total size of buffers that pairwise conflict: no slab of these orders is smaller.
+"""Largest total size of buffers that pairwise conflict: a lower bound on every slab of an order.
 
-On one stream it is the peak of live bytes. On several it is a largest antichain of the partial
-order `<` of :mod:`optsched.model.stream_relation`, by size, and by Dilworth's theorem
+On one stream this is the peak of live bytes. On several streams it is a maximum-weight antichain of
+the partial order `<` of :mod:`optsched.model.stream_relation`, weighted by size. By Dilworth's
+theorem it equals
 
     sum of sizes - maximum flow   of   source -> b -> c -> sink   for all b < c,
 
-where source and sink edges carry a buffer's size. `b < c` says that the op of `c` stands behind a
-place of its stream, one that `b` has in each stream. So a buffer leads to one place a stream, a
-place to the next one of its stream and to what is allocated there: the network grows with buffers
-times streams, not with pairs of buffers.
+where the edges at source and sink have the size of the buffer as capacity. The relation `b < c`
+holds if the op that allocates `c` comes at or after a certain place of its stream, and `b` has one
+such place per stream. The network therefore needs no edge per pair: a buffer has an edge to one
+place per stream, and a place has edges to the next place of its stream and to the buffers allocated
+there. Its size grows with buffers times streams.
 
-The antichain may exceed the bytes that are live at once in any execution, since buffers can meet in
-pairs without ever meeting all. For a slab whose offsets do not move it is the right bound all the
-same.
+The antichain can exceed the bytes that are live at once in any execution, because buffers can
+conflict in pairs although they are never all live together. It is a valid bound on the slab
+nevertheless, as offsets are fixed before the execution and each pair needs disjoint bytes.
+
+Example: on each of two streams, one op allocates a buffer of 4 bytes, and a later op on the same
+stream frees it. The ops of different streams are not ordered, so the two buffers conflict, and
+every slab has at least 8 bytes.
 
 References
 ----------
@@ -34,21 +40,21 @@ from optsched.model.stream_relation import stream_relation
 
 @dataclass(frozen=True, slots=True)
 class Antichain:
-    """Buffers that pairwise conflict, and their bytes in all."""
+    """Buffers that pairwise conflict, with their total size."""
 
     buffers: tuple[int, ...]
-    """Ids, ascending: the witness."""
+    """Buffer ids, ascending."""
     size: int
-    """Bytes; with these orders of the streams no slab is smaller."""
+    """Total size in bytes: a lower bound on every slab with these orders of the streams."""
 
 
 def largest_antichain(graph: Graph, order: Order) -> Antichain:
-    """Return buffers of largest total size that pairwise conflict when an order runs on streams.
+    """Return the buffers of largest total size that pairwise conflict in an order on streams.
 
     Raises
     ------
     PlanError
-        If `order` is no permutation of the ops or breaks a dependency.
+        If `order` is not a permutation of the ops or breaks a dependency.
     """
     relation = stream_relation(graph, order)
     ranges, size = relation.ranges(), graph.arrays.size
@@ -70,18 +76,23 @@ def largest_antichain(graph: Graph, order: Order) -> Antichain:
 
 
 def heaviest_antichain(size: IntArray, before: IntArray) -> int:
-    """Return the largest total size, of `k` in bytes, of a set in which none is before another.
+    """Return the largest total size of a set in which no element is before another.
 
-    `before` has all pairs of which the first is before the second, shape `(pairs, 2)`.
+    Parameters
+    ----------
+    size
+        Shape `(k,)`: sizes in bytes.
+    before
+        Shape `(pairs, 2)`: all pairs whose first element is before the second.
     """
     return _heaviest(size, before[:, 0], len(size) + before[:, 1])[1]
 
 
 def _heaviest(size: IntArray, tails: IntArray, heads: IntArray) -> tuple[IntArray, int]:
-    """Return a heaviest set without two of which one leads to the other, and its size.
+    """Return a set of largest total size without any path between two elements, and its size.
 
-    Number `i` of `k` leads from node `i`, and is led to at node `k + i`; the arcs may go by nodes
-    of other numbers.
+    Element `i` of `k` starts paths at node `i` and ends paths at node `k + i`; paths may pass
+    through nodes with other numbers.
     """
     from ortools.graph.python import max_flow
 
@@ -95,8 +106,8 @@ def _heaviest(size: IntArray, tails: IntArray, heads: IntArray) -> tuple[IntArra
         np.concatenate([np.full(len(tails), total), size, size]),
     )
     if flow.solve(source, source + 1) != flow.OPTIMAL:
-        raise GraphError(f"no flow was found for {total} bytes")
-    # The cut takes out of the source's side what something of it is before.
+        raise GraphError(f"no maximum flow found for {total} bytes")
+    # Elements on the source side of the minimum cut, without those after one of them.
     inside = np.zeros(source + 2, np.bool_)
     inside[flow.get_source_side_min_cut()] = True
     found = np.flatnonzero(inside[:count] & ~inside[count : 2 * count])

@@ -1,7 +1,7 @@
-"""A graph as flat int64 arrays, the only form compiled code sees.
+"""A graph as flat int64 arrays, the only form that compiled code receives.
 
-Adjacency is in compressed sparse rows: the neighbours of `i` are `idx[ptr[i]:ptr[i + 1]]`,
-ascending and without repeats.
+Adjacency is stored in compressed sparse rows: the neighbors of `i` are `idx[ptr[i]:ptr[i + 1]]`,
+ascending and distinct.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from optsched.runtime.kernel import inner
 
 IntArray = npt.NDArray[np.int64]
 Integers = Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
-"""What callers may give for an :data:`IntArray`."""
+"""Types that callers may pass for an :data:`IntArray`."""
 
 
 @inner
 def row_lengths(ptr: IntArray) -> IntArray:
-    """Number of entries of each row; a sum of arrays would take a second to compile."""
+    """Return the number of entries of each row.
+
+    The loop replaces a sum of arrays, which would take a second to compile.
+    """
     lengths = np.empty(len(ptr) - 1, np.int64)
     for i in range(len(lengths)):
         lengths[i] = ptr[i + 1] - ptr[i]
@@ -31,7 +34,7 @@ def row_lengths(ptr: IntArray) -> IntArray:
 
 
 def row_counts(ptr: IntArray, marked: npt.NDArray[np.bool_]) -> IntArray:
-    """Number of marked entries of each row, given whether each entry is marked."""
+    """Return the number of marked entries of each row; `marked` has one flag per entry."""
     total = np.zeros(len(marked) + 1, np.int64)
     np.cumsum(marked, out=total[1:])
     return cast(IntArray, total[ptr[1:]] - total[ptr[:-1]])
@@ -47,15 +50,15 @@ class Rows:
     """Shape `(ptr[-1],)`."""
 
     def row(self, i: int) -> IntArray:
-        """The entries of row `i`."""
+        """Return the entries of row `i`."""
         return self.idx[self.ptr[i] : self.ptr[i + 1]]
 
     def owners(self) -> IntArray:
-        """The row that each entry stands in."""
+        """Return the row of each entry."""
         return np.repeat(np.arange(len(self.ptr) - 1, dtype=np.int64), np.diff(self.ptr))
 
     def select(self, rows: IntArray) -> Rows:
-        """Some of the rows, in the sequence given."""
+        """Return the given rows, in that order."""
         lengths = np.diff(self.ptr)[rows]
         ptr = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=ptr[1:])
@@ -65,40 +68,41 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class GraphArrays:
-    """What a kernel needs to know of a graph with `n` ops and `m` buffers.
+    """Data of a graph with `n` ops and `m` buffers for kernels.
 
-    Views are buffers of 0 bytes here: an op that uses a view uses its root as well, so live ranges
-    need no other rule. Buffers outside the slab have 0 bytes too.
+    Views have 0 bytes here. An op that uses a view also uses its root, so live ranges need no
+    further rule. Buffers outside the slab have 0 bytes, too.
     """
 
     pred: Rows
     succ: Rows
-    """Op to ops that must run before, after it."""
+    """Ops that must run before each op, and ops that must run after it."""
     read: Rows
-    """Op to buffers that it uses and does not produce."""
+    """Buffers that each op uses and does not produce."""
     user: Rows
-    """Buffer to ops that use it, its producer excepted: the transpose of `read`."""
+    """Ops that use each buffer, except its producer: the transpose of `read`."""
     write: Rows
     born: Rows
-    """Op to buffers that it produces; whose bytes it allocates."""
+    """Buffers that each op produces, and buffers that it allocates."""
     producer: IntArray
     birth: IntArray
-    """Shape `(m,)`: op id, or -1 for a graph input."""
+    """Shape `(m,)`: the ops that produce and allocate each buffer, or -1 for a graph input."""
     size: IntArray
-    """Shape `(m,)`: bytes that count."""
+    """Shape `(m,)`: bytes that are counted."""
     keep: npt.NDArray[np.bool_]
-    """Shape `(m,)`, bool: live to the end."""
+    """Shape `(m,)`, bool: True if the buffer stays live to the end."""
     alloc: IntArray
     """Shape `(n,)`: bytes allocated when the op starts."""
     own: IntArray
-    """Shape `(n,)`: bytes of the op's own products that nobody uses, released when it ends."""
+    """Shape `(n,)`: bytes of the op's products that no op uses, released when it ends."""
     initial: int
     """Bytes live before the first step."""
     inplace_op: IntArray
     inplace_output: IntArray
     inplace_source: IntArray
-    """Shape `(pairs,)`: ops, ascending, that may write an output into a dying input; admissible
-    pairs only, and none unless the graph is in-place. Inputs are roots."""
+    """Shape `(pairs,)`: ops, ascending, that may write an output into a dying input. Only
+    admissible pairs are listed; there are none unless the graph is in-place. Inputs are roots.
+    """
 
     @property
     def op_count(self) -> int:
@@ -111,25 +115,28 @@ class GraphArrays:
         return len(self.size)
 
     def users(self, buffer: int) -> list[int]:
-        """Ops that use a buffer, its producer among them; ascending."""
+        """Return the ops that use a buffer, including its producer, ascending."""
         made = int(self.producer[buffer])
         return sorted({*self.user.row(buffer).tolist(), *((made,) if made >= 0 else ())})
 
     def inplace_pairs(self) -> list[tuple[int, int, int]]:
-        """Op, output and source of each admissible pair, in their order."""
+        """Return op, output and source of each admissible pair, in the order of the arrays."""
         columns = (self.inplace_op, self.inplace_output, self.inplace_source)
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def distinct(values: IntArray) -> IntArray:
-    """Return the values ascending, each once: of some hundred in a fifth of np.unique's time."""
+    """Return the distinct values, ascending.
+
+    For a few hundred values this takes a fifth of the time of `np.unique`.
+    """
     found = np.sort(values)
     first = np.append(True, found[1:] != found[:-1])[: len(found)]
     return cast(IntArray, found[first])
 
 
 def build_rows(rows: Sequence[Iterable[int]]) -> Rows:
-    """Pack ascending, repeat-free rows."""
+    """Pack rows, sorting their entries and removing duplicates."""
     packed = [sorted(set(row)) for row in rows]
     ptr = np.zeros(len(packed) + 1, np.int64)
     np.cumsum([len(row) for row in packed], out=ptr[1:])
@@ -137,21 +144,21 @@ def build_rows(rows: Sequence[Iterable[int]]) -> Rows:
 
 
 def pack_rows(owners: IntArray, entries: IntArray, count: int) -> Rows:
-    """Make rows of (owner, entry) pairs; within a row the pairs keep their order."""
+    """Return rows of (owner, entry) pairs; pairs of one row keep their order."""
     ptr = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(owners, minlength=count), out=ptr[1:])
     return Rows(ptr, entries[np.argsort(owners, kind="stable")])
 
 
 def transpose(rows: Rows, count: int) -> Rows:
-    """Swap rows and entries; `count` is the number of rows of the result."""
+    """Return the transpose, which has `count` rows."""
     return pack_rows(rows.idx, rows.owners(), count)
 
 
 def build_arrays(graph: Wired, inplace: Sequence[tuple[int, int, int]]) -> GraphArrays:
-    """Flatten a graph; linear in its size but for the sorting of rows.
+    """Flatten a graph, in linear time apart from sorting the rows.
 
-    `inplace` are admissible `(op, output, root of the input)`, ascending.
+    `inplace` lists the admissible `(op, output, root of the input)`, ascending.
     """
     n, m = len(graph.ops), len(graph.buffers)
     roots, buffers = graph.roots, graph.buffers

@@ -1,4 +1,4 @@
-"""Make a graph in a few lines, by name.
+"""Build a graph by name, in a few lines.
 
 >>> build = GraphBuilder("diamond")
 >>> build.input("x", 8)
@@ -28,16 +28,28 @@ _Policy = TypeVar("_Policy", InputPolicy, OutputPolicy)
 @keywords
 @dataclass
 class GraphBuilder:
-    """Collects ops and buffers by name; names may be used before they are defined.
+    """Builder that collects ops and buffers by name and makes a :class:`Graph` of them.
+
+    Names may be used before they are defined; :meth:`build` resolves them.
 
     Parameters
     ----------
     name
         Name of the graph.
     memory_model
-        One line that says by which rules sizes and live ranges were filled in.
+        One line that describes how sizes and live ranges were determined.
     alignment
-        Alignment of every buffer that is given none.
+        Default alignment of buffers in bytes.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder
+    >>> build = GraphBuilder("chain")
+    >>> build.input("x", 8)
+    >>> build.op("double", reads=["x"], writes={"y": 8})
+    >>> build.output("y")
+    >>> build.build()
+    Graph('chain', 1 op, 2 buffers)
     """
 
     name: str = "graph"
@@ -73,21 +85,28 @@ class GraphBuilder:
         name
             Name of the op.
         reads
-            Buffers it reads, in operand order.
+            Buffers that the op reads, in operand order.
         writes
             New buffers and their sizes in bytes.
         views
             New names for existing buffers, `{view: buffer}`.
         mutates
-            As `views`, but the op overwrites the bytes: users of the old name run before it.
+            Like `views`, but the op overwrites the bytes: all users of the old name run before it.
         control
-            Ops that must run before this one; those of other streams are waited for.
+            Ops that must run before this one. If such an op is on another stream, this op waits for
+            it.
         workspace
-            Bytes it needs while it runs; they become the buffer `<name>.workspace`.
+            Scratch bytes that the op needs while it runs; they become the buffer
+            `<name>.workspace`.
         kind
-            Operator type, for people.
+            Operator type, shown in reports.
         stream
-            The queue that runs it.
+            Stream (queue) that runs the op.
+
+        Raises
+        ------
+        GraphError
+            If an argument has the wrong type, or a buffer is defined twice.
         """
         for what, listed in (("reads", reads), ("control", control)):
             if isinstance(listed, str):
@@ -117,7 +136,13 @@ class GraphBuilder:
         )
 
     def output(self, *names: str, policy: OutputPolicy | str = OutputPolicy.LIVE) -> None:
-        """Mark buffers as graph outputs."""
+        """Mark buffers as graph outputs.
+
+        Raises
+        ------
+        GraphError
+            If a buffer is not defined yet, or the policy is unknown.
+        """
         for name in names:
             self._find(name, "graph output")["output"] = _policy(OutputPolicy, policy, name)
 
@@ -130,7 +155,21 @@ class GraphBuilder:
         pin: int | None = None,
         birth: str | None = None,
     ) -> None:
-        """Say where a buffer must lie (`alignment`, `pool`, `pin`) or which op allocates it."""
+        """Set the alignment, pool or pin of a buffer, or the op at which it is allocated.
+
+        Parameters
+        ----------
+        name
+            Name of the buffer.
+        alignment
+            Number of bytes that divides the offset.
+        pool
+            Name of the pool that holds the buffer.
+        pin
+            Required offset in bytes.
+        birth
+            Name of the op that allocates the buffer, if that is not its producer.
+        """
         given = {"alignment": alignment, "pool": pool, "pin": pin, "birth": birth}
         draft = self._find(name, "placement")
         draft.update({key: value for key, value in given.items() if value is not None})
@@ -140,11 +179,11 @@ class GraphBuilder:
         self._inplace.append((op, output, source))
 
     def keep_apart(self, one: str, other: str) -> None:
-        """Let two buffers share no byte, whenever they are live."""
+        """Forbid two buffers to share any byte, even if they are never live together."""
         self._apart.append((one, other))
 
     def must_share(self, *names: str) -> None:
-        """Let buffers that are live in turn, in every order, start at one offset."""
+        """Require buffers that are never live together, in any order, to have the same offset."""
         self._shared.append(names)
 
     def build(self) -> Graph:
@@ -153,7 +192,7 @@ class GraphBuilder:
         Raises
         ------
         GraphError
-            On an unknown or duplicate name, or any broken rule of :class:`Graph`.
+            If a name is unknown or defined twice, or a rule of :class:`Graph` is broken.
         """
         ids = {
             "op": {op["name"]: v for v, op in enumerate(self._ops)},
@@ -207,7 +246,7 @@ class GraphBuilder:
         )
 
     def _add(self, name: str, size: int, **fields: Any) -> str:
-        """Note the fields of a new buffer, with names where a buffer has ids."""
+        """Record the fields of a new buffer, with names in place of ids."""
         if name in self._buffers:
             raise GraphError(f"buffer {name!r} is defined twice")
         self._buffers[name] = {"size": size, "alignment": self.alignment, **fields}
@@ -224,4 +263,6 @@ def _policy(kind: type[_Policy], value: str, name: str) -> _Policy:
         return kind(value)
     except ValueError:
         known = ", ".join(kind)
-        raise GraphError(f"buffer {name!r}: policy {value!r} is none of {known}") from None
+        raise GraphError(
+            f"buffer {name!r}: unknown policy {value!r}, expected one of {known}"
+        ) from None

@@ -1,4 +1,4 @@
-"""Columns of a packing problem as callers give them: lists, tuples, arrays of any integers."""
+"""Conversion of the columns of a packing problem, which callers give as lists, tuples or arrays."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from optsched.model.arrays import IntArray, Integers
 
 
 def integers(what: str, given: Integers) -> IntArray:
-    """Return a column as an array, shape `(k,)`; `what` names it in messages.
+    """Return a column as an array, shape `(k,)`; `what` names it in error messages.
 
     Raises
     ------
     GraphError
-        If it does not hold integers of 64 bits.
+        If the column is not a list of integers of at most 64 bits.
     """
     try:
         values = np.asarray(given)
     except ValueError as error:
-        raise GraphError(f"{what}: a list of integers is wanted: {error}") from None
+        raise GraphError(f"{what}: expected a list of integers: {error}") from None
     if values.ndim != 1:
-        raise GraphError(f"{what}: a list of integers is wanted, got the shape {values.shape}")
+        raise GraphError(f"{what}: expected a list of integers, got shape {values.shape}")
     if values.dtype.kind not in "iu" and len(values):
-        raise GraphError(f"{what}: integers of at most 64 bits are needed, not {values.dtype}")
+        raise GraphError(f"{what}: expected integers of at most 64 bits, got {values.dtype}")
     if values.dtype.kind == "u" and values.max(initial=0) >= 2**63:
         raise GraphError(f"{what}: {values.max()} is above the limit of 2**63 - 1")
     return values.astype(np.int64, copy=False)
 
 
 def unique_names(given: Iterable[str], count: int) -> tuple[str, ...]:
-    """Return unique names of buffers, `b0`, `b1` and so on by default.
+    """Return unique names of `count` buffers, by default `b0`, `b1`, and so on.
 
     Raises
     ------
     GraphError
-        If a name is given twice, or there are more or fewer than `count`.
+        If a name is given twice, or the number of names is not `count`.
     """
     if isinstance(given, str):
-        raise GraphError(f"names: a list of names is wanted: write [{given!r}]")
+        raise GraphError(f"names must be a list of names: write [{given!r}]")
     names = tuple(given) or tuple(f"b{i}" for i in range(count))
     if len(names) != count:
-        raise GraphError(f"there are {len(names)} names for {count} sizes")
+        raise GraphError(f"expected {count} names, one per size, got {len(names)}")
     if len(set(names)) != count:
         twice = next(x for i, x in enumerate(names) if x in names[:i])
         raise GraphError(f"buffer {twice!r} is defined twice")

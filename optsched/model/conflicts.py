@@ -1,10 +1,14 @@
-"""Sets of buffers that must all lie apart: what pairs ask for beyond live ranges.
+"""Sets of pairwise conflicting buffers, for conflicts that live ranges do not show.
 
-Two buffers conflict if both are there as a whole at some step, or if they are a pair that is kept
-apart. The steps show the first kind. For the pairs that no step shows, sets of buffers that all
-conflict are grown greedily until each pair is in one. Each such set is like one more step at which
-its members are live, so whatever packs live ranges with gaps packs these too, and the sizes of a
-set add up to a bound on the slab. The heaviest set that a short search finds is one of them.
+Two buffers conflict if both are fully occupied at some step, or if they are a pair to keep apart.
+Conflicts of the first kind appear in the steps. For the other pairs, sets of pairwise conflicting
+buffers (cliques) are grown greedily until each pair is in one of them. Each clique acts like one
+more step at which its members are live. Any method that packs live ranges with gaps can therefore
+handle these pairs, and the total size of a clique is a lower bound on the slab. One more clique is
+the heaviest one that a short branch and bound finds.
+
+In the example, buffers 0, 1 and 2 are live one after another, but all three pairs must be kept
+apart. They form one clique, whose size of 12 bytes is a lower bound on the slab:
 
 >>> import numpy as np
 >>> start, end, size = (np.array(x) for x in ([0, 1, 2, 2], [1, 2, 3, 4], [4, 3, 5, 2]))
@@ -27,17 +31,19 @@ from optsched.runtime.kernel import kernel
 BoolArray = npt.NDArray[np.bool_]
 
 TABLE_BUFFERS = 4096
-"""Up to so many buffers the rows of conflicts are kept once they are made."""
+"""Maximum number of buffers for which computed rows of conflicts are kept."""
 GROWTH_WORK = 1 << 31
-"""Buffers looked at while sets are grown; pairs left over then are sets by themselves."""
+"""Maximum number of buffers examined while cliques are grown; the remaining pairs become cliques of
+two.
+"""
 HEAVIEST_WORK = 200_000
-"""Buffers looked at in the search for the heaviest set."""
+"""Maximum number of buffers examined in the search for the heaviest clique."""
 HEAVIEST_BUFFERS = 2_000
-"""With more buffers that search is left out."""
+"""Maximum number of buffers for which the heaviest clique is searched for."""
 
 
 class Whole(NamedTuple):
-    """Stretches `[start, end)` in which buffers are there as a whole; all of shape `(r,)`."""
+    """Intervals `[start, end)` in which buffers are fully occupied; arrays have shape `(r,)`."""
 
     owner: IntArray
     start: IntArray
@@ -45,10 +51,17 @@ class Whole(NamedTuple):
 
 
 class Conflicts:
-    """Which buffers may share no byte at all, of `k` with a `size` in bytes each.
+    """Conflicts among `k` buffers: pairs that must not share any byte.
 
-    `whole` says when they are there as a whole, and `pairs`, shape `(p, 2)`, which are kept apart;
-    both only of buffers that take room.
+    Parameters
+    ----------
+    whole
+        Intervals in which buffers are fully occupied.
+    size
+        Shape `(k,)`: sizes in bytes.
+    pairs
+        Shape `(p, 2)`: pairs to keep apart. Both `whole` and `pairs` may only name buffers that
+        have bytes and are live at some step.
     """
 
     def __init__(self, whole: Whole, size: IntArray, pairs: IntArray) -> None:
@@ -66,7 +79,7 @@ class Conflicts:
         self.work = 0
 
     def of(self, i: int) -> BoolArray:
-        """Return what a buffer conflicts with, shape `(k,)`."""
+        """Return the buffers that conflict with a buffer as a mask of shape `(k,)`."""
         row = self.rows.get(i)
         if row is None:
             row = self._met(i)
@@ -78,7 +91,7 @@ class Conflicts:
         return row
 
     def _met(self, i: int) -> BoolArray:
-        """Return the buffers that are there as a whole at a step at which this one is."""
+        """Return the buffers that are fully occupied at the same step as a buffer, as a mask."""
         row = np.zeros(len(self.size), np.bool_)
         for start, end in self.stretches.get(i, ()):
             meets = (self.whole.start < end) & (self.whole.end > start)
@@ -86,10 +99,10 @@ class Conflicts:
         return row
 
     def cliques(self, known: int = 0) -> list[IntArray]:
-        """Return sets of buffers that all conflict; each pair that no step shows is in one.
+        """Return cliques that together contain each pair that does not appear in the steps.
 
-        Of the sets that weigh more than the bytes that are `known` to be live at once, one is
-        searched for.
+        The last one is the heaviest clique found by a short search, if it has more bytes than the
+        others and than `known`, the bytes known to be live at once.
         """
         grow = self._grow_by_table if len(self.size) <= TABLE_BUFFERS else self._grow_by_rows
         found = grow({a: self._unseen(a) for a in self.apart})
@@ -98,11 +111,11 @@ class Conflicts:
         return found if heaviest is None else [*found, heaviest]
 
     def _turn(self, left: Iterable[int]) -> list[int]:
-        """Return buffers whose pairs come first: sets that grow around large ones weigh most."""
+        """Return the buffers by descending size: cliques grown around large buffers weigh most."""
         return sorted(left, key=lambda i: (-int(self.size[i]), i))
 
     def _grow_by_rows(self, left: dict[int, set[int]]) -> list[IntArray]:
-        """Return sets that cover all pairs left, where there are too many buffers for tables."""
+        """Return cliques that cover all pairs left, for too many buffers to tabulate."""
         found: list[IntArray] = []
         for a in self._turn(left):
             while left[a]:
@@ -113,7 +126,7 @@ class Conflicts:
         return found
 
     def _grow_by_table(self, left: dict[int, set[int]]) -> list[IntArray]:
-        """Return the same sets, grown by a kernel."""
+        """Return the same cliques as :meth:`_grow_by_rows`, grown by a kernel."""
         if not any(left.values()):
             return []
         k, found = len(self.size), list[IntArray]()
@@ -132,14 +145,15 @@ class Conflicts:
         return found
 
     def _unseen(self, a: int) -> set[int]:
-        """Return the partners of a buffer that are never there, as a whole, when it is."""
+        """Return the partners of a buffer that are never fully occupied at the same step."""
         met = self._met(a)
         return {b for b in self.apart[a] if not met[b]}
 
     def _grown(self, a: int, left: dict[int, set[int]]) -> IntArray:
-        """Return a set that holds a buffer and a partner, and to which no other can be added.
+        """Return a maximal clique that contains a buffer and one of its partners.
 
-        Whoever brings most of the pairs that are left comes next, the larger among equals.
+        The buffer added next is the one that covers most of the pairs left; the larger one wins
+        ties.
         """
         members: list[int] = []
         able = np.ones(len(self.size), np.bool_)
@@ -160,7 +174,7 @@ class Conflicts:
         return np.array(sorted(members), np.int64)
 
     def heaviest(self, known: int) -> IntArray | None:
-        """Return the heaviest set found of more than `known` bytes; None without one."""
+        """Return the heaviest clique found with more than `known` bytes, or None."""
         if not self.apart or len(self.size) > HEAVIEST_BUFFERS:
             return None
         search = _HeaviestSet(self, known)
@@ -169,10 +183,12 @@ class Conflicts:
 
 
 class _HeaviestSet:
-    """Branch and bound; sets are bits of Python's integers, the heaviest buffer at the lowest bit.
+    """Branch and bound for the heaviest clique; sets are Python integers, heaviest buffer at bit 0.
 
-    Buffers that may be added are coloured: those of one colour exclude each other, so at most the
-    heaviest of each colour can be added. What the limit on work leaves out is only a weaker bound.
+    The buffers that may be added are colored so that no two of one color conflict. A clique
+    contains at most one buffer per color, so the sum of the heaviest buffer of each color is an
+    upper limit on the weight that can be added. If the search runs out of work, the clique found
+    only gives a weaker bound.
     """
 
     def __init__(self, conflicts: Conflicts, known: int) -> None:
@@ -207,14 +223,16 @@ class _HeaviestSet:
             stack.append((weight, able, self._coloured(able)))
 
     def _coloured(self, able: int) -> list[tuple[int, int]]:
-        """Return the buffers by colour, each with what it and those before it can add at most."""
+        """Return the buffers by color, each with the maximum weight that it and those before can
+        add.
+        """
         order: list[tuple[int, int]] = []
         total = 0
         while able:
             free, weight = able, 0
             while free:
                 i = (free & -free).bit_length() - 1
-                # The first of a colour is its heaviest.
+                # The first buffer of a color is its heaviest.
                 weight = weight or self.weight[i]
                 order.append((i, total + weight))
                 able &= ~(1 << i)
@@ -232,13 +250,26 @@ def _bits(row: BoolArray) -> int:
 def grow_set(
     first: int, most: int, rows: BoolArray, left: BoolArray, size: IntArray, members: IntArray
 ) -> int:
-    """Write a set that holds a buffer, and to which no other can be added; return how many it has.
+    """Write a maximal clique that contains a buffer to `members`; return its number of buffers.
 
-    Whoever brings most of the pairs that are left comes next, then the larger, then the first.
+    The buffer added next is the one that covers most of the pairs left; ties go to the larger
+    buffer, then to the first one.
 
-    `first` is the buffer to begin with, and `most` how many the set may have. Which buffers
-    conflict, none with itself, is in `rows`, shape `(k, k)`, and in `left` which pairs are in no
-    set yet: those of the set are taken out. It is written to the beginning of `members`.
+    Parameters
+    ----------
+    first
+        Buffer to start with.
+    most
+        Maximum number of buffers in the clique.
+    rows
+        Shape `(k, k)`: True for buffers that conflict; no buffer conflicts with itself.
+    left
+        Shape `(k, k)`: True for pairs not covered by a clique yet; those of this clique are
+        cleared.
+    size
+        Shape `(k,)`: sizes in bytes.
+    members
+        Shape `(k,)`: the clique is written to its beginning.
     """
     ids = np.arange(len(size))
     gain = np.zeros(len(size), np.int64)

@@ -1,8 +1,13 @@
-"""Which ops of a graph must run before which, and whether they can.
+"""Dependencies between the ops of a graph, and whether they can be satisfied.
 
-An op waits for the producers of what it uses, for the op at which a buffer of its own is born, for
-its control edges, and, where it overwrites bytes, for everyone who uses the old contents. Between
-streams each such dependency needs a sync: a control edge.
+An op depends on the producers of the buffers it uses, on the op at which a buffer of its own is
+allocated, and on the ops of its control edges. If it overwrites bytes, it also depends on all ops
+that use the old contents. Between streams each such dependency must be covered by a sync, which is
+a control edge.
+
+Example: op `add` reads `x`, and op `relu` overwrites `x` in place (its output is a view that
+mutates `x`). Then `add` must run before `relu`, although it does not produce any buffer that `relu`
+reads.
 """
 
 from __future__ import annotations
@@ -15,7 +20,9 @@ from optsched.model.elements import Op
 from optsched.model.wiring import Wired
 
 MOST_STREAM_OPS = 20_000
-"""A graph on several streams may have as many ops: who precedes whom takes memory by its square."""
+"""Maximum number of ops of a graph on several streams: the precedence relation takes memory
+quadratic in their number.
+"""
 
 
 def find_predecessors(graph: Wired) -> tuple[tuple[int, ...], ...]:
@@ -24,7 +31,7 @@ def find_predecessors(graph: Wired) -> tuple[tuple[int, ...], ...]:
     Raises
     ------
     GraphError
-        If an op waits for itself, or two buffers overwrite the same contents.
+        If an op has a control edge from itself, or two buffers overwrite the same contents.
     """
     before: list[set[int]] = [set(op.control) for op in graph.ops]
     for v, op in enumerate(graph.ops):
@@ -45,7 +52,7 @@ def find_predecessors(graph: Wired) -> tuple[tuple[int, ...], ...]:
 
 
 def _order_mutations(graph: Wired, before: list[set[int]]) -> None:
-    """Let every user of the old contents run before the op that overwrites them."""
+    """Add every user of the old contents as a predecessor of the op that overwrites them."""
     if not any(buffer.mutates for buffer in graph.buffers):
         return
     version = [_version(graph, b) for b in range(len(graph.buffers))]
@@ -69,7 +76,7 @@ def _order_mutations(graph: Wired, before: list[set[int]]) -> None:
 
 
 def _version(graph: Wired, buffer: int) -> int:
-    """The mutated view, or the root, whose contents this name shows."""
+    """Return the mutated view or root whose contents a buffer shows."""
     parent = graph.buffers[buffer].alias_of
     while parent is not None and not graph.buffers[buffer].mutates:
         buffer, parent = parent, graph.buffers[parent].alias_of
@@ -77,8 +84,8 @@ def _version(graph: Wired, buffer: int) -> int:
 
 
 def find_cycle(predecessors: Sequence[Collection[int]]) -> list[int]:
-    """Return the ops of one cycle, first one repeated at the end, or an empty list."""
-    # In program order, as most graphs are listed, each op is behind all that it needs.
+    """Return the ops of a cycle, with the first one repeated at the end, or an empty list."""
+    # Most graphs are listed in program order, where each op comes after all its predecessors.
     if all(max(row, default=-1) < v for v, row in enumerate(predecessors)):
         return []
     try:
@@ -89,12 +96,12 @@ def find_cycle(predecessors: Sequence[Collection[int]]) -> list[int]:
 
 
 def topological_order(predecessors: Sequence[Iterable[int]]) -> list[int]:
-    """Return the nodes of a graph without cycles, each one behind its predecessors."""
+    """Return the nodes of an acyclic graph, each one after its predecessors."""
     return list(TopologicalSorter(dict(enumerate(predecessors))).static_order())
 
 
 def members(mask: int) -> list[int]:
-    """Return the numbers whose bits are set in a mask, ascending."""
+    """Return the positions of the bits that are set in a mask, ascending."""
     found = []
     while mask:
         low = mask & -mask
@@ -104,7 +111,10 @@ def members(mask: int) -> list[int]:
 
 
 def reachable(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return all that each node reaches through the rows, as masks: its ancestors, for example."""
+    """Return the set of nodes that each node reaches through the rows, as bit masks.
+
+    With rows of predecessors these are the ancestors of each node.
+    """
     masks = [0] * len(rows)
     for v in topological_order(rows):
         for u in rows[v]:
@@ -113,22 +123,23 @@ def reachable(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def check_streams(graph: Wired) -> None:
-    """Stop at a dependency across streams that no sync covers.
+    """Raise an error if a dependency across streams is not covered by a sync.
 
     Raises
     ------
     GraphError
-        Naming both ops and their streams; or if there are too many ops for several streams.
+        If a dependency is not covered, a stream name is not a string, or a graph on several streams
+        has too many ops.
     """
     ops, names = graph.ops, {op.stream for op in graph.ops}
     if len(names) < 2:
         return
     for name in names:
         if not isinstance(name, str):
-            raise GraphError(f"a stream's name must be a text, got {name!r}")
+            raise GraphError(f"stream name must be a string, got {name!r}")
     if len(ops) > MOST_STREAM_OPS:
         raise GraphError(
-            f"on several streams a graph has at most {MOST_STREAM_OPS} ops, not {len(ops)}"
+            f"a graph on several streams must have at most {MOST_STREAM_OPS} ops, got {len(ops)}"
         )
     crossing = [
         (u, v)
@@ -143,12 +154,12 @@ def check_streams(graph: Wired) -> None:
         if not synced[v] >> u & 1:
             raise GraphError(
                 f"op {ops[v].name!r} (stream {ops[v].stream!r}) needs op {ops[u].name!r} "
-                f"(stream {ops[u].stream!r}) but waits for no sync: it wants a control edge"
+                f"(stream {ops[u].stream!r}) but does not wait for it: add a control edge"
             )
 
 
 def _synced(ops: Sequence[Op], predecessors: Sequence[Iterable[int]]) -> list[tuple[int, ...]]:
-    """Return the predecessors that are kept at run time: those of the stream, and control edges."""
+    """Return the predecessors enforced at run time: those on the same stream, and control edges."""
     return [
         tuple(u for u in row if u in op.control or ops[u].stream == op.stream)
         for op, row in zip(ops, predecessors, strict=True)

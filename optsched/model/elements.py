@@ -1,4 +1,4 @@
-"""What a graph is made of: ops and buffers, and what happens to inputs and outputs."""
+"""Elements of a graph: ops and buffers, and the policies of graph inputs and outputs."""
 
 from __future__ import annotations
 
@@ -10,67 +10,93 @@ from optsched.errors import GraphError
 from optsched.runtime.keywords import keywords
 
 MAX_TOTAL_BYTES = 2**62
-"""Sizes may add up to this much, so that no sum of live bytes leaves a signed 64-bit integer."""
+"""Maximum total size of all buffers in bytes; it keeps every sum of live bytes within a signed
+64-bit integer.
+"""
 
 MAX_ADDRESS = 2**63 - 1
-"""Bytes that a slab may have: offsets are signed 64-bit integers. Alignments can ask for more."""
+"""Maximum size of a slab in bytes: offsets are signed 64-bit integers. Large alignments can exceed
+it even if the total size is small.
+"""
 
 
 class InputPolicy(StrEnum):
-    """What happens to the bytes of a graph input."""
+    """Handling of the bytes of a graph input.
+
+    Examples
+    --------
+    >>> from optsched import InputPolicy
+    >>> [policy.value for policy in InputPolicy]
+    ['excluded', 'freed', 'kept', 'constant', 'scratch']
+    """
 
     EXCLUDED = "excluded"
-    """Owned by the caller: never counted, never packed."""
+    """Owned by the caller: not counted and not packed."""
     FREED = "freed"
-    """Live from before the first step, released after its last use."""
+    """Live from before the first step until its last use, then released."""
     KEPT = "kept"
     """Live throughout."""
     CONSTANT = "constant"
-    """A weight or folded constant that the model brings along: counted only where a memory model
-    gives constants a place (:mod:`optsched.model.regions`)."""
+    """A weight or folded constant that comes with the model. It is counted only if the memory model
+    gives constants a place (:mod:`optsched.model.regions`).
+    """
     SCRATCH = "scratch"
-    """Bytes that one op keeps to itself from run to run: live throughout."""
+    """Bytes that a single op keeps from run to run: live throughout."""
 
 
 class OutputPolicy(StrEnum):
-    """What happens to the bytes of a graph output."""
+    """Handling of the bytes of a graph output.
+
+    Examples
+    --------
+    >>> from optsched import OutputPolicy
+    >>> [policy.value for policy in OutputPolicy]
+    ['live', 'own']
+    """
 
     LIVE = "live"
-    """Stays live to the end."""
+    """Live to the end."""
     OWN = "own"
-    """Has an allocation of its own: never counted, never packed."""
+    """Allocated separately: not counted and not packed."""
 
 
-# Asked of every buffer, often: to look up the member of an enumeration takes longer than all else.
+# Looking up enumeration members would dominate the time of `Buffer.external`, which is called
+# often.
 _EXTERNAL = (OutputPolicy.OWN, InputPolicy.EXCLUDED, InputPolicy.CONSTANT)
 
 
 @keywords
 @dataclass(frozen=True, slots=True)
 class Op:
-    """A node: reads buffers, writes buffers, may need workspace while it runs.
+    """A node of a graph: it reads buffers, writes buffers and may need workspace while it runs.
 
     Parameters
     ----------
     name
-        Unique among the ops.
+        Unique name.
     reads
-        Buffer ids in operand order; may repeat.
+        Buffer ids in operand order; an id may be repeated.
     uses
-        Further buffer ids that stay live until this op ends although it does not read them under
-        these names (it reads another name of the same bytes, say).
+        Ids of further buffers that stay live until this op ends although it does not read them
+        under these names, for example other names of bytes that it reads.
     writes
-        Buffer ids this op produces, its workspace included.
+        Ids of the buffers that the op produces, including its workspace.
     control
-        Ids of ops that must run before this one although no buffer says so. One of another
-        stream is a sync: this op waits for it.
+        Ids of ops that must run before this one although no buffer requires it. A control edge from
+        an op on another stream is a sync: this op waits for it.
     workspace
-        The buffer among `writes` that nobody reads and that holds scratch bytes, if any.
+        Id of the buffer among `writes` that holds scratch bytes and that no op reads, if any.
     kind
-        The framework's operator type, for people.
+        Operator type of the framework, shown in reports.
     stream
-        The queue that runs it: ops of one stream run one after another, in the order that the plan
-        has them in, those of several streams side by side (:mod:`optsched.model.streams`).
+        Stream (queue) that runs the op. Ops on one stream run one after another, in the order of
+        the plan; ops on different streams run concurrently (:mod:`optsched.model.streams`).
+
+    Examples
+    --------
+    >>> from optsched import Op
+    >>> Op("add", reads=(0, 1), writes=(2,)).writes
+    (2,)
     """
 
     name: str
@@ -86,25 +112,37 @@ class Op:
 @keywords
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Storage with a size in bytes, or a view: another name for a buffer.
+    """Storage with a size in bytes, or a view, which is another name for a buffer.
 
     Parameters
     ----------
     name
-        Unique among the buffers.
+        Unique name.
     size
         Bytes; 0 for a view.
     input, output
         Policy if the buffer is a graph input, a graph output, or both.
     alias_of
-        Id of the buffer this one is a view of; its bytes are those of the root at the chain's end.
+        Id of the buffer that this buffer is a view of. Its bytes are those of the root, the buffer
+        at the end of the chain of views.
     mutates
-        The op that makes this view overwrites the bytes: readers of the old name run before it.
+        True if the op that makes this view overwrites the bytes; users of the old name then run
+        before it.
     birth
-        Id of the op at which the bytes are allocated, where that is not the producer
-        (multi-output layouts: the parent allocates, the child only names a part).
-    alignment, pool, pin
-        Offset is a multiple of `alignment`, in the slab named `pool`, and equal to `pin` if given.
+        Id of the op at which the bytes are allocated, if that is not the producer. In multi-output
+        layouts, for example, the parent allocates the bytes and the child names a part of them.
+    alignment
+        Number of bytes that divides the offset.
+    pool
+        Name of the pool that holds the buffer.
+    pin
+        Required offset in bytes, or None.
+
+    Examples
+    --------
+    >>> from optsched import Buffer, InputPolicy
+    >>> Buffer("x", 64, input=InputPolicy.EXCLUDED).external
+    True
     """
 
     name: str
@@ -121,7 +159,7 @@ class Buffer:
     def __post_init__(self) -> None:
         if type(self.size) is type(self.alignment) is int and self.pin is None:
             return
-        # NumPy's integers are welcome; what is stored is `int`, which JSON can write.
+        # NumPy integers are accepted, but stored as `int`, which can be written as JSON.
         for key in ("size", "alignment", "pin"):
             value = getattr(self, key)
             if value is not None and not isinstance(value, int) and isinstance(value, Integral):
@@ -129,15 +167,15 @@ class Buffer:
 
     @property
     def external(self) -> bool:
-        """Whether the bytes lie outside the slab and are never counted."""
-        # Most are neither.
+        """Return True if the bytes lie outside the slab and are not counted."""
+        # Most buffers are not graph inputs or outputs.
         if self.input is None and self.output is None:
             return False
         return self.output in _EXTERNAL or self.input in _EXTERNAL
 
 
 def require_integer(value: object, what: str, least: int = 0) -> int:
-    """Return `value` if it is an integer of at least `least`; else say what it is in one line."""
+    """Return `value` if it is an integer of at least `least`; otherwise raise a one-line error."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise GraphError(f"{what} must be an integer, got {value!r}")
     if value < least:
@@ -146,6 +184,6 @@ def require_integer(value: object, what: str, least: int = 0) -> int:
 
 
 def require_id(value: int, count: int, what: str) -> None:
-    """Stop at an id that is none; `what` says who names it."""
+    """Raise an error if an id is out of range; `what` names the object that contains it."""
     if not 0 <= value < count:
         raise GraphError(f"{what} number {value}, but there are only {count}")

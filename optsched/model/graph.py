@@ -1,8 +1,8 @@
 """The graph model: ops that read and write buffers.
 
-A :class:`Graph` is immutable and valid: every rule is checked once, when it is made, so nothing
-behind this module looks at malformed data. Ops and buffers are known by their position (their
-*id*); names are for people and files.
+A :class:`Graph` is immutable and valid. All rules are checked once, when it is made, so no other
+module has to handle malformed data. Ops and buffers are identified by their position, called *id*;
+names are used in messages and files.
 """
 
 from __future__ import annotations
@@ -33,34 +33,42 @@ from optsched.runtime.text import counted
 @keywords
 @dataclass(frozen=True)
 class Graph:
-    """Ops and buffers, checked and ready to be planned.
+    """Ops and buffers of a tensor program, checked and ready to be planned.
 
     Parameters
     ----------
     name
-        Shown in tables and reports.
+        Name shown in tables and reports.
     ops, buffers
-        In program order; their positions are their ids.
+        Ops and buffers in program order; their positions are their ids.
     inplace_candidates
-        `(op, output buffer, input buffer)`: the op's kernel could write the output into the input.
-        That is known of the graph and changes nothing by itself.
+        `(op, output buffer, input buffer)`: the kernel of the op could write the output into the
+        input. Candidates have no effect unless they are listed in `inplace`, too.
     memory_model
-        One line that says by which rules sizes and live ranges were filled in.
+        One line that describes how sizes and live ranges were determined.
     inplace
         The candidates that ops may make use of: none, or those that :meth:`with_inplace` permits.
         See :mod:`optsched.model.inplace`.
     keep_apart
-        Pairs of buffers that share no byte, whenever they are live.
+        Pairs of buffers that must not share any byte, even if they are never live together.
     must_share
-        Groups of buffers that start at one offset, where as many bytes as the largest has are
-        theirs while one of them is live. In no order are two of them live together.
+        Groups of buffers that start at the same offset. While one of them is live, as many bytes as
+        the largest has are reserved. In no order may two of them be live together.
     roots, kept, producers, predecessors
-        Worked out, see :mod:`optsched.model.wiring` and :mod:`optsched.model.dependencies`.
+        Derived, see :mod:`optsched.model.wiring` and :mod:`optsched.model.dependencies`.
 
     Raises
     ------
     GraphError
         On the first broken rule, naming op, buffer and value.
+
+    Examples
+    --------
+    >>> from optsched import Buffer, Graph, Op
+    >>> ops = (Op("make", writes=(0,)), Op("use", reads=(0,), writes=(1,)))
+    >>> graph = Graph("pair", ops, (Buffer("a", 8), Buffer("b", 4)))
+    >>> graph, graph.predecessors
+    (Graph('pair', 2 ops, 2 buffers), ((), (0,)))
     """
 
     name: str
@@ -93,11 +101,9 @@ class Graph:
             raise GraphError(f"ops form a cycle: {path}")
         check_streams(self)
         if self.inplace and self.on_streams:
-            raise GraphError(f"{self.name}: ops on several streams can not write in place")
+            raise GraphError(f"{self.name}: ops on several streams cannot write in place")
         if self.must_share and self.on_streams:
-            raise GraphError(
-                f"{self.name}: on several streams no buffers lie at one offset by rule"
-            )
+            raise GraphError(f"{self.name}: must-share groups are not supported on several streams")
         if self.keep_apart or self.must_share:
             apart, shared = graph_sharing(self, self.keep_apart, self.must_share)
             put(self, "keep_apart", apart)
@@ -110,12 +116,12 @@ class Graph:
 
     @cached_property
     def op_ids(self) -> dict[str, int]:
-        """Id of every op by name."""
+        """Ids of the ops by name."""
         return {op.name: v for v, op in enumerate(self.ops)}
 
     @cached_property
     def buffer_ids(self) -> dict[str, int]:
-        """Id of every buffer by name."""
+        """Ids of the buffers by name."""
         return {buffer.name: b for b, buffer in enumerate(self.buffers)}
 
     @cached_property
@@ -125,54 +131,60 @@ class Graph:
 
     @cached_property
     def streams(self) -> tuple[str, ...]:
-        """Names of the streams that ops run on, by their first ops."""
+        """Names of the streams that ops run on, in order of their first ops."""
         return tuple(dict.fromkeys(op.stream for op in self.ops))
 
     @property
     def on_streams(self) -> bool:
-        """Whether ops run side by side, on several streams."""
+        """Return True if ops run on several streams."""
         return len(self.streams) > 1
 
     @property
     def in_place(self) -> bool:
-        """Whether any op may write an output into an input."""
+        """Return True if some op may write an output into an input."""
         return bool(self.inplace)
 
     @property
     def model_name(self) -> str:
-        """The memory model in words, as results show it."""
+        """Description of the memory model, as shown in results."""
         return f"{self.memory_model}; in-place" if self.in_place else self.memory_model
 
     def refuse_streams(self, what: str) -> None:
-        """Stop what takes ops for running one at a time."""
+        """Raise an error if ops run on several streams; `what` names a method that assumes one
+        stream.
+        """
         if self.on_streams:
-            raise UsageError(f"{self.name}: {what} can not take ops on several streams")
+            raise UsageError(f"{self.name}: ops on several streams are not supported by {what}")
 
     def refuse_inplace(self, what: str) -> None:
-        """Stop what knows nothing of in-place: its answers would be those of another model."""
+        """Raise an error if the graph is in-place; `what` names a method without in-place support.
+
+        The answers of such a method would be those of another memory model.
+        """
         if self.in_place:
-            raise UsageError(f"{self.name}: {what} can not take the in-place memory model")
+            raise UsageError(f"{self.name}: the in-place memory model is not supported by {what}")
 
     def with_inplace(self) -> Graph:
-        """Return the graph in which ops may write into inputs that die, wherever a kernel can.
+        """Return the graph in which ops may use all candidates that pairs and groups allow.
 
-        An output that is kept apart from another buffer has bytes of its own, as has a group.
+        An output that must be kept apart from another buffer is not written in place. The same
+        holds for outputs and inputs that belong to a must-share group.
         """
         return replace(self, inplace=tuple(x for x in self.inplace_candidates if self._may_be(x)))
 
     def _may_be(self, candidate: tuple[int, int, int]) -> bool:
-        """Whether pairs and groups allow an output in place of an input."""
+        """Return True if pairs and groups allow to write an output into an input."""
         _, output, source = candidate
         grouped = {b for group in self.must_share for b in group}
         grouped |= {b for pair in self.keep_apart for b in pair if b == output}
         return output not in grouped and self.roots[source] not in grouped
 
     def without_inplace(self) -> Graph:
-        """Return the graph in which every output has bytes of its own."""
+        """Return the graph in which no op writes in place."""
         return replace(self, inplace=()) if self.inplace else self
 
     def without_streams(self) -> Graph:
-        """Return the graph whose ops run one after another; syncs stay as what they depend on."""
+        """Return the graph on a single stream; syncs remain as control edges."""
         return replace(self, ops=tuple(replace(op, stream="") for op in self.ops))
 
 
@@ -208,14 +220,17 @@ def _check_sizes(buffers: Sequence[Buffer]) -> None:
 
 
 def _refuse_large(buffer: Buffer, total: int) -> None:
-    """Stop at a number that is too large, of a buffer with which sizes add up to `total`."""
+    """Raise an error about a number of a buffer that is too large.
+
+    `total` is the sum of the sizes up to this buffer.
+    """
     label, end = f"buffer {buffer.name!r}", (buffer.pin or 0) + buffer.size
     for what, value in (("alignment", buffer.alignment), ("pin", buffer.pin or 0)):
         if value > MAX_TOTAL_BYTES:
             raise GraphError(f"{label}: {what} {value} is above the limit of 2**62 bytes")
     if total > MAX_TOTAL_BYTES:
         raise GraphError(
-            f"{label}: sizes up to here add up to {total}, above the limit of 2**62 bytes"
+            f"{label}: sizes up to this buffer add up to {total}, above the limit of 2**62 bytes"
         )
     if end > MAX_ADDRESS:
         raise GraphError(f"{label}: pinned to {buffer.pin} it ends at {end}, beyond 2**63 - 1")
@@ -223,7 +238,7 @@ def _refuse_large(buffer: Buffer, total: int) -> None:
 
 def _check_numbers(buffer: Buffer) -> None:
     size, alignment, pin = buffer.size, buffer.alignment, buffer.pin
-    # Nothing is put into words for the many that are right at first sight.
+    # Most buffers pass this quick check, which formats no message.
     if type(size) is type(alignment) is int and size >= 0 and alignment > 0 and pin is None:
         return
     label = f"buffer {buffer.name!r}"
@@ -238,21 +253,23 @@ def _check_roles(graph: Graph) -> None:
         label = f"buffer {buffer.name!r}"
         if buffer.alias_of is not None:
             if buffer.size or buffer.pin is not None or buffer.birth is not None:
-                raise GraphError(f"{label} is a view: it can have no size, pin or birth of its own")
+                raise GraphError(
+                    f"{label} is a view: it cannot have a size, pin or birth of its own"
+                )
             if buffer.output is OutputPolicy.OWN or buffer.input is not None:
                 raise GraphError(f"{label} is a view: give the input or 'own' policy to its root")
         if producer is None and buffer.input is None:
-            raise GraphError(f"{label} is written by no op and is no graph input")
+            raise GraphError(f"{label} is not written by any op and is not a graph input")
         if producer is not None and buffer.input is not None:
             raise GraphError(
                 f"{label} is a graph input but op {graph.ops[producer].name!r} writes it"
             )
         if buffer.mutates and buffer.alias_of is None:
-            raise GraphError(f"{label} mutates nothing: it is no view")
+            raise GraphError(f"{label} is marked as mutating, but it is not a view")
         if buffer.birth is not None:
             require_id(buffer.birth, len(graph.ops), f"{label} is born at op")
             if producer is None:
-                raise GraphError(f"{label} is a graph input: it can not be born at an op")
+                raise GraphError(f"{label} is a graph input: it cannot be born at an op")
 
 
 def _check_references(graph: Graph) -> None:
@@ -277,8 +294,8 @@ def _check_references(graph: Graph) -> None:
         for b in (output, source):
             require_id(b, len(graph.buffers), f"op {op.name!r}: in-place candidate names buffer")
         for b, known, what in (
-            (output, op.writes, "output {!r} is no buffer that it writes"),
-            (source, op.reads, "input {!r} is no buffer that it reads"),
+            (output, op.writes, "output {!r} is not a buffer that it writes"),
+            (source, op.reads, "input {!r} is not a buffer that it reads"),
         ):
             if b not in known:
                 text = what.format(graph.buffers[b].name)

@@ -1,18 +1,24 @@
-"""In-place: an op writes an output into an input that dies with it, so the two share their bytes.
+"""In-place execution: an op writes an output into an input that dies at this op.
 
-An option of the memory model (:class:`optsched.model.memory_model.MemoryModel`); without it the
-graph's candidates mean nothing. A pair of an output and an input of an op is *admissible* if
+In-place execution is an option of the memory model
+(:class:`optsched.model.memory_model.MemoryModel`); without it, the candidates of a graph have no
+effect. A pair of an output and an input of an op is *admissible* if
 
-* the output is allocated by the op itself, is no workspace and no view, and has bytes;
-* the bytes of the input are not kept to the end, and the op writes no view of them;
-* both count, lie in the same pool, and any offset that is right for the input is right for the
-  output: its alignment divides the input's, and it has no pin or the same one;
-* the output is no larger than the input or, where the input is named by a view, as large as the
-  view's root: a smaller one might not lie at the start of the bytes that the op reads.
+* the output is allocated by the op itself, is not a workspace or a view, and has bytes;
+* the bytes of the input are not kept to the end, and the op does not write a view of them;
+* both are counted and lie in the same pool, and every valid offset of the input is valid for the
+  output: the output's alignment divides the input's, and the output has the same pin or none;
+* the output is at most as large as the input. If the input is a view, the output must be exactly as
+  large as the root of the view, since a smaller output might not lie at the start of the bytes that
+  the op reads.
 
-In an order a pair is *available* if all other users of the input have ended before the op starts.
-An op may take any matching of its available pairs: no output and no input in two of them. Every
-byte taken is one byte less while the op runs; nothing changes before it and after it.
+In an order, a pair is *available* if all other users of the input have ended before the op starts.
+An op may use any matching of its available pairs: a set in which no output and no input occurs
+twice. Each byte written in place saves one live byte while the op runs; live bytes before and after
+the op do not change.
+
+Example: an op reads `x` of 8 bytes for the last time and writes `y` of 6 bytes. With separate
+buffers 14 bytes are live while it runs; in place, 8 bytes are.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ from optsched.model.arrays import GraphArrays, IntArray
 from optsched.model.wiring import Wired
 
 Pair = tuple[int, int]
-"""An output and the root of an input."""
+"""An output, and the root of the input into which it is written."""
 
 
 def admissible_pairs(
@@ -56,10 +62,10 @@ def _admissible(graph: Wired, v: int, output: int, root: int, *, by_view: bool) 
 
 
 def heaviest_matching(pairs: Iterable[Pair], size: Mapping[int, int] | IntArray) -> dict[int, int]:
-    """Return the matching of most bytes, input to output; each pair weighs as much as its output.
+    """Return a matching of maximum total output size, as a dict from input to output.
 
-    Sets of outputs that can be matched form a matroid, so the largest outputs come first and are
-    kept wherever the ones before them can make room along an alternating path.
+    Sets of outputs that can be matched form a matroid. The outputs are therefore added greedily by
+    descending size, each one if an alternating path makes room for it.
     """
     inputs: dict[int, list[int]] = {}
     for output, source in pairs:
@@ -83,9 +89,16 @@ def heaviest_matching(pairs: Iterable[Pair], size: Mapping[int, int] | IntArray)
 def available_pairs(
     arrays: GraphArrays, steps: IntArray, ranges: IntArray
 ) -> dict[int, list[Pair]]:
-    """Return the available pairs of an order, by op.
+    """Return the available pairs of each op.
 
-    The order is given by the steps of its ops, shape `(n,)`, and its live ranges, shape `(m, 2)`.
+    Parameters
+    ----------
+    arrays
+        The graph.
+    steps
+        Shape `(n,)`: step of each op in the order.
+    ranges
+        Shape `(m, 2)`: live ranges in the order.
     """
     found: dict[int, list[Pair]] = {}
     for i in _available(arrays, steps, ranges).tolist():
@@ -95,16 +108,16 @@ def available_pairs(
 
 
 def bytes_saved(arrays: GraphArrays, steps: IntArray, ranges: IntArray) -> IntArray:
-    """Return how many bytes each op can do without in an order, shape `(n,)`.
+    """Return the bytes that each op can save by writing in place, shape `(n,)`.
 
-    Parameters as those of :func:`available_pairs`.
+    The parameters are those of :func:`available_pairs`.
     """
     saved = np.zeros(arrays.op_count, np.int64)
     chosen = _available(arrays, steps, ranges)
     if not len(chosen):
         return saved
     op, output = arrays.inplace_op[chosen], arrays.inplace_output[chosen]
-    # An op with one output that has a place, however many: no need to match anything.
+    # An op with a single output in its available pairs needs no matching.
     first, last = np.full_like(saved, arrays.buffer_count), np.full_like(saved, -1)
     np.minimum.at(first, op, output)
     np.maximum.at(last, op, output)
@@ -119,11 +132,11 @@ def bytes_saved(arrays: GraphArrays, steps: IntArray, ranges: IntArray) -> IntAr
 
 
 def matched_bytes(pairs: Sequence[Pair], size: IntArray) -> int:
-    """Return the bytes of the heaviest matching."""
+    """Return the bytes of a heaviest matching."""
     return sum(int(size[output]) for output in heaviest_matching(pairs, size).values())
 
 
 def _available(arrays: GraphArrays, steps: IntArray, ranges: IntArray) -> IntArray:
-    """Numbers of the admissible pairs whose input dies at the op."""
+    """Return the indices of the admissible pairs whose input dies at the op."""
     dies = ranges[arrays.inplace_source, 1] == steps[arrays.inplace_op] + 1
     return np.flatnonzero(dies)

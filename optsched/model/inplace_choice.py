@@ -1,7 +1,9 @@
-"""Which in-place pairs a plan takes: for the peak nothing is decided, for the slab each pair is.
+"""Choice of the in-place pairs that a plan uses.
 
-A pair taken is one buffer for the packing: the input's, of which only the output's bytes stay
-occupied once the op has ended. Not taken, the two are apart while the op runs.
+The peak of an order does not depend on this choice, because each op can use a heaviest matching.
+For the slab each pair is a decision. A chosen pair is a single buffer of the packing problem: the
+input's. Only the output's bytes of it stay occupied after the op has ended. If the pair is not
+chosen, the two buffers must be disjoint while the op runs.
 """
 
 from __future__ import annotations
@@ -16,17 +18,27 @@ from optsched.model.liveness import live_ranges, timeline
 from optsched.model.steps import Order, steps_of
 
 Pairs = tuple[Pair, ...]
-"""Outputs and the roots of the inputs they are written into, first op first."""
+"""Outputs and the roots of the inputs into which they are written, in order of their ops."""
 
 
 def pair_choices(graph: Graph, order: Order, bound: int = 0, tries: int = 4) -> Iterator[Pairs]:
-    """Yield sets of pairs that the ops of an order may take, promising ones first, each set once.
+    """Yield distinct sets of in-place pairs for the ops of an order, promising sets first.
 
-    Each op takes a heaviest matching or nothing. It must take one where its live bytes would else
-    pass the bound and the peak. Elsewhere it is tried for outputs as large as their inputs, for
-    all, and for none; then with other inputs where there are several, drawn at random but the same
-    each time, `tries` times. No slab is below `bound` bytes anyway. Without in-place the only
-    choice is to take no pairs.
+    Each op uses either a heaviest matching or no pair. It must use the matching if its live bytes
+    would otherwise exceed both the bound and the peak. The other ops are tried with pairs of equal
+    sizes only, with all pairs, and with none; then with other inputs, if there are several. These
+    are drawn at random with a fixed seed.
+
+    Parameters
+    ----------
+    graph
+        The graph; if it is not in-place, the only choice is the empty set.
+    order
+        Order of its ops.
+    bound
+        Known lower bound on the slab in bytes.
+    tries
+        Number of random draws.
     """
     seen: set[Pairs] = set()
     for choice in _choices(graph, order, bound, tries):
@@ -67,7 +79,7 @@ def _choices(graph: Graph, order: Order, bound: int, tries: int) -> Iterator[Pai
 
 
 def heads(taken: Pairs) -> dict[int, int]:
-    """Return whose buffer each output is written into, through all pairs before it."""
+    """Return, for each output, the buffer into which it is written through all pairs before it."""
     found: dict[int, int] = {}
     for output, source in taken:
         found[output] = found.get(source, source)

@@ -1,9 +1,12 @@
-"""Bytes that are live at once when streams run side by side, in the worst execution.
+"""Maximum number of bytes that are live at once when streams run concurrently.
 
-What has ended is a beginning of each stream. The most that can be live then is what those ops have
-allocated and the next ones of all streams that may start, less what nobody needs any more. All such
-states are gone through: their number is at most the product of the streams' lengths, and small
-where syncs are many.
+At any moment the ops that have ended form a prefix of each stream. The most that can be live in
+such a state is what the ended ops and the next ready ops of all streams have allocated, minus what
+no remaining op needs. The module visits all reachable states. Their number is at most the product
+of the lengths of the streams (each plus one), and small if there are many syncs.
+
+Example: two streams have two ops each, without syncs. The states are the pairs (0, 0) to (2, 2),
+nine in total.
 """
 
 from __future__ import annotations
@@ -16,14 +19,14 @@ from optsched.model.steps import Order
 from optsched.model.stream_relation import StreamRelation, stream_relation
 
 MOST_STATES = 20_000
-"""Beyond so many states the answer is not looked for."""
+"""Maximum number of states to visit."""
 
 
 def most_live_at_once(graph: Graph, order: Order) -> int | None:
-    """Return the most bytes live at once in any execution of an order on its streams.
+    """Return the maximum of bytes live at once in any execution of an order on its streams.
 
-    It is never above the peak on streams, the largest antichain, and seldom below it. None where
-    that takes more than :data:`MOST_STATES`.
+    It is at most the peak on streams, the largest antichain, and usually equal to it. Return None
+    if more than :data:`MOST_STATES` states would have to be visited.
     """
     relation = stream_relation(graph, order)
     states = _States(relation)
@@ -51,7 +54,7 @@ class _States:
         self.rows: list[list[int]] = [[] for _ in range(k)]
         for v in np.argsort(relation.place, kind="stable").tolist():
             self.rows[relation.stream[v]].append(v)
-        # Ops of each stream that must have ended before bytes are free.
+        # Number of ops of each stream that must have ended before the bytes are free.
         ranges = relation.ranges()
         self.ids = np.flatnonzero((arrays.size > 0) & (ranges[:, 1] > ranges[:, 0]))
         needed = np.zeros((arrays.buffer_count, k), np.int64)
@@ -67,7 +70,7 @@ class _States:
         self.place = np.where(alloc < 0, -1, relation.place[alloc])
 
     def ready(self, ended: tuple[int, ...]) -> list[int]:
-        """The streams whose next op may start."""
+        """Return the streams whose next op may start."""
         stream, place = self.relation.stream, self.relation.place
         return [
             s
@@ -77,7 +80,7 @@ class _States:
         ]
 
     def live(self, ended: tuple[int, ...], ready: list[int]) -> int:
-        """Bytes live while the next ops of all streams that are ready run."""
+        """Return the bytes live while the next ops of all ready streams run."""
         before: IntArray = np.array(ended, np.int64)
         started = before.copy()
         started[ready] += 1

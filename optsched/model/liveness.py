@@ -1,7 +1,10 @@
-"""Which buffers are live when, and how many bytes that makes.
+"""Live ranges of buffers, and the number of live bytes at each step.
 
 An op starts (its buffers are allocated), runs, and ends (every buffer whose last user it was is
-released). Live bytes are counted while it runs: after it allocates and before it frees.
+released). Live bytes are counted while the op runs: after it allocates and before it releases.
+
+Example: op 0 writes `a` of 4 bytes, op 1 reads `a` and writes `b` of 6 bytes, and op 2 reads `b`.
+The live bytes are 4, 10 and 6, so the peak is 10.
 """
 
 from __future__ import annotations
@@ -25,27 +28,54 @@ class Timeline:
     """Live bytes around each step."""
 
     before: IntArray
-    """Shape `(n,)`: before the op of the step allocates."""
+    """Shape `(n,)`: bytes live before the op of each step allocates."""
     running: IntArray
-    """Shape `(n,)`: while it runs; its maximum is the peak memory."""
+    """Shape `(n,)`: bytes live while the op runs; their maximum is the peak memory."""
     after: IntArray
-    """Shape `(n,)`: after it has released what it used last."""
+    """Shape `(n,)`: bytes live after the op has released what it used last."""
 
 
 @keywords
 def live_ranges(graph: Graph, order: Order | Sequence[str]) -> IntArray:
-    """Return the half-open steps `[start, end)` in which each buffer is live, shape `(m, 2)`.
+    """Return the half-open range of steps `[start, end)` in which each buffer is live.
 
-    A view has the range of its root. A graph input that nobody uses and nobody keeps is never
-    live: its range is empty. A graph without ops has one step, so that kept inputs have a place.
+    A view has the range of its root. An input that is not used and not kept is never live; its
+    range is empty. A graph without ops has one step, in which kept inputs are live.
+
+    Parameters
+    ----------
+    graph
+        The graph, with `m` buffers.
+    order
+        Op ids or names, first to run first.
+
+    Returns
+    -------
+    ndarray
+        Shape `(m, 2)`, int64.
+
+    Raises
+    ------
+    PlanError
+        If `order` is not a permutation of the ops or breaks a dependency.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, live_ranges
+    >>> build = GraphBuilder("chain")
+    >>> build.op("p", writes={"a": 4})
+    >>> build.op("q", reads=["a"], writes={"b": 6})
+    >>> build.op("r", reads=["b"])
+    >>> live_ranges(build.build(), ["p", "q", "r"]).tolist()
+    [[0, 2], [1, 3]]
     """
     ranges = _own_ranges(graph.arrays, steps_of(graph, order))
     return np.stack(ranges, axis=1)[np.array(graph.roots, np.int64)]
 
 
 def _own_ranges(arrays: GraphArrays, steps: IntArray) -> tuple[IntArray, IntArray]:
-    """Return start and end of each buffer; those of a view are of no use."""
-    # The appended 0 stands for graph inputs: their producer's id is -1.
+    """Return start and end of each buffer; the values of views are meaningless."""
+    # The producer id of graph inputs is -1, which selects the appended 0.
     start = np.append(steps, 0)[arrays.birth]
     made = np.append(steps, -1)[arrays.producer]
     end = np.maximum(made, _row_max(arrays.user, steps, arrays.buffer_count)) + 1
@@ -54,7 +84,7 @@ def _own_ranges(arrays: GraphArrays, steps: IntArray) -> tuple[IntArray, IntArra
 
 
 def _row_max(rows: Rows, values: IntArray, count: int) -> IntArray:
-    """Maximum of `values` over each row; -1 for an empty one."""
+    """Return the maximum of `values` over each row; -1 for an empty row."""
     result = np.full(count, -1, np.int64)
     filled = np.flatnonzero(np.diff(rows.ptr))
     if len(filled):
@@ -64,11 +94,39 @@ def _row_max(rows: Rows, values: IntArray, count: int) -> IntArray:
 
 @keywords
 def timeline(graph: Graph, order: Order | Sequence[str]) -> Timeline:
-    """Return the live bytes before, during and after each step."""
+    """Return the live bytes before, during and after each step.
+
+    Parameters
+    ----------
+    graph
+        The graph, with `n` ops on one stream.
+    order
+        Op ids or names, first to run first.
+
+    Returns
+    -------
+    Timeline
+        Arrays of shape `(n,)`, in bytes.
+
+    Raises
+    ------
+    PlanError
+        If `order` is not a permutation of the ops or breaks a dependency.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, timeline
+    >>> build = GraphBuilder("chain")
+    >>> build.op("p", writes={"a": 4})
+    >>> build.op("q", reads=["a"], writes={"b": 6})
+    >>> build.op("r", reads=["b"])
+    >>> timeline(build.build(), ["p", "q", "r"]).running.tolist()
+    [4, 10, 6]
+    """
     arrays, steps = graph.arrays, steps_of(graph, order)
     n, ids = arrays.op_count, order_ids(graph, order)
     start, end = _own_ranges(arrays, steps)
-    # Views have no bytes here, so that it is all the same how long they live.
+    # Views have no bytes here, so their ranges do not matter.
     dies = ~arrays.keep & (end > start)
     freed = np.zeros(n + 2, np.int64)
     np.add.at(freed, end[dies], arrays.size[dies])
@@ -83,7 +141,7 @@ def timeline(graph: Graph, order: Order | Sequence[str]) -> Timeline:
 
 
 def running_by_op(graph: Graph, order: Order) -> IntArray:
-    """Return the live bytes while each op runs in an order, by op; shape `(n,)`."""
+    """Return the live bytes while each op of an order runs, by op id; shape `(n,)`."""
     running = np.empty(len(graph.ops), np.int64)
     running[np.asarray(order, np.int64)] = timeline(graph, order).running
     return running
@@ -91,13 +149,37 @@ def running_by_op(graph: Graph, order: Order) -> IntArray:
 
 @keywords
 def peak_memory(graph: Graph, order: Order | Sequence[str]) -> int:
-    """Return the largest number of live bytes over all steps of an order, of ids or names of ops.
+    """Return the maximum number of live bytes over all steps of an order.
 
-    On several streams it is the largest total size of buffers that pairwise may be live at once
-    (:mod:`optsched.model.antichain`).
+    On several streams it is the largest total size of buffers that can pairwise be live at the same
+    time (:mod:`optsched.model.antichain`). For a graph read from a file of Inductor, the result
+    equals that of Inductor's current `estimate_peak_memory`, to the byte.
 
-    For a graph read from Inductor's file this is, to the byte, what its current
-    `estimate_peak_memory` returns.
+    Parameters
+    ----------
+    graph
+        The graph.
+    order
+        Op ids or names, first to run first.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Raises
+    ------
+    PlanError
+        If `order` is not a permutation of the ops or breaks a dependency.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, peak_memory
+    >>> build = GraphBuilder("chain")
+    >>> build.op("p", writes={"a": 4})
+    >>> build.op("q", reads=["a"], writes={"b": 6})
+    >>> peak_memory(build.build(), ["p", "q"])
+    10
     """
     if graph.on_streams:
         return largest_antichain(graph, order_ids(graph, order)).size
@@ -106,11 +188,12 @@ def peak_memory(graph: Graph, order: Order | Sequence[str]) -> int:
 
 
 def inductor_2025_09_peak(graph: Graph, order: Order) -> int:
-    """Return the peak as Inductor's estimator of September 2025 had it.
+    """Return the peak as computed by Inductor's estimator of September 2025.
 
-    It released every graph output at step 0, before it was allocated (the end step -1 of an
-    output, plus one, indexed the first step), and so under-counts. Kept to re-examine decisions
-    taken with it; since mended upstream, and never our measure.
+    That estimator released every graph output at step 0, before it was allocated (the end step -1
+    of an output, plus one, indexed the first step), and therefore reported too few bytes. It was
+    fixed upstream. The function serves to re-examine decisions based on the old estimates, and is
+    never used as a measure here.
     """
     running = timeline(graph, order).running
     outputs = sum(buffer.size for buffer in graph.buffers if buffer.output is OutputPolicy.LIVE)
@@ -121,27 +204,25 @@ ESTIMATORS: dict[str, Callable[[Graph, Order], int]] = {
     "live": peak_memory,
     "inductor-2025-09": inductor_2025_09_peak,
 }
-"""Ways to measure the peak of an order, by name."""
+"""Functions that measure the peak of an order, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpMemory:
-    """Bytes that are allocated before an op runs, and freed after it has."""
+    """Bytes allocated before an op runs, and bytes freed after it."""
 
     allocated: int
     freed: int
 
 
 def snodes_allocfree(graph: Graph, order: Order) -> dict[int, OpMemory]:
-    """Return by op what it allocates and frees in an order, as Inductor reports it.
+    """Return the bytes that each op allocates and frees in an order, as Inductor reports them.
 
-    Graph inputs that count are allocated before the op of step 0. What is kept is never freed; an
-    input that nobody uses is there at no step.
+    Graph inputs that count are allocated before the op of step 0. Buffers that are kept are never
+    freed. An unused input is not live at any step.
 
-    References
-    ----------
-    torch/_inductor/memory.py: `estimate_peak_memory_allocfree`, the third result; the fourth is
-    what :func:`buf_to_snode_last_use` returns.
+    References ---------- torch/_inductor/memory.py: `estimate_peak_memory_allocfree`, the third
+    result; the fourth is what :func:`buf_to_snode_last_use` returns.
     """
     arrays, ranges = graph.arrays, live_ranges(graph, order)
     n = arrays.op_count
@@ -154,9 +235,9 @@ def snodes_allocfree(graph: Graph, order: Order) -> dict[int, OpMemory]:
 
 
 def buf_to_snode_last_use(graph: Graph, order: Order) -> dict[int, int]:
-    """Return by buffer the op that uses it last in an order: its producer if nobody does.
+    """Return the op that uses each buffer last in an order, or its producer if no op uses it.
 
-    What is kept to the end has no last use, and an input that nobody uses has none.
+    Buffers that are kept to the end and unused inputs do not have an entry.
     """
     arrays, steps = graph.arrays, steps_of(graph, order)
     found = {}

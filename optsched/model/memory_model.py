@@ -1,4 +1,4 @@
-"""Options of how bytes are counted, as an argument: never a field of a graph, never text."""
+"""Options that determine how bytes are counted; they are arguments, not part of a graph."""
 
 from __future__ import annotations
 
@@ -23,31 +23,38 @@ from optsched.runtime.keywords import keywords
 @keywords
 @dataclass(frozen=True, slots=True)
 class MemoryModel:
-    """By which rules a graph is planned, beyond what its file says.
+    """Rules under which a graph is planned, in addition to those in its file.
 
     Parameters
     ----------
     inplace
-        Whether ops may write outputs into inputs that die with them, where the graph names such
-        candidates (:mod:`optsched.model.inplace`).
+        If True, ops may write outputs into inputs that die at the op, for the candidates that the
+        graph names (:mod:`optsched.model.inplace`).
     align
-        Bytes, a power of two, to whose multiples sizes are rounded up and offsets are placed, as
-        allocators do; None leaves both as the graph has them.
-
+        Power of two, in bytes. Sizes are rounded up to multiples of it, and offsets are multiples
+        of it, as in allocators. None keeps sizes and alignments of the graph.
     workspace_apart
-        Whether workspace lies in a region of its own, beside the slab, instead of in the slab
-        while its op runs (:func:`optsched.model.regions.with_workspace_apart`).
+        If True, workspace lies in a separate region beside the slab instead of in the slab while
+        its op runs (:func:`optsched.model.regions.with_workspace_apart`).
     constants
-        Where constants lie (:class:`optsched.model.regions.ConstantsRegion`).
+        Place of constants (:class:`optsched.model.regions.ConstantsRegion`).
     streams
-        Ops that run side by side: they go into levels of at most so many
-        (:func:`optsched.model.streams.in_levels`). A graph that has streams may have no more. None
-        leaves the graph as it is.
+        Maximum number of ops that run concurrently: the ops are put into levels of at most this
+        size (:func:`optsched.model.streams.in_levels`). A graph that is on streams already must
+        have at most this number of them. None keeps the graph as it is.
 
     Raises
     ------
     UsageError
-        If `align` is no power of two, or `streams` is below 1.
+        If `align` is not a power of two, or `streams` is below 1.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, MemoryModel
+    >>> build = GraphBuilder("odd")
+    >>> build.op("p", writes={"a": 5})
+    >>> [buffer.size for buffer in MemoryModel(align=8).apply(build.build()).buffers]
+    [8]
     """
 
     inplace: bool = False
@@ -60,16 +67,16 @@ class MemoryModel:
         if self.align is not None:
             parse_alignment(self.align)
         if self.streams is not None and self.streams < 1:
-            raise UsageError(f"ops run on at least 1 stream, got {self.streams}")
+            raise UsageError(f"streams must be at least 1, got {self.streams}")
 
     def apply(self, graph: Graph) -> Graph:
-        """Return the graph under these rules, in which all that is counted is plain data."""
+        """Return the graph under these rules; all that they change is plain data of the result."""
         if self.align is not None:
             graph = _aligned(graph, self.align)
         if self.streams is not None:
             graph = _on_streams(graph, self.streams)
         if self.workspace_apart:
-            graph.refuse_streams("workspace apart, which ops share by turns,")
+            graph.refuse_streams("a separate workspace region, which ops share in turn")
             graph = _said(with_workspace_apart(graph), "workspace apart")
         if self.constants is not ConstantsRegion.OUTSIDE:
             graph = _said(with_constants(graph, self.constants), f"constants {self.constants}")
@@ -77,18 +84,18 @@ class MemoryModel:
 
 
 def parse_alignment(value: str | SupportsIndex) -> int:
-    """Return an alignment in bytes, given as :func:`optsched.runtime.bytes.parse_bytes` has it.
+    """Return an alignment in bytes, given in a form of :func:`optsched.runtime.bytes.parse_bytes`.
 
     Raises
     ------
     UsageError
-        If it is no power of two, or above 2**62.
+        If it is not a power of two, or above 2**62.
     """
     count = parse_bytes(value)
     if count.bit_count() != 1:
-        raise UsageError(f"an alignment is a power of two, got {value}")
+        raise UsageError(f"alignment must be a power of two, got {value}")
     if count > MAX_TOTAL_BYTES:
-        raise UsageError(f"an alignment is at most 2**62 bytes, got {value}")
+        raise UsageError(f"alignment must be at most 2**62 bytes, got {value}")
     return count
 
 
@@ -103,36 +110,38 @@ def _aligned(graph: Graph, align: int) -> Graph:
 
 
 def _said(graph: Graph, rule: str) -> Graph:
-    """Return the graph whose memory model says the rule."""
+    """Return the graph with a rule appended to the description of its memory model."""
     return replace(graph, memory_model=f"{graph.memory_model}; {rule}")
 
 
 def _on_streams(graph: Graph, most: int) -> Graph:
-    """Return the graph on at most so many streams, in levels if it is on one."""
+    """Return the graph on at most `most` streams, put into levels if it is on one stream."""
     if not graph.on_streams:
         return _said(in_levels(graph, most=most), f"levels of at most {most} ops")
     if len(graph.streams) > most:
         count = len(graph.streams)
-        raise UsageError(f"{graph.name}: ops run on {count} streams, above the {most} asked for")
+        raise UsageError(
+            f"{graph.name}: ops run on {count} streams, more than the requested {most}"
+        )
     return graph
 
 
 def _is_placed(buffer: Buffer) -> bool:
-    """Whether a buffer has bytes of its own in the slab, or as a constant may get some."""
+    """Return True if a buffer has bytes of its own in the slab, or can get some as a constant."""
     return buffer.alias_of is None and not (
         buffer.external and buffer.input is not InputPolicy.CONSTANT
     )
 
 
 def aligned_packing(problem: PackingProblem, align: int) -> PackingProblem:
-    """Return a packing problem with sizes rounded up, and offsets placed, as `MemoryModel` does.
+    """Return a packing problem with sizes rounded up and offsets aligned, as `MemoryModel` does.
 
     Raises
     ------
     UsageError
-        If the sizes add up to too much.
+        If the sum of the sizes is too large.
     GraphError
-        If a buffer is pinned elsewhere.
+        If a buffer is pinned to an offset that is not aligned.
     """
     sizes = [-(-size // align) * align for size in problem.size.tolist()]
     if sum(sizes) >= MAX_TOTAL_BYTES:
@@ -150,17 +159,17 @@ def plannable(
     align: str | SupportsIndex | None = None,
     order_rules: OrderRules = NO_RULES,
 ) -> Graph:
-    """Return the graph as it is planned: in the memory model asked for, and under the rules.
+    """Return the graph to plan: in the requested memory model and under the order rules.
 
-    Whoever plans it takes it from here: what is counted and in which orders is data of the graph
-    from then on. What is no graph is refused, with a word on what to do.
+    All functions that plan a graph start here. The buffers that count and the allowed orders are
+    plain data of the result. Arguments that are not graphs are rejected with a hint.
     """
     if isinstance(graph, str | Path):
-        raise UsageError(f"{str(graph)!r} is no Graph: read_graph makes one of a file")
+        raise UsageError(f"expected a Graph, got {str(graph)!r}: read the file with read_graph")
     if not isinstance(graph, Graph):
         kind = type(graph).__name__
-        hint = ": from_networkx makes one of it" if "DiGraph" in kind else ""
-        raise UsageError(f"a Graph is wanted, got {kind}{hint}")
+        hint = ": convert it with from_networkx" if "DiGraph" in kind else ""
+        raise UsageError(f"expected a Graph, got {kind}{hint}")
     if align is not None:
         graph = _aligned(graph, parse_alignment(align))
     return order_rules.apply(_with_inplace(graph) if inplace else graph)

@@ -1,9 +1,13 @@
-"""Several graphs that call each other: the computations of a module.
+"""Modules: several graphs, called computations, some of whose ops call other computations.
 
 An op that calls computations runs them while it runs itself: one, one of several, or one after the
-other. Whatever they need meanwhile lies in one block of bytes, live at that op alone: the largest
-of them decides, since no two are live together. So a computation can be planned by itself once
-those that it calls are, and every size that one of these is planned with may only grow its caller.
+other. They are never live together, so a single block of bytes, live at the calling op only, serves
+them all; its size is that of the largest one. A computation can therefore be planned once the
+computations it calls are planned. If one of them needs more bytes, its caller can only need more as
+well.
+
+Example: `main` has an op `while` that calls `body` and `condition`. Their plans need 40 and 8
+bytes, so the op `while` gets a block of 40 bytes in the graph of `main`.
 """
 
 from __future__ import annotations
@@ -29,14 +33,22 @@ class Call:
 
     Parameters
     ----------
-    computation, op
-        Names of the computation that has the op, and of the op.
+    computation
+        Name of the computation that contains the op.
+    op
+        Name of the op.
     callees
         Names of the computations that it runs.
     results_inside
-        Whether the op's own buffers lie in the block of what it calls, whose result they are, as
-        XLA's memory scheduler counts: the block takes only the bytes beyond theirs. Such bytes
-        have no place of their own, so that only peaks can be planned.
+        True if the op's own buffers lie in the block of the called computations, whose results they
+        are, as XLA's memory scheduler counts them. The block then adds only the bytes beyond
+        theirs. Such buffers do not have offsets of their own, so only peaks can be planned.
+
+    Examples
+    --------
+    >>> from optsched import Call
+    >>> Call("main", "while", ("body", "condition")).callees
+    ('body', 'condition')
     """
 
     computation: str
@@ -48,27 +60,37 @@ class Call:
 @keywords
 @dataclass(frozen=True)
 class Module:
-    """Graphs by name, checked: every call is of a graph that is there, and none calls itself.
+    """Graphs by name, with calls between them, checked for unknown names and recursion.
 
     Parameters
     ----------
     name
-        Shown in tables and reports.
+        Name shown in tables and reports.
     graphs
         The computations by name.
     entry
-        The name of the one that is run.
+        Name of the computation that is run first.
     calls
-        Which ops run which computations; each op at most once.
+        The ops that run computations; each op at most once.
     computations
-        Worked out: all names, each behind those that it calls.
+        Derived: all names, each one after those it calls.
 
     Raises
     ------
     GraphError
-        On a name that is not there, a circle of calls, an op that calls twice, a called computation
-        whose buffers name pools or are pinned (a block has one place a call), or ops on several
-        streams in one that calls or is called.
+        On an unknown name, recursive calls, two calls by the same op, a called computation whose
+        buffers name pools or are pinned (a block can lie at a different place in each call), or ops
+        on several streams in a computation that calls or is called.
+
+    Examples
+    --------
+    >>> from optsched import Call, GraphBuilder, Module
+    >>> body, main = GraphBuilder("body"), GraphBuilder("main")
+    >>> body.op("step", workspace=40)
+    >>> main.op("while", writes={"y": 8})
+    >>> graphs = {"body": body.build(), "main": main.build()}
+    >>> Module("loop", graphs, "main", (Call("main", "while", ("body",)),)).computations
+    ('body', 'main')
     """
 
     name: str
@@ -93,11 +115,11 @@ class Module:
 
     @property
     def results_inside(self) -> bool:
-        """Whether results of some call lie inside what is called."""
+        """Return True if results of some call lie inside the block of the called computations."""
         return any(call.results_inside for call in self.calls)
 
     def calls_of(self, computation: str) -> tuple[Call, ...]:
-        """Return the calls that ops of a computation make."""
+        """Return the calls made by ops of a computation."""
         return self._by_caller.get(computation, ())
 
     def callees_of(self, computation: str) -> tuple[str, ...]:
@@ -113,7 +135,9 @@ class Module:
 
     @cached_property
     def alignments(self) -> dict[str, int]:
-        """Of the block of each computation: aligns every buffer in it and in those it calls."""
+        """Alignment of the block of each computation: the least common multiple of the alignments
+        of its buffers and of the blocks of the computations it calls.
+        """
         found: dict[str, int] = {}
         for name in self.computations:
             own = [buffer.alignment for buffer in self.graphs[name].buffers]
@@ -121,14 +145,15 @@ class Module:
         return found
 
     def with_graphs(self, change: Callable[[Graph], Graph]) -> Module:
-        """Return the module of the changed graphs: in another memory model, say."""
+        """Return the module with each graph replaced by `change(graph)`."""
         return replace(self, graphs={name: change(graph) for name, graph in self.graphs.items()})
 
     def with_blocks(self, computation: str, sizes: Mapping[str, int]) -> Graph:
-        """Return the graph of a computation in which each op that calls has its block.
+        """Return the graph of a computation in which each calling op has its block.
 
-        It has the largest of the `sizes` in bytes of what the op calls. The block is the op's
-        workspace, or one more buffer that it alone uses where it has workspace of its own.
+        The size of a block is the largest of the `sizes`, in bytes, of the computations that the op
+        calls. The block is the workspace of the op, or a further buffer used by this op only if the
+        op has a workspace of its own.
         """
         graph = self.graphs[computation]
         if not self.calls_of(computation):
@@ -138,7 +163,7 @@ class Module:
             v = graph.op_ids[call.op]
             op, size = ops[v], max(sizes[name] for name in call.callees)
             if call.results_inside:
-                # Views have no bytes of their own.
+                # Views have size 0, so they do not count here.
                 size -= sum(buffers[b].size for b in op.writes if not buffers[b].external)
             if size <= 0:
                 continue
@@ -156,9 +181,10 @@ class Module:
 
 
 def listed_graph(module: Module) -> Graph:
-    """Return the entry's graph as it is before anything is planned.
+    """Return the graph of the entry as it is before planning.
 
-    What an op calls is workspace, as large as its live bytes in the order in which it is listed.
+    The block of each calling op is as large as the peak of the called computations in the order in
+    which their ops are listed.
     """
     peaks: dict[str, int] = {}
     for name in module.computations:
@@ -170,7 +196,7 @@ def listed_graph(module: Module) -> Graph:
 
 
 def module_of(graph: Graph) -> Module:
-    """Return the module that has one graph and calls nothing."""
+    """Return the module that consists of a single graph without calls."""
     return Module(graph.name, {graph.name: graph}, graph.name)
 
 
@@ -180,11 +206,11 @@ def _check_calls(graphs: Mapping[str, Graph], calls: Sequence[Call]) -> None:
         label = f"op {call.op!r} of computation {call.computation!r}"
         _require(graphs, call.computation, f"op {call.op!r} calls out of")
         if call.op not in graphs[call.computation].op_ids:
-            raise GraphError(f"{label} calls computations, but there is no such op")
+            raise GraphError(f"{label} calls computations, but the op does not exist")
         if (call.computation, call.op) in seen:
-            raise GraphError(f"{label} has two rows of calls")
+            raise GraphError(f"{label} appears in two calls")
         if not call.callees:
-            raise GraphError(f"{label} calls no computation")
+            raise GraphError(f"{label} does not call any computation")
         seen.add((call.computation, call.op))
         for name in call.callees:
             _require(graphs, name, f"{label} calls")
@@ -201,15 +227,15 @@ def _callees_first(callees: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     rows = [[ids[c] for c in called] for called in callees.values()]
     if cycle := find_cycle(rows):
         path = " -> ".join(repr(names[i]) for i in reversed(cycle))
-        raise GraphError(f"computations call each other in a circle: {path}")
+        raise GraphError(f"computations call each other in a cycle: {path}")
     return tuple(names[i] for i in topological_order(rows))
 
 
 def _refuse_streams(name: str, graph: Graph) -> None:
-    """Refuse ops that run side by side: two of them would want what they call at the same time."""
+    """Reject concurrent ops: two of them could call the same computation at the same time."""
     if graph.on_streams:
         raise GraphError(
-            f"ops of computation {name!r} run on several streams: no call can be there"
+            f"ops of computation {name!r} run on several streams: calls are not supported there"
         )
 
 
@@ -219,6 +245,6 @@ def _check_block(name: str, graph: Graph) -> None:
         for what, value in (("pool", buffer.pool), ("pin", buffer.pin)):
             if value not in ("", None):
                 raise GraphError(
-                    f"buffer {buffer.name!r} of computation {name!r} has the {what} {value!r}: "
-                    "what is called lies wherever its caller has room"
+                    f"buffer {buffer.name!r} of computation {name!r} has the {what} {value!r}, "
+                    "but its place depends on the caller"
                 )

@@ -1,20 +1,22 @@
-"""What an order of ops is asked to keep: ops first or last, and groups in one sequence.
+"""Order rules: constraints on the order of ops, such as ops that run first or in a given sequence.
 
-Such rules are precedences, and nothing else: an order keeps the rules if and only if it is an
-order of the graph that :meth:`OrderRules.apply` returns, in which they are control edges. So every
-search, bound, packing and certificate of that graph is one under the rules, and no stage knows of
-them.
+Every rule is a set of precedences. An order keeps the rules if and only if it is an order of the
+graph that :meth:`OrderRules.apply` returns, in which the precedences are control edges. Searches,
+bounds, packings and certificates of that graph therefore hold under the rules, and no other module
+needs to know about them.
 
-* Ops pinned first run before all ops that are not; among themselves they run as they may. From each
-  of them that no other of them waits for there is an edge to each other op that waits for none of
-  the rest: no set of edges without further ops says it with fewer. Ops pinned last are the mirror
-  image.
-* The ops of a group (the collectives of a distributed program, say, which all its processes must
-  start in the same sequence) run in the sequence in which the group names them: a chain of edges.
+* Ops pinned first run before all other ops, in any order among themselves. The rule adds an edge
+  from each pinned op that no pinned op waits for to each other op that does not wait for an
+  unpinned op. Without additional ops, no smaller set of edges expresses the rule. Ops pinned last
+  are the mirror image.
+* The ops of a group run in the order in which the group lists them; the rule is a chain of edges.
+  Examples are the collectives of a distributed program, which all its processes must start in the
+  same sequence.
 
-How far an order is from a *baseline* is counted in ops moved: `n` less the length of the longest
-common subsequence of the two. That many ops, and no fewer, must be taken out of the baseline and
-put back in elsewhere to make the order of it.
+The distance of an order from a *baseline* is the number of moved ops: `n` minus the length of the
+longest common subsequence of the two orders. This is the minimum number of ops that must be taken
+out of the baseline and inserted elsewhere to obtain the order. For example, `b c d a` moves one op
+relative to `a b c d`.
 """
 
 from __future__ import annotations
@@ -33,13 +35,13 @@ from optsched.model.graph import Graph
 from optsched.runtime.keywords import keywords
 
 MAX_EDGES = 1_000_000
-"""Pinned ops that ask for more edges are refused."""
+"""Maximum number of edges that pinned ops may require."""
 
 
 def _listed(given: Iterable[Any]) -> tuple[Any, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise UsageError(
-            f"order rules are lists of names: write OrderRules(first=['a']), not {given!r}"
+            f"order rules must be lists of names, such as OrderRules(first=['a']), got {given!r}"
         )
     return tuple(given)
 
@@ -48,26 +50,37 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
     names = _listed(given)
     for name in names:
         if not isinstance(name, str):
-            raise UsageError(f"order rules name ops by text, got {name!r}")
+            raise UsageError(f"order rules must name ops by strings, got {name!r}")
     return names
 
 
 @keywords
 @dataclass(frozen=True, slots=True, init=False)
 class OrderRules:
-    """Rules of an order, by the names of ops.
+    """Constraints on orders, stated by the names of ops.
 
     Parameters
     ----------
-    first, last
-        Ops that run before, behind all others.
+    first
+        Ops that run before all others.
+    last
+        Ops that run after all others.
     groups
-        Ops that run in this sequence, others between them or not.
+        Ops that run in the listed order; other ops may run between them.
 
     Raises
     ------
     UsageError
-        If an op is named twice in a rule, or is to be first and last.
+        If an op is named twice in a rule, or is pinned first and last.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, OrderRules
+    >>> build = GraphBuilder("pair")
+    >>> build.op("p", writes={"a": 9})
+    >>> build.op("q", writes={"b": 1})
+    >>> OrderRules(first=["q"]).apply(build.build()).predecessors
+    ((1,), ())
     """
 
     first: tuple[str, ...]
@@ -108,14 +121,21 @@ class OrderRules:
         groups: Iterable[Iterable[str]] = (),
         baseline: Sequence[int] | None = None,
     ) -> OrderRules:
-        """Return rules for ops given by name or by pattern (`all-reduce*`).
+        """Return rules for ops given by name or by pattern, such as `all-reduce*`.
 
-        A group keeps the sequence that its ops have in the baseline, the graph's own if None.
+        Parameters
+        ----------
+        graph
+            Graph that has the ops.
+        first, last, groups
+            As in :class:`OrderRules`, with patterns.
+        baseline
+            Order whose sequence the ops of each group keep (default: the order of the graph).
 
         Raises
         ------
         UsageError
-            If a pattern names no op, or two rules contradict each other.
+            If a pattern does not match any op, or two rules contradict each other.
         """
         listed = range(len(graph.ops)) if baseline is None else baseline
         names = [graph.ops[v].name for v in listed]
@@ -126,18 +146,18 @@ class OrderRules:
         )
 
     def apply(self, graph: Graph) -> Graph:
-        """Return the graph with control edges whose orders are those that keep the rules.
+        """Return the graph with control edges that enforce the rules.
 
         Raises
         ------
         UsageError
-            If an op is named that the graph does not have, or ops are on several streams.
+            If a rule names an op that is not in the graph, or ops are on several streams.
         GraphError
-            If no order keeps the rules, or they need too many edges.
+            If no order keeps the rules, or they require too many edges.
         """
         if not self:
             return graph
-        # There a control edge is more than a rule: one stream waits for the other.
+        # Between streams a control edge is a sync, which is more than a rule about the order.
         graph.refuse_streams("order rules")
         edges = {*_barrier(graph, self._ids(graph, self.first), "first")}
         edges |= {*_barrier(graph, self._ids(graph, self.last), "last")}
@@ -160,21 +180,23 @@ class OrderRules:
     def _ids(graph: Graph, names: Sequence[str]) -> list[int]:
         for name in names:
             if name not in graph.op_ids:
-                raise UsageError(f"order rules name op {name!r}, which {graph.name!r} has not")
+                raise UsageError(
+                    f"order rules name op {name!r}, which is not in graph {graph.name!r}"
+                )
         return [graph.op_ids[name] for name in names]
 
 
 NO_RULES = OrderRules()
-"""Any order will do."""
+"""Rules that every order keeps."""
 
 
 def _matching(names: Sequence[str], patterns: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that are given or match, each once, in the sequence of `names`."""
+    """Return the names that are given or match a pattern, each once, in the order of `names`."""
     known, chosen = set(names), set()
     for pattern in patterns:
         found = {pattern} & known or {name for name in names if fnmatchcase(name, pattern)}
         if not found:
-            raise UsageError(f"order rules name op {pattern!r}, and no op has that name")
+            raise UsageError(f"order rules name op {pattern!r}, but no op has that name")
         chosen |= found
     return tuple(name for name in names if name in chosen)
 
@@ -193,12 +215,12 @@ def _barrier(graph: Graph, pinned: Sequence[int], end: str) -> list[tuple[int, i
     starts = sorted(v for v in late if late.isdisjoint(before[v]))
     if len(ends) * len(starts) > MAX_EDGES:
         count = f"{len(ends)} x {len(starts)}"
-        raise GraphError(f"ops pinned {end} ask for {count} edges, more than {MAX_EDGES}")
+        raise GraphError(f"ops pinned {end} need {count} edges, more than {MAX_EDGES}")
     return [(u, v) for u in ends for v in starts] if pinned else []
 
 
 def _refuse_pin(graph: Graph, u: int, v: int, end: str) -> None:
-    """Say that `u` must run before `v`, and that the one of them that is pinned can not be."""
+    """Raise an error: `u` must run before `v`, which contradicts the pin of one of them."""
     names = graph.ops[v].name, graph.ops[u].name
     pinned, other = names if end == "first" else names[::-1]
     verb = "needs" if end == "first" else "is needed by"
@@ -207,21 +229,23 @@ def _refuse_pin(graph: Graph, u: int, v: int, end: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """An order that others are to stay near."""
+    """An order that other orders must stay close to."""
 
     order: tuple[int, ...]
-    """Op ids, a permutation."""
+    """Op ids: a permutation."""
     max_moved: int | None = None
-    """Ops that may be moved, or None for any number."""
+    """Maximum number of ops that may be moved, or None for any number."""
     fewest_moves: bool = False
-    """Whether, of all plans that are best otherwise, one that moves fewest ops is wanted."""
+    """True to prefer, among plans that are otherwise equally good, one that moves the fewest
+    ops.
+    """
 
     def moved(self, order: Sequence[int]) -> int:
-        """Return how many ops an order moves."""
+        """Return the number of ops that an order moves."""
         return moved_ops(order, self.order)
 
     def allows(self, order: Sequence[int]) -> bool:
-        """Whether an order, or the beginning of one, moves no more ops than may be."""
+        """Return True if an order, or the beginning of an order, moves at most `max_moved` ops."""
         return self.max_moved is None or self.moved(order) <= self.max_moved
 
 
@@ -231,16 +255,24 @@ def make_baseline(
     max_moved: SupportsIndex | None = None,
     fewest_moves: bool = False,
 ) -> Baseline | None:
-    """Return a baseline as callers name it, by ids or names of all ops; None if none is asked for.
+    """Return a baseline given by ids or names of all ops, or None if no baseline is requested.
 
-    Without an order it is the graph's own, where a baseline is needed. The graph is the one without
-    order rules, which a baseline need not keep.
+    Parameters
+    ----------
+    graph
+        The graph without order rules; the baseline need not keep the rules.
+    order
+        Op ids or names (default: the order of the graph, if another argument requires a baseline).
+    max_moved
+        Maximum number of ops that may be moved, or None.
+    fewest_moves
+        True to prefer plans that move fewer ops.
 
     Raises
     ------
     UsageError
-        If the order is no permutation of the ops, runs one before another that it needs, or the
-        number makes no sense.
+        If the order is not a permutation of the ops or breaks a dependency, or `max_moved` is not
+        an integer of at least 0.
     """
     if max_moved is not None:
         if not isinstance(max_moved, SupportsIndex) or index(max_moved) < 0:
@@ -253,14 +285,16 @@ def make_baseline(
     if not isinstance(order, Iterable) or not all(
         isinstance(v, str | SupportsIndex) for v in order
     ):
-        raise UsageError("the baseline is no list of names or ids of ops")
+        raise UsageError("baseline must be a list of op names or ids")
     unknown = [v for v in order if isinstance(v, str) and v not in graph.op_ids]
     if unknown:
-        raise UsageError(f"the baseline names op {unknown[0]!r}, which {graph.name!r} has not")
+        raise UsageError(
+            f"the baseline names op {unknown[0]!r}, which is not in graph {graph.name!r}"
+        )
     ids = [graph.op_ids[v] if isinstance(v, str) else index(v) for v in order]
     odd = _oddity(graph, ids)
     if odd:
-        raise UsageError(f"the baseline is no permutation of the ops: {odd}")
+        raise UsageError(f"the baseline must be a permutation of the ops: {odd}")
     _refuse_against_dependencies(graph, ids)
     return Baseline(tuple(ids), max_moved, fewest_moves)
 
@@ -277,22 +311,23 @@ def _refuse_against_dependencies(graph: Graph, order: Sequence[int]) -> None:
 
 
 def _oddity(graph: Graph, ids: Sequence[int]) -> str:
-    """Return in words why ids are not those of all ops, each once; empty if they are."""
+    """Return the reason why ids are not a permutation of the ops; empty if they are."""
     seen: set[int] = set()
     for v in ids:
         if not 0 <= v < len(graph.ops):
-            return f"there is no op number {v}"
+            return f"op number {v} does not exist"
         if v in seen:
             return f"it names op {graph.ops[v].name!r} twice"
         seen.add(v)
     missing = next((op.name for v, op in enumerate(graph.ops) if v not in seen), None)
-    return "" if missing is None else f"it misses op {missing!r}"
+    return "" if missing is None else f"op {missing!r} is missing"
 
 
 def ascending_ends(steps: Iterable[int]) -> list[int]:
-    """Return by length, from 1, the least end of an ascending subsequence of that length.
+    """Return, for each length from 1 on, the least end of an ascending subsequence of that length.
 
-    The list is as long as the longest of them, and it is all that what comes later depends on.
+    The length of the list is that of the longest ascending subsequence. To extend the sequence
+    later, no other information is needed.
     """
     ends: list[int] = []
     for step in steps:
@@ -304,8 +339,8 @@ def ascending_ends(steps: Iterable[int]) -> list[int]:
 def kept_ops(order: Sequence[int], baseline: Sequence[int]) -> list[int]:
     """Return a longest common subsequence of two orders of the same ops: the ops not moved.
 
-    As each op is in both once, it is a longest ascending run of the steps in the baseline, found
-    in `O(n log n)`.
+    Each op is in both orders once, so this is a longest ascending subsequence of the steps in the
+    baseline. It is found in `O(n log n)`.
     """
     step = {v: at for at, v in enumerate(baseline)}
     ends: list[int] = []
@@ -325,6 +360,6 @@ def kept_ops(order: Sequence[int], baseline: Sequence[int]) -> list[int]:
 
 
 def moved_ops(order: Sequence[int], baseline: Sequence[int]) -> int:
-    """Return how many ops an order, or the beginning of one, moves against a baseline."""
+    """Return the number of ops that an order, or its beginning, moves relative to a baseline."""
     step = {v: at for at, v in enumerate(baseline)}
     return len(order) - len(ascending_ends(step[v] for v in order))

@@ -1,4 +1,4 @@
-"""The packing problem: buffers with given live ranges that want offsets in one slab."""
+"""The packing problem: buffers with given live ranges that need offsets in a slab."""
 
 from __future__ import annotations
 
@@ -31,15 +31,17 @@ __all__ = ["Gap", "Joined", "PackingProblem", "Parts", "packing_problem", "selec
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A packing problem without groups, made of one that may have some."""
+    """A packing problem in which each must-share group is replaced by one buffer."""
 
     problem: PackingProblem
-    """Each group is one buffer, in the place and with the name of its first member."""
+    """The problem without groups. The buffer of a group has the position and the name of the
+    group's first member.
+    """
     place: IntArray
-    """Shape `(k,)`: the position there of each buffer of the problem that it was made of."""
+    """Shape `(k,)`: position in :attr:`problem` of each buffer of the original problem."""
 
     def offsets(self, given: IntArray) -> IntArray:
-        """Return what offsets of all buffers, shape `(k,)`, are there."""
+        """Return the offsets of the joined buffers for offsets of all buffers, shape `(k,)`."""
         found = np.zeros(len(self.problem), np.int64)
         found[self.place] = given
         return found
@@ -48,47 +50,56 @@ class Joined:
 @keywords
 @dataclass(frozen=True, init=False)
 class PackingProblem:
-    """Buffers to be packed: `PackingProblem(size=[8, 4], start=[0, 2], end=[4, 6])`.
+    """Buffers to pack: live ranges, sizes and constraints on their offsets.
 
-    All arrays but one have shape `(k,)`, int64; sequences of integers are converted to them.
+    All arrays but `keep_apart` have shape `(k,)`, int64; sequences of integers are converted to
+    them.
 
     Parameters
     ----------
     names
-        Unique names; `b0`, `b1` and so on by default.
+        Unique names (default: `b0`, `b1`, and so on).
     start, end
-        Half-open live ranges.
+        Half-open live ranges, in steps.
     size
-        Bytes.
+        Sizes in bytes.
     alignment
-        Offsets are multiples of it; 1 by default.
+        Offsets are multiples of it (default: 1).
     pin
-        Required offset, or -1, the default, for any.
+        Required offset, or -1 for any (default: -1).
     gaps
-        Per buffer, ascending and disjoint; empty when no buffer has any.
+        Gaps of each buffer, ascending and disjoint; empty if no buffer has any.
     capacity
-        Bytes the slab may have, or None.
+        Maximum size of the slab in bytes, or None.
     name
-        Shown in tables.
+        Name shown in tables.
     uses
-        Row `i` has the steps at which an op reads or writes buffer `i`, each once; None where only
+        Row `i` lists the steps at which an op reads or writes buffer `i`, each once; None if only
         live ranges are known.
     keep_apart
-        Pairs of buffers, by position or name, that share no byte although their live ranges may not
-        overlap; shape `(p, 2)`, positions, ascending. A pair with a buffer that is never live or
-        has no bytes says nothing, also of the other members of that buffer's group.
+        Pairs of buffers, by position or name, that must not share any byte even if their live
+        ranges do not overlap; stored as ascending positions, shape `(p, 2)`. A pair with a buffer
+        that is never live or has no bytes has no effect, also not on other members of that buffer's
+        group.
     must_share
-        Groups of buffers, by position or name, that start at one offset: together they are one
-        buffer of the largest size, there whenever one of them is live.
+        Groups of buffers, by position or name, that start at the same offset. Together they are one
+        buffer of the largest size, which is live whenever one of them is.
     is_widened
-        True if live ranges are longer than the buffers live: every packing is one of what is meant,
-        but a bound on these packings is not.
+        True if live ranges are longer than the buffers live. Every packing is then valid for the
+        real live ranges, but a lower bound for these packings need not be.
 
     Raises
     ------
     GraphError
         On a reversed range, a negative size, a gap outside its range, arrays of different lengths,
-        pairs and groups that contradict each other or the pins.
+        or pairs and groups that contradict each other or the pins.
+
+    Examples
+    --------
+    >>> from optsched import PackingProblem
+    >>> problem = PackingProblem(size=[8, 4], start=[0, 2], end=[4, 6])
+    >>> problem.max_load, problem.slab_size([0, 8])
+    (12, 12)
     """
 
     names: tuple[str, ...]
@@ -106,7 +117,7 @@ class PackingProblem:
     must_share: tuple[tuple[int, ...], ...]
     is_widened: bool = field(compare=False, repr=False)
 
-    # Written out, as callers may give more than the types of the fields.
+    # Written out, because callers may pass more types than those of the fields.
     def __init__(
         self,
         names: Iterable[str] = (),
@@ -144,12 +155,12 @@ class PackingProblem:
             check_groups(self.must_share, self.keep_apart, known, self.pin, self.alignment)
 
     def _check(self) -> None:
-        """Refuse numbers that make no sense by themselves."""
+        """Raise an error if a number is invalid."""
         count = len(self.size)
         for what in ("start", "end", "alignment", "pin"):
             if len(getattr(self, what)) != count:
                 given = len(getattr(self, what))
-                raise GraphError(f"{what} has {given} entries, where size has {count}")
+                raise GraphError(f"{what} has {given} entries, but size has {count}")
         for i in np.flatnonzero(self.end < self.start):
             raise GraphError(
                 f"buffer {self.names[i]!r}: live range [{self.start[i]}, {self.end[i]}) is reversed"
@@ -168,7 +179,7 @@ class PackingProblem:
             raise GraphError("sizes add up to more than 2**62 bytes")
         self._refuse_large()
         if self.gaps and len(self.gaps) != count:
-            raise GraphError(f"gaps has {len(self.gaps)} entries, where size has {count}")
+            raise GraphError(f"gaps has {len(self.gaps)} entries, but size has {count}")
         for owner, gaps in enumerate(self.gaps):
             self._check_gaps(owner, gaps)
 
@@ -179,7 +190,7 @@ class PackingProblem:
         )
 
     def _refuse_large(self) -> None:
-        """Stop where sums of what is given would leave 64-bit integers."""
+        """Raise an error if sums of the given numbers could exceed 64-bit integers."""
         for i in np.flatnonzero(self.alignment > MAX_TOTAL_BYTES):
             raise GraphError(
                 f"buffer {self.names[i]!r}: alignment {self.alignment[i]} is above the limit of "
@@ -191,7 +202,7 @@ class PackingProblem:
             )
         for i in np.flatnonzero((self.start < -MAX_TOTAL_BYTES) | (self.end > MAX_TOTAL_BYTES)):
             raise GraphError(
-                f"buffer {self.names[i]!r}: live range [{self.start[i]}, {self.end[i]}) leaves "
+                f"buffer {self.names[i]!r}: live range [{self.start[i]}, {self.end[i]}) is outside "
                 "-2**62 to 2**62"
             )
 
@@ -199,16 +210,16 @@ class PackingProblem:
         at = int(self.start[i])
         for gap in gaps:
             if not isinstance(gap, Gap):
-                raise GraphError(f"buffer {self.names[i]!r}: a Gap is wanted, got {gap!r}")
+                raise GraphError(f"buffer {self.names[i]!r}: expected a Gap, got {gap!r}")
             low, high = gap.window or (0, 0)
             if not at <= gap.start < gap.end <= self.end[i]:
                 raise GraphError(
                     f"buffer {self.names[i]!r}: gap {gap.start}-{gap.end} is reversed, overlaps "
-                    f"another or leaves the live range [{self.start[i]}, {self.end[i]})"
+                    f"another gap or exceeds the live range [{self.start[i]}, {self.end[i]})"
                 )
             if not 0 <= low <= high <= self.size[i]:
                 raise GraphError(
-                    f"buffer {self.names[i]!r}: gap window {low}:{high} leaves its "
+                    f"buffer {self.names[i]!r}: gap window {low}:{high} exceeds its "
                     f"{self.size[i]} bytes"
                 )
             at = gap.end
@@ -217,7 +228,7 @@ class PackingProblem:
         return len(self.names)
 
     def rectangles(self, i: int) -> list[Rectangle]:
-        """Return when a buffer is there, and which of its bytes."""
+        """Return the rectangles that a buffer occupies: half-open steps and half-open bytes."""
         at, end, size = int(self.start[i]), int(self.end[i]), int(self.size[i])
         rows: list[Rectangle] = []
         for gap in self.gaps[i] if self.gaps else ():
@@ -230,7 +241,7 @@ class PackingProblem:
 
     @cached_property
     def parts(self) -> Parts:
-        """The rectangles to keep apart."""
+        """The rectangles of all buffers."""
         if not self.gaps:
             whole = np.arange(len(self), dtype=np.int64)
             return Parts(whole, self.start, self.end, np.zeros_like(self.size), self.size)
@@ -240,9 +251,10 @@ class PackingProblem:
 
     @cached_property
     def solid(self) -> Parts:
-        """Those of the parts that take up room; after the last step, one for each set kept apart.
+        """The nonempty parts, followed by one extra step per set of buffers to keep apart.
 
-        Buffers that all have to lie apart, by pairs or steps, are live together at that step.
+        Buffers of such a set must be pairwise disjoint, because of pairs or steps. They are live
+        together at the extra step, which comes after the last step.
         """
         parts = self.parts
         there = (parts.end > parts.start) & (parts.high > parts.low)
@@ -257,7 +269,7 @@ class PackingProblem:
         return Parts(*(np.concatenate(both) for both in zip(live, more, strict=True)))
 
     def _cliques(self, live: Parts) -> list[IntArray]:
-        """Return the sets of buffers kept apart that no step shows."""
+        """Return the sets of buffers to keep apart that do not appear in any step."""
         takes_room = (self.size > 0) & (self.end > self.start)
         pairs = self.keep_apart[takes_room[self.keep_apart].all(axis=1)]
         if not len(pairs):
@@ -267,7 +279,7 @@ class PackingProblem:
         return Conflicts(stretches, self.size, pairs).cliques(fullest(live))
 
     def clashing_pins(self) -> tuple[int, int] | None:
-        """Return two pinned buffers that overlap while both are live, if there are any."""
+        """Return two pinned buffers that overlap while both are live, or None."""
         if self.must_share:
             clash = self.joined.problem.clashing_pins()
             place = self.joined.place.tolist()
@@ -286,7 +298,7 @@ class PackingProblem:
         return None
 
     def refuse_clashing_pins(self) -> None:
-        """Stop where no packing is valid since two buffers are pinned onto each other."""
+        """Raise an error if two pinned buffers overlap, so that no packing is valid."""
         clash = self.clashing_pins()
         if clash is not None:
             a, b = (f"{self.names[i]!r} (at {self.pin[i]})" for i in clash)
@@ -294,41 +306,45 @@ class PackingProblem:
 
     @cached_property
     def is_in_range(self) -> bool:
-        """Whether buffers placed one above another, in any sequence, end within 64-bit integers."""
+        """Return True if buffers stacked in any sequence end within 64-bit integers."""
         total = sum(self.size.tolist()) + sum(self.alignment.tolist())
         return bool(total + max(self.pin.tolist(), default=0) < 2**63)
 
     @cached_property
     def peak(self) -> int:
-        """Bytes live at the fullest step; of a group, those of its one buffer."""
+        """Bytes live at the fullest step; a group counts as its one buffer."""
         return fullest(self.joined.problem.parts)
 
     @cached_property
     def max_load(self) -> int:
-        """Bytes of the fullest step, or of a heavier set kept apart: no packing is smaller."""
+        """Bytes of the fullest step or of a heavier set to keep apart: a lower bound on the
+        slab.
+        """
         return fullest(self.joined.problem.solid)
 
     @property
     def slab_bound(self) -> int:
-        """Bytes of every slab: :attr:`max_load`, or the highest end of one buffer by itself.
+        """Lower bound on the slab in bytes: :attr:`max_load`, or the highest end of a single
+        buffer.
 
-        That of a buffer without a pin counts where gaps leave it less than its size at every step.
+        For a buffer without a pin, the second bound matters if gaps leave less than its size at
+        every step.
         """
         ends = (np.maximum(self.pin, 0) + self.size)[self.end > self.start]
         return max(self.max_load, int(ends.max(initial=0)))
 
     @cached_property
     def joined(self) -> Joined:
-        """The problem in which each group is one buffer, and where its buffers are there."""
+        """The problem in which each group is one buffer, and the positions of the buffers in it."""
         if not self.must_share:
             return Joined(self, np.arange(len(self)))
         return _join(self)
 
     def use_entries(self) -> tuple[IntArray, IntArray]:
-        """Return each use of a buffer: the buffer and the step, no pair twice.
+        """Return all uses of buffers: the buffer and the step of each, without duplicates.
 
-        Without `uses`, a buffer is written at the first step of its live range and read at the
-        last.
+        If `uses` is None, a buffer is assumed to be written at the first step of its live range and
+        read at the last one.
         """
         if self.uses is not None:
             return self.uses.owners(), self.uses.idx
@@ -344,7 +360,7 @@ class PackingProblem:
 
 
 def _join(problem: PackingProblem) -> Joined:
-    """Make one buffer of each group."""
+    """Replace each group by one buffer."""
     head = np.arange(len(problem))
     for group in problem.must_share:
         head[list(group)] = group[0]
@@ -382,7 +398,7 @@ def _join(problem: PackingProblem) -> Joined:
 
 
 def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
-    """Return the problem of some buffers only, by their positions."""
+    """Return the problem restricted to some buffers, given by their positions."""
     pairs, groups = _among(ids, len(problem), problem.keep_apart, problem.must_share)
     return replace(
         problem,
@@ -402,7 +418,10 @@ def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
 def _among(
     ids: IntArray, count: int, pairs: IntArray, groups: tuple[tuple[int, ...], ...]
 ) -> tuple[IntArray, tuple[tuple[int, ...], ...]]:
-    """Return the pairs and groups among some of `count` buffers, by their positions in `ids`."""
+    """Return the pairs and groups among the buffers `ids`, as positions in `ids`.
+
+    `count` is the number of all buffers.
+    """
     if not len(pairs) and not groups:
         return pairs, groups
     slot = np.full(count, -1, np.int64)
@@ -415,13 +434,15 @@ def _among(
 def packing_problem(
     graph: Graph, order: Order, taken: Pairs = ()
 ) -> tuple[PackingProblem, IntArray]:
-    """Return the packing problem of an order, and the graph's buffer id of each of its buffers.
+    """Return the packing problem of an order, and the buffer id in the graph of each of its
+    buffers.
 
-    Only roots that count, have bytes, and are live at some step are packed. Where ops run on
-    several streams, steps are depths, and buffers that conflict without meeting in one are kept
-    apart (:mod:`optsched.model.stream_relation`); if these are too many, live ranges are widened
-    until they meet. The outputs of in-place pairs that are taken, of
-    :func:`optsched.model.inplace_choice.pair_choices`, are part of what they are written into.
+    Only roots that are counted, have bytes, and are live at some step are packed. If ops run on
+    several streams, steps are depths, and pairs that conflict without overlapping are kept apart
+    (:mod:`optsched.model.stream_relation`); if there are too many such pairs, live ranges are
+    widened until these buffers overlap. The outputs of the in-place pairs `taken`, a choice of
+    :func:`optsched.model.inplace_choice.pair_choices`, are part of the buffers into which they are
+    written.
     """
     relation = stream_relation(graph, order) if graph.on_streams else None
     ranges = live_ranges(graph, order) if relation is None else relation.ranges()
@@ -464,7 +485,10 @@ def packing_problem(
 
 
 def _steps_of_use(graph: Graph, steps: IntArray, owner: Mapping[int, int]) -> Rows:
-    """Return the steps at which each buffer is read or written, outputs in-place for their head."""
+    """Return the steps at which each buffer is read or written.
+
+    Uses of outputs written in place count for the buffer into which they are written.
+    """
     arrays, count = graph.arrays, graph.arrays.buffer_count
     made = np.flatnonzero(arrays.producer >= 0)
     buffers = np.concatenate([arrays.user.owners(), made])
@@ -472,7 +496,7 @@ def _steps_of_use(graph: Graph, steps: IntArray, owner: Mapping[int, int]) -> Ro
     if owner:
         head = np.arange(count, dtype=np.int64)
         head[list(owner)] = list(owner.values())
-        # An op that writes into its input uses the buffer of both once.
+        # An op that writes into its input uses the common buffer once.
         pairs = np.unique(head[buffers] * len(steps) + at)
         buffers, at = pairs // len(steps), pairs % len(steps)
     return pack_rows(buffers, at, count)
@@ -481,9 +505,9 @@ def _steps_of_use(graph: Graph, steps: IntArray, owner: Mapping[int, int]) -> Ro
 def _written_over(
     size: IntArray, ranges: IntArray, head: int, outputs: Sequence[int]
 ) -> tuple[Gap, ...]:
-    """Return the gaps of a buffer that outputs are written into, one into the other.
+    """Return the gaps of a buffer into which outputs are written, one after another.
 
-    While an op runs, all that was there is still needed; from the next step on only its output is.
+    While an op runs, all previous bytes are still needed; from the next step on only its output is.
     """
     gaps: list[Gap] = []
     ends = [int(ranges[b, 0]) + 1 for b in outputs[1:]] + [int(ranges[outputs[-1], 1])]

@@ -1,4 +1,4 @@
-"""What is there of a buffer and when: gaps in live ranges, and the rectangles that they leave."""
+"""Occupied bytes of buffers over time: gaps in live ranges, and the rectangles they leave."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from optsched.model.sharing import Rectangle
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch `[start, end)` of a live range in which less than the whole buffer is there.
+    """An interval `[start, end)` of a live range in which only a part of the buffer is occupied.
 
     Parameters
     ----------
     start, end
         Half-open steps inside the live range.
     window
-        The bytes `[low, high)` of the buffer that stay occupied, or None for none of them.
+        The bytes `[low, high)` of the buffer that stay occupied, or None if no byte does.
     """
 
     start: int
@@ -29,9 +29,10 @@ class Gap:
 
 
 class Parts(NamedTuple):
-    """Rectangles that move together: part `i` fills `offset[owner[i]] + [low[i], high[i])`.
+    """Rectangles with a common offset per buffer: part `i` is `offset[owner[i]] + [low[i],
+    high[i])`.
 
-    A buffer without gaps is one part; each gap splits it. All arrays have shape `(parts,)`.
+    A buffer without gaps has one part; each gap splits it. All arrays have shape `(parts,)`.
     """
 
     owner: IntArray
@@ -42,15 +43,15 @@ class Parts(NamedTuple):
 
 
 def fullest(parts: Parts) -> int:
-    """Return the bytes of the fullest step."""
+    """Return the number of bytes at the fullest step."""
     steps = np.concatenate([parts.end, parts.start])
     change = np.concatenate([parts.low - parts.high, parts.high - parts.low])
-    # At equal steps ends come first: they stand first and the sort is stable.
+    # The sort is stable, so at equal steps ends come before starts.
     return max(0, int(np.cumsum(change[np.argsort(steps, kind="stable")]).max(initial=0)))
 
 
 def gaps_between(start: int, end: int, size: int, rows: list[Rectangle]) -> tuple[Gap, ...]:
-    """Return the gaps that leave these rectangles of a live range."""
+    """Return the gaps of a live range in which exactly the given rectangles are occupied."""
     gaps: list[Gap] = []
     at = start
     for begin, until, low, high in rows:

@@ -1,4 +1,4 @@
-"""A plan: an order of the ops and an offset for every buffer that needs one."""
+"""A plan: an order of the ops, and an offset for every buffer that needs one."""
 
 from __future__ import annotations
 
@@ -21,22 +21,33 @@ from optsched.runtime.text import counted
 @keywords
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An order, and offsets by buffer id.
+    """An order of ops, with the offsets of buffers.
 
     Parameters
     ----------
     order
         Op ids, first to run first.
     offsets
-        First byte of each buffer in the slab of its pool, by buffer id. None where a buffer needs
-        none: it lies outside the slab, has no bytes or is never live. A view has its root's offset.
+        Offset of each buffer in bytes in the slab of its pool, by buffer id. None for a buffer that
+        lies outside the slab, has no bytes, or is never live. A view has the offset of its root.
     pools
-        The pool that each buffer lies in, by buffer id; empty where that is the one it names.
+        Name of the pool of each buffer, by buffer id; empty if each buffer lies in the pool that it
+        names in the graph.
 
     Raises
     ------
     PlanError
-        If an op id or an offset is no integer.
+        If an op id or an offset is not an integer.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, Plan
+    >>> build = GraphBuilder("chain")
+    >>> build.op("p", writes={"a": 4})
+    >>> build.op("q", reads=["a"], writes={"b": 6})
+    >>> graph, plan = build.build(), Plan(order=(0, 1), offsets=(0, 4))
+    >>> plan.peak(graph), plan.slab(graph)
+    (10, 10)
     """
 
     order: tuple[int, ...]
@@ -44,7 +55,7 @@ class Plan:
     pools: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Make Python's integers of numpy's, whose sums could pass their range unseen."""
+        """Convert NumPy integers, whose sums could overflow silently, to Python integers."""
         plain = (None if x is None else _as_integer(x) for x in self.offsets)
         object.__setattr__(self, "offsets", tuple(plain))
         object.__setattr__(self, "order", tuple(map(_as_integer, self.order)))
@@ -55,14 +66,15 @@ class Plan:
         return f"Plan({ops}, {placed} of {buffers} placed)"
 
     def placed(self, graph: Graph) -> Graph:
-        """Return the graph whose buffers name the pools that they lie in.
+        """Return the graph in which each buffer names the pool in which it lies.
 
-        Buffers of different pools that come to lie in one stay apart: ops write none into another.
+        Buffers of different pools that lie in the same pool in this plan stay separate: ops do not
+        write one into the other.
 
         Raises
         ------
         PlanError
-            If a view lies elsewhere than its root, or a pinned buffer is not in its own pool.
+            If a view lies in another pool than its root, or a pinned buffer is not in its own pool.
         """
         if not self.pools:
             return graph
@@ -72,7 +84,8 @@ class Plan:
         if len(self.pools) != len(graph.buffers):
             all_ = counted(len(graph.buffers), "buffer")
             raise PlanError(f"plan has {counted(len(self.pools), 'pool')} for {all_}")
-        # Buffers that name no pool may all be in one that the plan names: pins move together.
+        # Buffers without a pool name may lie in a pool of the plan; pinned ones must share that
+        # pool.
         held: dict[str, str] = {}
         rows = zip(graph.buffers, graph.roots, self.offsets, self.pools, strict=True)
         for buffer, root, offset, pool in rows:
@@ -81,14 +94,14 @@ class Plan:
                     f"buffer {buffer.name!r} in pool {pool!r} is a view of "
                     f"{graph.buffers[root].name!r} in pool {self.pools[root]!r}"
                 )
-            # A buffer without an offset lies outside every pool, whatever it names.
+            # A buffer without an offset lies outside every pool, regardless of the pool it names.
             if offset is None or buffer.pin is None:
                 continue
             if pool != held.setdefault(buffer.pool, buffer.pool or pool):
-                raise PlanError(f"buffer {buffer.name!r} is pinned and can not be in pool {pool!r}")
+                raise PlanError(f"buffer {buffer.name!r} is pinned and cannot be in pool {pool!r}")
         pools = list(self.pools)
         for group in graph.must_share:
-            # One without an offset goes where the others lie.
+            # Members without an offset are assigned to the pool of the other members.
             lies = next((pools[b] for b in group if self.offsets[b] is not None), None)
             for b in group:
                 pools[b] = lies if self.offsets[b] is None and lies is not None else pools[b]
@@ -100,13 +113,16 @@ class Plan:
         return replace(graph, buffers=buffers, inplace=inplace)
 
     def keeps_pools(self, graph: Graph) -> bool:
-        """Whether buffers lie together that name one pool, and only these: its bounds hold then."""
+        """Return True if two buffers lie in the same pool exactly if they name the same pool.
+
+        The bounds of the graph hold for the plan in that case.
+        """
         rows = zip(graph.buffers, self.pools, self.offsets, strict=False)
         pairs = {(buffer.pool, pool) for buffer, pool, offset in rows if offset is not None}
         return all(len({*side}) == len(pairs) for side in zip(*pairs, strict=True))
 
     def slabs(self, graph: Graph) -> dict[str, int]:
-        """Return the slab of each pool, by its name: the largest `offset + size` in it."""
+        """Return the slab of each pool by name: the largest `offset + size` in it."""
         ends: dict[str, list[int]] = {}
         for b, (offset, buffer) in enumerate(zip(self.offsets, graph.buffers, strict=True)):
             if offset is not None and buffer.alias_of is None:
@@ -115,26 +131,26 @@ class Plan:
         return {pool: max(row) for pool, row in ends.items()}
 
     def slab(self, graph: Graph) -> int:
-        """Return the bytes of the slab; of all slabs together where there are several pools."""
+        """Return the slab in bytes; the sum of all slabs if there are several pools."""
         return sum(self.slabs(graph).values())
 
     def peak(self, graph: Graph) -> int:
-        """Return the peak memory of the order."""
+        """Return the peak memory of the order in bytes."""
         return peak_memory(self.placed(graph), self.order)
 
 
 def _as_integer(value: object) -> int:
-    # Asked for its index, not whether it has one: that takes fifty times as long.
+    # Testing `isinstance(value, SupportsIndex)` would take fifty times as long.
     try:
         return index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise PlanError(f"a plan is made of integers, not of {value!r}") from None
+        raise PlanError(f"op ids and offsets of a plan must be integers, got {value!r}") from None
 
 
 def make_plan(graph: Graph, order: Order, offsets: IntArray, taken: Pairs = ()) -> Plan:
-    """Make a plan of an order and the offsets of its packing problem, shape `(k,)`.
+    """Return the plan of an order with the offsets of its packing problem, shape `(k,)`.
 
-    `taken` are the in-place pairs that the packing problem was made with.
+    `taken` are the in-place pairs with which the packing problem was made.
     """
     _, ids = packing_problem(graph, order, taken)
     return placed_plan(graph, order, ids, offsets, taken)
@@ -143,9 +159,9 @@ def make_plan(graph: Graph, order: Order, offsets: IntArray, taken: Pairs = ()) 
 def placed_plan(
     graph: Graph, order: Order, ids: IntArray, offsets: IntArray, taken: Pairs = ()
 ) -> Plan:
-    """Make the same of a packing problem that is there: `ids`, shape `(k,)`, came with it."""
+    """Return the plan of a packing problem made before; `ids`, shape `(k,)`, are its buffer ids."""
     if len(offsets) != len(ids):
-        raise PlanError(f"{len(offsets)} offsets for {counted(len(ids), 'buffer')} to be packed")
+        raise PlanError(f"got {len(offsets)} offsets for {counted(len(ids), 'buffer')} to pack")
     placed = np.full(len(graph.buffers), -1, np.int64)
     placed[ids] = offsets
     for output, head in heads(taken).items():

@@ -1,10 +1,14 @@
-"""Graphs whose buffers lie in several pools: a slab each, and what counts is their sum.
+"""Graphs whose buffers lie in several pools: each pool has its own slab, and the sum counts.
 
-Buffers of different pools never meet, so for a given order each pool is a packing problem by
-itself. What the pools share is the order. No plan's slab in a pool is smaller than the least slab
-of the graph in which only that pool's buffers have bytes: leave all other offsets out of the plan
-and a plan of that graph remains. So the sum of these is a bound on every plan, and so is the least
-peak, since at each step the live bytes of each pool lie in its slab.
+Buffers of different pools never overlap, so for a given order each pool is a separate packing
+problem. The pools only have the order in common. Consider the graph in which only the buffers of
+one pool have bytes. A plan without the offsets of all other buffers is a plan of that graph, so the
+slab in this pool is at least the minimum slab of that graph. The sum of these minima over all pools
+is therefore a lower bound on the sum of the slabs of every plan. The minimum peak is another one,
+since at each step the live bytes of each pool lie in its slab.
+
+Example: 8 bytes live in pool `sram` at step 0, and 6 bytes in pool `dram` at step 1. The peak is 8
+bytes, but the slabs have 8 and 6 bytes, 14 in total.
 """
 
 from __future__ import annotations
@@ -24,19 +28,20 @@ from optsched.runtime.bytes import parse_bytes
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A slab of its own.
+    """A memory pool with a slab of its own.
 
     Parameters
     ----------
     name
-        Name by which buffers choose it.
+        Name by which buffers refer to the pool.
     capacity
-        Bytes (`65536`, or `"64KiB"` as text), or None for any number.
+        Bytes, or None if unlimited.
 
-    Raises
-    ------
-    UsageError
-        If the name is no text, or the capacity no number of bytes.
+    Examples
+    --------
+    >>> from optsched import Pool
+    >>> Pool("sram", 1024)
+    Pool(name='sram', capacity=1024)
     """
 
     name: str
@@ -49,7 +54,7 @@ class Pool:
 
 
 def pools_of(graph: Graph) -> tuple[str, ...]:
-    """Return the names of the pools in which buffers have bytes, ascending."""
+    """Return the names of the pools in which buffers have bytes, in ascending order."""
     sized = np.flatnonzero(graph.arrays.size).tolist()
     return tuple(sorted({graph.buffers[b].pool for b in sized}))
 
@@ -66,7 +71,7 @@ def pool_graph(graph: Graph, pool: str) -> Graph:
 
 
 def pool_rows(graph: Graph, ids: IntArray) -> list[IntArray]:
-    """Return which of the buffers `ids`, shape `(k,)`, lie together: their positions, by pool."""
+    """Return the positions in `ids`, shape `(k,)`, of the buffers of each pool."""
     pools = [graph.buffers[b].pool for b in ids.tolist()]
     return [
         np.array([i for i, name in enumerate(pools) if name == pool], np.int64)
@@ -75,28 +80,29 @@ def pool_rows(graph: Graph, ids: IntArray) -> list[IntArray]:
 
 
 def pins_clash(graph: Graph, problem: PackingProblem, ids: IntArray) -> bool:
-    """Whether pinned buffers of a pool overlap while both are live: no packing is valid.
+    """Return True if two pinned buffers of a pool overlap while both are live.
 
-    `ids`, shape `(k,)`, are the graph's ids of the problem's buffers.
+    No packing is valid in that case. `ids`, shape `(k,)`, are the graph's ids of the buffers of the
+    problem.
     """
     rows = pool_rows(graph, ids) if (problem.pin >= 0).any() else []
     return any(select(problem, row).clashing_pins() is not None for row in rows)
 
 
 def sum_of_slabs(problem: PackingProblem, rows: Sequence[IntArray], offsets: IntArray) -> int:
-    """Return the bytes of all slabs, those of the pools whose buffers are at `rows`."""
+    """Return the sum of the slabs in bytes; `rows` has the positions of each pool's buffers."""
     if len(rows) < 2:
         return problem.slab_size(offsets)
     return sum(select(problem, row).slab_size(offsets[row]) for row in rows)
 
 
 def pinned_bytes(graph: Graph) -> int:
-    """Return the bytes up to which pinned buffers reach, of all pools together, in every order."""
+    """Return the sum over all pools of the highest end of a pinned buffer, for every order."""
     return sum(_reach(graph, b) for b in highest_pinned(graph))
 
 
 def highest_pinned(graph: Graph) -> list[int]:
-    """Return the pinned buffer of each pool that reaches highest, whatever the order."""
+    """Return the pinned buffer of each pool that ends highest, among those live in every order."""
     pinned = []
     for b in np.flatnonzero(graph.arrays.size).tolist():
         if graph.buffers[b].pin is None:
@@ -112,15 +118,15 @@ def _reach(graph: Graph, b: int) -> int:
 
 
 def apart_bytes(graph: Graph) -> int:
-    """Return the bytes of :func:`apart_in_every_order`: a bound on all slabs together."""
+    """Return the bytes of :func:`apart_in_every_order`: a lower bound on the sum of the slabs."""
     return sum(graph.buffers[b].size for b in apart_in_every_order(graph))
 
 
 def apart_in_every_order(graph: Graph) -> tuple[int, ...]:
-    """Return heavy buffers of each pool, all kept apart in every order; none without pairs.
+    """Return heavy buffers of each pool that are disjoint in every order; empty without pairs.
 
-    Two are apart if they are a pair, or if one op needs both and can not write the one into the
-    other.
+    Two buffers are disjoint if they are a pair to keep apart, or if one op needs both and cannot
+    write one into the other.
     """
     if not graph.keep_apart:
         return ()
@@ -145,7 +151,10 @@ def apart_in_every_order(graph: Graph) -> tuple[int, ...]:
 
 
 def roof(graph: Graph) -> int:
-    """Return bytes that suffice whatever the order: above the pins each buffer has its own."""
+    """Return a number of bytes that is enough for every order.
+
+    All pinned buffers lie below this limit, and every other buffer has separate bytes above them.
+    """
     ids = np.flatnonzero(graph.arrays.size).tolist()
     free = [graph.buffers[b] for b in ids if graph.buffers[b].pin is None]
     return pinned_bytes(graph) + sum(buffer.size + buffer.alignment - 1 for buffer in free)

@@ -1,9 +1,10 @@
 """A question: everything that an answer depends on, as one value.
 
-A bound says "no plan has less", and that is a fact about the plans that were allowed, not about a
-graph: a bound proved under order rules, near a baseline, on several streams or in pools may be
-above a plan that keeps none of these. So each result, plan file, certificate and stored record
-carries its :class:`Question`, and a reader of a bound asks whether that question *covers* its own.
+A bound says "no plan has less". That is a fact about the plans that were allowed, not about a
+graph: a bound proved under order rules, near a baseline, on several streams or in pools may exceed
+the memory of a plan that does not keep these restrictions. So each result, plan file, certificate
+and stored record carries its :class:`Question`, and a reader of a bound asks whether that question
+*covers* its own.
 
 For example, let ops p and q each make a buffer, 9 bytes and 1 byte, that r and s read. "No order
 needs less than 19 bytes" may hold for the orders that run p, s, r in this sequence, while 11 bytes
@@ -32,7 +33,7 @@ _NAMED = 6
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about a graph; an answer holds for this question and those that it covers.
+    """A question about a graph; an answer holds for this question and those that it covers.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ class Question:
     rules
         Order rules that every allowed order keeps.
     near
-        Baseline order, and how many of its ops an allowed order moves at most.
+        Baseline order, and the maximum number of its ops that an allowed order moves.
     objective
         Quantity to minimize first; the other breaks ties.
     capacity
@@ -78,7 +79,7 @@ class Question:
 
     @cached_property
     def scope(self) -> bytes:
-        """Digest of which plans are allowed; equal for questions with the same bounds."""
+        """Digest of the set of allowed plans; equal for questions with the same bounds."""
         near = (self.near.order, self.max_moved) if self.near and self.max_moved is not None else ()
         rows = repr((near, tuple((pool.name, pool.capacity) for pool in self.pools)))
         return _digest(digest_of(self.planned) + rows.encode())
@@ -174,7 +175,7 @@ def rules_record(rules: OrderRules) -> dict[str, Any]:
 
 
 def digest_of(graph: Graph) -> bytes:
-    """Return a digest of everything in a graph that bounds depend on: all but its names."""
+    """Return a digest of all data of a graph on which bounds depend: everything but names."""
     ops = [(x.reads, x.uses, x.writes, x.control, x.workspace, x.stream) for x in graph.ops]
     kinds = [(x.input, x.output, x.alias_of, x.mutates, x.birth) for x in graph.buffers]
     places = [(x.size, x.alignment, x.pool, x.pin) for x in graph.buffers]

@@ -1,17 +1,18 @@
-"""Workspace and constants in regions of their own, laid out as AITemplate's runtime lays them out.
+"""Separate regions for workspace and constants, laid out as in AITemplate's runtime.
 
-A region is a pool of the graph, in which each buffer is pinned to where the layout has it:
+A region is a pool of the graph in which each buffer is pinned to its place in the layout:
 
-* workspace is `[scratch of op 1][scratch of op 2]...[shared]`: what an op keeps to itself
-  (buffers of policy `scratch`) side by side, then one stretch as large as the largest op needs
-  while it runs, shared by all;
-* constants lie side by side in the order of the graph, in a region of their own or, in one slab
-  with all else, before it.
+* Workspace is laid out as `[scratch of op 1][scratch of op 2]...[shared]`. Buffers of policy
+  `scratch`, which ops keep from run to run, lie side by side. They are followed by a range as large
+  as the largest op needs while it runs, shared by all ops.
+* Constants lie side by side in the order of the graph, either in a region of their own or at the
+  start of the slab.
 
-References
-----------
-aitemplate/compiler/transform/memory_planning.py: `_compute_workspace`, and the triple
-`(max_blob, constant_offset, workspace)` that each of its planners returns.
+Example: ops `p` and `q` keep 16 and 8 bytes from run to run and need 100 and 60 bytes of workspace.
+The region has 16 + 8 + 100 = 124 bytes, and both workspaces start at offset 24.
+
+References ---------- aitemplate/compiler/transform/memory_planning.py: `_compute_workspace`, and
+the triple `(max_blob, constant_offset, workspace)` that each of its planners returns.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ WORKSPACE, CONSTANTS = "workspace", "constants"
 
 
 class ConstantsRegion(StrEnum):
-    """Where constants lie."""
+    """Place of constants."""
 
     OUTSIDE = "outside"
-    """Somewhere else: they are not counted."""
+    """Outside the planned memory: not counted."""
     BESIDE = "beside"
-    """In a region of their own."""
+    """In a separate region."""
     BEFORE = "before"
     """At the start of the slab."""
 
@@ -45,9 +46,9 @@ class Workspace:
     """Scratch bytes of all ops."""
 
     shared: int
-    """What the op that needs most needs while it runs."""
+    """Maximum of the bytes that an op needs while it runs."""
     unique: int
-    """What ops keep to themselves, all together."""
+    """Sum of the bytes that ops keep from run to run."""
 
     @property
     def total(self) -> int:
@@ -81,12 +82,12 @@ def with_workspace_apart(graph: Graph) -> Graph:
 
 
 def with_constants(graph: Graph, place: ConstantsRegion) -> Graph:
-    """Return the graph in which constants are counted and lie where they are wanted.
+    """Return the graph in which constants are counted and lie at the given place.
 
     Raises
     ------
     GraphError
-        If constants are to lie in a region of their own and a pool of the graph has its name.
+        If constants need a region and a pool of the graph has its name.
     """
     constants = [b for b, x in enumerate(graph.buffers) if x.input is InputPolicy.CONSTANT]
     if place is ConstantsRegion.OUTSIDE or not constants:
@@ -99,10 +100,10 @@ def with_constants(graph: Graph, place: ConstantsRegion) -> Graph:
 
 
 def region_sizes(graph: Graph, plan: Plan) -> RegionSizes:
-    """Return the bytes of a plan's regions.
+    """Return the bytes of each region of a plan.
 
-    The graph is what was planned, after :func:`with_workspace_apart` and :func:`with_constants`.
-    Constants before all else in one slab are part of the blob.
+    `graph` is the graph that was planned, after :func:`with_workspace_apart` and
+    :func:`with_constants`. Constants at the start of the slab are part of the blob.
     """
     slabs = dict(plan.slabs(graph))
     constants, scratch = slabs.pop(CONSTANTS, 0), slabs.pop(WORKSPACE, 0)
@@ -116,23 +117,25 @@ def region_sizes(graph: Graph, plan: Plan) -> RegionSizes:
 
 
 def _scratch(graph: Graph) -> list[int]:
-    """Return the buffers that ops keep to themselves, in the order of the graph."""
+    """Return the buffers that ops keep from run to run, in the order of the graph."""
     found = [b for b, buffer in enumerate(graph.buffers) if buffer.input is InputPolicy.SCRATCH]
     for b in found:
         users = [op.name for op in graph.ops if b in (*op.reads, *op.uses)]
         if len(users) > 1:
             raise GraphError(
                 f"scratch {graph.buffers[b].name!r} is used by ops {users[0]!r} and {users[1]!r}: "
-                "it is for one alone"
+                "scratch belongs to a single op"
             )
     return found
 
 
 def _stacked(graph: Graph, ids: Sequence[int], pool: str) -> tuple[list[Buffer], int]:
-    """Return all buffers with some of them side by side in a pool, and where these end."""
+    """Return all buffers, with some of them side by side in a pool, and the end of the last one."""
     taken = next((x for x in graph.buffers if pool and x.pool == pool), None)
     if taken is not None:
-        raise GraphError(f"buffer {taken.name!r} lies in a pool {pool!r}: the region has that name")
+        raise GraphError(
+            f"buffer {taken.name!r} lies in a pool {pool!r}, which is the name of the region"
+        )
     buffers, top = list(graph.buffers), 0
     for b in ids:
         at = -(-top // buffers[b].alignment) * buffers[b].alignment
@@ -144,7 +147,7 @@ def _stacked(graph: Graph, ids: Sequence[int], pool: str) -> tuple[list[Buffer],
 def _moved(buffer: Buffer, pool: str, offset: int) -> Buffer:
     if buffer.pin is not None and (buffer.pin, buffer.pool) != (offset, pool):
         raise GraphError(
-            f"buffer {buffer.name!r} is pinned to {buffer.pin} and can not lie at {offset} "
+            f"buffer {buffer.name!r} is pinned to {buffer.pin} and cannot lie at {offset} "
             f"of region {pool or 'slab'!r}"
         )
     return replace(buffer, pool=pool, pin=offset)

@@ -1,7 +1,8 @@
 """Reserved regions: bytes that no buffer may use, at all steps or at some.
 
-A region becomes a pinned buffer behind the others, so that every packer, bound and checker honours
-it without knowing of it. Its bytes are part of the slab, which reaches at least to its end.
+Each region becomes a pinned buffer at the end of the problem, so every packer, bound and checker
+respects it without special treatment. Its bytes are part of the slab, which ends at or above the
+end of the region.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from optsched.runtime.text import free_name
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Bytes `[low, high)` that are taken at the steps `[start, end)`.
+    """Bytes `[low, high)` that are reserved at the steps `[start, end)`.
 
     Parameters
     ----------
     low, high
-        Half-open bytes of the slab.
+        Half-open range of bytes of the slab.
     start, end
-        Half-open steps; None for the problem's first and last.
+        Half-open range of steps; None for the first and last step of the problem.
     """
 
     low: int
@@ -48,11 +49,11 @@ class Region:
 def with_reserved(
     problem: PackingProblem, regions: Sequence[Region], *, capacity: int | None = None
 ) -> PackingProblem:
-    """Return the problem with regions as pinned buffers at its end.
+    """Return the problem with regions as pinned buffers after all others.
 
-    The offsets of the problem itself are the first `len(problem)` of what a packer returns. Regions
-    may overlap and lie anywhere in time. Bytes from a capacity on are out of reach anyway, and
-    regions end there.
+    The first `len(problem)` offsets that a packer returns are those of the original problem.
+    Regions may overlap and may extend over steps outside the problem. Bytes at and above `capacity`
+    cannot be used anyway, so regions end there.
 
     Raises
     ------
@@ -98,15 +99,17 @@ def with_reserved(
 
 def _check(region: Region) -> None:
     if not 0 <= region.low < region.high <= MAX_TOTAL_BYTES:
-        raise GraphError(f"reserved region {region}: its bytes are none, reversed or above 2**62")
+        raise GraphError(
+            f"reserved region {region}: its byte range is empty, reversed or above 2**62"
+        )
     if (region.start is None) != (region.end is None) or (
         region.start is not None and region.end is not None and region.start >= region.end
     ):
-        raise GraphError(f"reserved region {region}: its steps are none or reversed")
+        raise GraphError(f"reserved region {region}: its step range is empty or reversed")
 
 
 def _apart(rows: Sequence[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
-    """Return rectangles `(start, end, low, high)` of the same points, none meeting another."""
+    """Return disjoint rectangles `(start, end, low, high)` that cover the same points."""
     found: list[tuple[int, int, int, int]] = []
     growing: dict[tuple[int, int], int] = {}
     steps = sorted({step for row in rows for step in row[:2]})
@@ -120,7 +123,7 @@ def _apart(rows: Sequence[tuple[int, int, int, int]]) -> list[tuple[int, int, in
 
 
 def _union(blocks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the same bytes as blocks that do not touch, ascending."""
+    """Return the same bytes as ascending blocks that do not touch."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(blocks):
         if merged and low <= merged[-1][1]:

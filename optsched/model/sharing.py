@@ -1,9 +1,10 @@
-"""What a packing asks for beside live ranges: pairs kept apart, and groups that share an offset.
+"""Constraints of a packing beyond live ranges: pairs to keep apart, and groups with one offset.
 
-A pair is kept apart although its live ranges do not overlap: another stream may still read the one
-while the other is written. The buffers of a group start at one offset: together they are one
-buffer of the largest size, which is there whenever one of them is, so it has several live
-intervals. Both are given by names or positions, and kept as positions.
+A pair to keep apart must not share any byte although its live ranges do not overlap, for example
+because another stream may still read one buffer while the other is written. The buffers of a group
+start at the same offset. Together they are one buffer of the largest size, which is live whenever
+one of them is, so it has several live intervals. Both are given by names or positions, and stored
+as positions.
 """
 
 from __future__ import annotations
@@ -22,66 +23,66 @@ from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.wiring import Wired
 
 Rectangle = tuple[int, int, int, int]
-"""Half-open steps, half-open bytes."""
+"""Half-open range of steps, then half-open range of bytes."""
 
 
 def positions(
     rows: Iterable[Iterable[int | str]], names: Sequence[str], what: str
 ) -> list[tuple[int, ...]]:
-    """Return rows of buffers as positions, where names may be given.
+    """Return rows of buffers, given by name or position, as positions.
 
     Raises
     ------
     GraphError
-        If a name or a position is none of the buffers'.
+        If a name or position is unknown.
     """
     place: Mapping[str, int] = {}
     found = []
     for row in rows:
         if isinstance(row, str):
-            raise GraphError(f"{what}: a list of buffers is wanted, got {row!r}")
+            raise GraphError(f"{what}: expected a list of buffers, got {row!r}")
         members = []
         for x in row:
             if isinstance(x, str):
                 place = place or {name: i for i, name in enumerate(names)}
                 if x not in place:
-                    raise GraphError(f"{what}: there is no buffer {x!r}")
+                    raise GraphError(f"{what}: unknown buffer {x!r}")
                 members.append(place[x])
             elif not isinstance(x, SupportsIndex):
                 raise GraphError(f"{what}: a buffer is a name or a position, got {x!r}")
             elif 0 <= index(x) < len(names):
                 members.append(index(x))
             else:
-                raise GraphError(f"{what}: there is no buffer number {x}")
+                raise GraphError(f"{what}: unknown buffer number {x}")
         found.append(tuple(members))
     return found
 
 
 def make_pairs(pairs: IntArray | Iterable[Iterable[int | str]], names: Sequence[str]) -> IntArray:
-    """Return pairs as positions, the lower first, ascending and each once; shape `(p, 2)`.
+    """Return pairs as positions, shape `(p, 2)`: lower one first, ascending, without duplicates.
 
     Raises
     ------
     GraphError
-        If a pair is none, names a buffer twice, or one that there is not.
+        If a row does not have two entries, names a buffer twice, or names an unknown buffer.
     """
     if isinstance(pairs, np.ndarray | tuple | list) and not len(pairs):
         return np.zeros((0, 2), np.int64)
     if isinstance(pairs, np.ndarray) and pairs.shape[1:] == (2,) and pairs.dtype.kind in "iu":
         table = np.array(pairs, np.int64)
         for x in table[(table < 0) | (table >= len(names))]:
-            raise GraphError(f"keep apart: there is no buffer number {x}")
+            raise GraphError(f"keep apart: unknown buffer number {x}")
     else:
         rows = positions(pairs, names, "keep apart")
         for row in rows:
             if len(row) != 2:
-                raise GraphError(f"keep apart: {_text(names, row)} is no pair")
+                raise GraphError(f"keep apart: expected two buffers, got {_text(names, row)}")
         table = np.array(rows, np.int64).reshape(-1, 2)
     if not len(table):
         return table
     for a in table[table[:, 0] == table[:, 1], 0]:
         raise GraphError(f"keep apart: buffer {names[a]!r} is paired with itself")
-    # One number for each pair: rows take ten times as long to sort, as does `np.unique`.
+    # Encode each pair as one number: sorting rows, or `np.unique`, takes ten times as long.
     numbers = np.sort(table.min(axis=1) * len(names) + table.max(axis=1))
     once = numbers[np.append(True, numbers[1:] != numbers[:-1])]
     return np.stack(np.divmod(once, len(names)), axis=1)
@@ -90,18 +91,20 @@ def make_pairs(pairs: IntArray | Iterable[Iterable[int | str]], names: Sequence[
 def make_groups(
     groups: Iterable[Iterable[int | str]], names: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
-    """Return groups as positions, ascending in each, and by their first.
+    """Return groups as positions, each one ascending, sorted by first member.
 
     Raises
     ------
     GraphError
-        If a group has fewer than two buffers, names one that there is not, or a buffer is in two.
+        If a group has fewer than two buffers, names an unknown one, or a buffer is in two groups.
     """
     rows = positions(groups, names, "must share")
     seen: set[int] = set()
     for row in rows:
         if len(row) < 2:
-            raise GraphError(f"must share: a group of {_text(names, row)} is no group")
+            raise GraphError(
+                f"must share: a group needs at least two buffers, got {_text(names, row)}"
+            )
         for i in row:
             if i in seen:
                 raise GraphError(f"must share: buffer {names[i]!r} is named twice")
@@ -116,12 +119,12 @@ def check_groups(
     pin: IntArray,
     alignment: IntArray,
 ) -> None:
-    """Stop where a group contradicts itself or a pair.
+    """Raise an error if a group contradicts itself or a pair.
 
     Raises
     ------
     GraphError
-        If no offset suits all members, or two of them are to be kept apart.
+        If no offset is valid for all members, or two of them must be kept apart.
     """
     group_of = np.full(len(names), -1, np.int64)
     for number, group in enumerate(groups):
@@ -137,7 +140,7 @@ def check_groups(
             )
         if lcm(*alignment[members].tolist()) > MAX_TOTAL_BYTES:
             raise GraphError(
-                f"{names[group[0]]!r} and what shares its offset: alignments beyond 2**62"
+                f"buffers sharing the offset of {names[group[0]]!r} need an alignment above 2**62"
             )
         for at in pin[pinned[:1]]:
             for i in members[at % alignment[members] != 0]:
@@ -148,16 +151,16 @@ def check_groups(
     inside = (group_of[pairs[:, 0]] >= 0) & (group_of[pairs[:, 0]] == group_of[pairs[:, 1]])
     for a, b in pairs[inside]:
         raise GraphError(
-            f"buffers {names[a]!r} and {names[b]!r} must share an offset and are to be kept apart"
+            f"buffers {names[a]!r} and {names[b]!r} must share an offset and must be kept apart"
         )
 
 
 def unite(members: Sequence[tuple[int, Sequence[Rectangle]]], size: int) -> list[Rectangle]:
-    """Return when the one buffer that a group is is there, ascending, and which of its bytes.
+    """Return the rectangles, ascending, of the single buffer that stands for a group.
 
-    `members` have a size and rectangles each. While some member is there as a whole all `size`
-    bytes of the buffer are; else from the lowest to the highest byte of what members leave in
-    their gaps.
+    `members` lists the size and the rectangles of each buffer of the group. At a step at which some
+    member is fully occupied, all `size` bytes of the joint buffer are occupied. At other steps, the
+    bytes from the lowest to the highest byte that members occupy in their gaps are.
     """
     starts: dict[int, list[tuple[int, Rectangle]]] = {}
     for own, rows in members:
@@ -183,13 +186,14 @@ def unite(members: Sequence[tuple[int, Sequence[Rectangle]]], size: int) -> list
 def graph_sharing(
     graph: Wired, pairs: Iterable[Iterable[int]], groups: Iterable[Iterable[int]]
 ) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, ...], ...]]:
-    """Return a graph's pairs and groups as a packing problem has them.
+    """Return the pairs and groups of a graph in the form of a packing problem.
 
     Raises
     ------
     GraphError
-        If one of them is a view or lies outside the slab, members want different places, or two
-        of a group may be live at once: peak memory would count bytes twice that they share.
+        If one of the buffers is a view or lies outside the slab, members of a group have different
+        pools, alignments or pins, or two members can be live at once (peak memory would count their
+        common bytes twice).
     """
     names = [buffer.name for buffer in graph.buffers]
     apart = make_pairs([tuple(pair) for pair in pairs], names)
@@ -209,9 +213,11 @@ def graph_sharing(
 def _check_root(graph: Wired, b: int) -> None:
     name, root = graph.buffers[b].name, graph.buffers[graph.roots[b]].name
     if graph.roots[b] != b:
-        raise GraphError(f"buffer {name!r} is a view of {root!r}: keep apart or share that one")
+        raise GraphError(f"buffer {name!r} is a view of {root!r}: name {root!r} instead")
     if graph.buffers[b].external:
-        raise GraphError(f"buffer {name!r} lies outside the slab: it has no place there to ask for")
+        raise GraphError(
+            f"buffer {name!r} lies outside the slab: it cannot be kept apart or share an offset"
+        )
 
 
 def _check_same_place(graph: Wired, a: int, b: int) -> None:
@@ -229,7 +235,7 @@ def _check_same_place(graph: Wired, a: int, b: int) -> None:
 
 
 def _check_in_turn(graph: Wired, group: Sequence[int]) -> None:
-    """Stop if some order has two of a group live at once."""
+    """Raise an error if some order has two buffers of a group live at once."""
     users: dict[int, set[int]] = {b: set() for b in group}
     for v, op in enumerate(graph.ops):
         for b in (*op.reads, *op.uses, *op.writes):
@@ -245,12 +251,12 @@ def _check_in_turn(graph: Wired, group: Sequence[int]) -> None:
 
 
 class _Life(NamedTuple):
-    """When a buffer is live, in every order."""
+    """Lifetime of a buffer over all orders."""
 
     birth: int | None
-    """The op that allocates the buffer; None for an input."""
+    """Op that allocates the buffer; None for an input."""
     users: set[int]
-    """Ops that the buffer is live at, its birth among them."""
+    """Ops at which the buffer is live, including its birth."""
     kept: bool
     before: set[int]
     """Ops that run before the birth in every order."""
@@ -258,8 +264,9 @@ class _Life(NamedTuple):
     def may_meet(self, other: _Life) -> bool:
         """Return True if some order has both buffers live at one step.
 
-        That takes a user of each that runs at the other's birth or after it. The two wishes go
-        together, unless both are for the births themselves: two ops run one after the other.
+        This requires a user of each buffer that runs at or after the birth of the other. Both
+        requirements can be met by one order, unless each is satisfied by the births only: one of
+        two distinct ops runs first.
         """
         mine, theirs = self.users - other.before, other.users - self.before
         if not (self.kept or mine) or not (other.kept or theirs):
@@ -270,7 +277,7 @@ class _Life(NamedTuple):
 
 
 def _life_of(graph: Wired, b: int, users: set[int]) -> _Life:
-    """Return the life of a root, which `users` read, write or use."""
+    """Return the lifetime of a root; `users` are the ops that read, write or use it."""
     birth = graph.producers[b] if graph.buffers[b].birth is None else graph.buffers[b].birth
     own = users if birth is None else users | {birth}
     return _Life(birth, own, graph.kept[b], _ancestors(graph, birth))

@@ -1,4 +1,4 @@
-"""Orders, and at which step each op of one runs."""
+"""Orders of ops, and the step at which each op runs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Order = Sequence[int] | IntArray
 
 
 def order_ids(graph: Graph, order: Order | Sequence[str]) -> IntArray:
-    """Return the op ids of an order, which may name its ops instead; shape `(n,)`.
+    """Return the op ids of an order given by ids or names; shape `(n,)`.
 
     Raises
     ------
     PlanError
-        If the graph has no op of a name, or an id is no integer.
+        If a name is not in the graph, or an id is not an integer.
     """
     given = np.asarray(order)
     if given.dtype.kind == "U":
         try:
             return np.array([graph.op_ids[name] for name in given.tolist()], np.int64)
         except KeyError as error:
-            raise PlanError(f"order names op {error}, the graph has none") from None
+            raise PlanError(f"order names op {error}, which is not in the graph") from None
     if given.dtype.kind not in "iu" and given.size:
-        raise PlanError(f"an order has names or ids of ops, not {given.dtype}")
+        raise PlanError(f"order must list op names or ids, got {given.dtype}")
     return given.astype(np.int64, copy=False)
 
 
@@ -38,15 +38,15 @@ def steps_of(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     Raises
     ------
     PlanError
-        If `order` is no permutation of the ops or breaks a dependency.
+        If `order` is not a permutation of the ops or breaks a dependency.
     """
     n = len(graph.ops)
     given = order_ids(graph, order)
     if given.shape != (n,):
-        raise PlanError(f"order has {given.size} ops, the graph has {n}")
+        raise PlanError(f"order has {given.size} ops, but the graph has {n}")
     if n and (given.min() < 0 or given.max() >= n):
         bad = next(int(v) for v in given if not 0 <= v < n)
-        raise PlanError(f"order names op number {bad}, the graph has {n}")
+        raise PlanError(f"order names op number {bad}, but the graph has {n} ops")
     steps = np.full(n, -1, np.int64)
     steps[given] = np.arange(n)
     if (steps < 0).any():

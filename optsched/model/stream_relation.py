@@ -1,11 +1,16 @@
-"""What every execution of ops on several streams keeps, and so which buffers may share bytes.
+"""Precedence between ops on several streams, and the buffers that may share bytes.
 
-`u` precedes `v` if that is so in every execution: by the orders in the streams, the edges of the
-graph, and what follows from both. Let `a(b)` be the op that allocates buffer `b`, and `U(b)` the
-ops that use it, `a(b)` and its producer among them. `c` may lie where `b` has been, written
-`b < c`, if all of `U(b)` precede `a(c)`; two buffers share bytes only if `b < c` or `c < b`, else
-they *conflict*. That is a partial order: if `b < c < d`, then `U(b)` precede `a(c)`, which is in
-`U(c)` and so precedes `a(d)`. With one stream it is what live ranges say.
+Op `u` precedes `v` if it ends before `v` starts in every execution. This follows from the orders of
+the streams, the edges of the graph, and chains of both. Let `a(b)` be the op that allocates buffer
+`b`, and `U(b)` the set of ops that use it, including `a(b)` and the producer of `b`. Buffer `c` may
+lie where `b` has been, written `b < c`, if all ops of `U(b)` precede `a(c)`. Two buffers may share
+bytes only if `b < c` or `c < b`; otherwise they *conflict*. The relation is a partial order: if `b
+< c < d`, then the ops of `U(b)` precede `a(c)`, which is in `U(c)` and therefore precedes `a(d)`.
+With one stream, it is the order of disjoint live ranges.
+
+Example: stream 1 runs `p`, then `q`; stream 2 runs `r`, which waits for `p`. If buffer `b` is used
+by `p` only, and `c` is allocated by `r`, then `b < c`. If `q` uses `b` as well, the two buffers
+conflict, because `q` and `r` may run at the same time.
 """
 
 from __future__ import annotations
@@ -20,27 +25,32 @@ from optsched.model.graph import Graph
 from optsched.model.steps import Order, steps_of
 
 MOST_PAIRS = 4_000_000
-"""Conflicts that no overlap of live ranges shows are told apart up to so many."""
+"""Maximum number of pairs examined to list the conflicts that do not show as overlapping live
+ranges.
+"""
 
 
 @dataclass(frozen=True)
 class StreamRelation:
-    """Who precedes whom in every execution of an order on its streams."""
+    """Precedence between ops in every execution of an order on its streams."""
 
     graph: Graph
     """The graph, with `n` ops and `m` buffers on `k` streams."""
     stream: IntArray
     place: IntArray
-    """Shape `(n,)`: the stream of each op, and its place in that stream's order."""
+    """Shape `(n,)`: the stream of each op, and its place in the order of that stream."""
     after: IntArray
-    """Shape `(n, k)`: of each stream the first place whose op starts only when op `v` has ended;
-    the length of the stream if there is none."""
+    """Shape `(n, k)`: for each stream, the first place whose op starts only after op `v` has ended;
+    the length of the stream if there is none.
+    """
     depth: IntArray
-    """Shape `(n,)`: ops on the longest chain of those that precede `v`."""
+    """Shape `(n,)`: number of ops before `v` on the longest chain that ends at `v`."""
 
     @cached_property
     def free(self) -> IntArray:
-        """Shape `(m, k)`: of each stream the first place at which bytes of buffer `b` are free."""
+        """Shape `(m, k)`: for each stream, the first place at which the bytes of buffer `b` are
+        free.
+        """
         arrays, k = self.graph.arrays, self.after.shape[1]
         free = np.zeros((arrays.buffer_count, k), np.int64)
         np.maximum.at(free, arrays.user.owners(), self.after[arrays.user.idx])
@@ -51,10 +61,10 @@ class StreamRelation:
         return free
 
     def ranges(self) -> IntArray:
-        """Return half-open live ranges by depth, shape `(m, 2)`: where two overlap, both conflict.
+        """Return half-open live ranges by depth, shape `(m, 2)`; overlapping buffers conflict.
 
-        Ops that are in each other's way come to lie as close as can be, so that few conflicts are
-        left that no overlap shows.
+        The depths place ops that exclude each other as close together as possible, so that few
+        conflicts do not show as overlaps.
         """
         arrays, n = self.graph.arrays, len(self.depth)
         horizon = int(self.depth.max(initial=0)) + 1
@@ -65,14 +75,14 @@ class StreamRelation:
         return np.stack([start, end], axis=1)
 
     def hidden_conflicts(self, buffers: IntArray) -> IntArray | None:
-        """Return conflicts that :meth:`ranges` does not show, shape `(pairs, 2)`.
+        """Return the conflicts that do not show as overlaps of :meth:`ranges`, shape `(pairs, 2)`.
 
-        They are positions in `buffers`, shape `(k,)`, the lesser one first. None where more than
-        :data:`MOST_PAIRS` would have to be looked at.
+        Entries are positions in `buffers`, shape `(k,)`, the lower one first. Return None if more
+        than :data:`MOST_PAIRS` pairs would have to be examined.
         """
         start, end = self.ranges()[buffers].T
         turn = np.argsort(start, kind="stable")
-        # Those that begin between a buffer's end and the end of what covers it may conflict.
+        # Buffers that start between the end of a buffer and its covering end may conflict with it.
         first = np.searchsorted(start[turn], end)
         last = np.searchsorted(start[turn], self.cover_ends()[buffers])
         count = np.maximum(last - first, 0)
@@ -86,9 +96,10 @@ class StreamRelation:
         return np.sort(np.stack([one, other], axis=1)[conflict | (alloc < 0)], axis=1)
 
     def cover_ends(self) -> IntArray:
-        """Return ends of live ranges so late that buffers overlap wherever they conflict.
+        """Return ends of live ranges, late enough that all conflicting buffers overlap.
 
-        Shape `(m,)`. A buffer then ends when the last op has run that does not wait for its users.
+        Shape `(m,)`. A buffer then ends when the last op has run that does not wait for all its
+        users.
         """
         ends = self.ranges()[:, 1]
         for s in range(self.after.shape[1]):
@@ -99,14 +110,14 @@ class StreamRelation:
 
 
 def stream_relation(graph: Graph, order: Order) -> StreamRelation:
-    """Return who precedes whom when each stream runs its ops in the sequence of an order.
+    """Return the precedence if each stream runs its ops in the sequence of an order.
 
-    Takes time and memory by the number of edges times that of streams.
+    Time and memory are proportional to the number of edges times the number of streams.
 
     Raises
     ------
     PlanError
-        If `order` is no permutation of the ops or breaks a dependency.
+        If `order` is not a permutation of the ops or breaks a dependency.
     """
     steps_of(graph, order)
     numbers = {name: s for s, name in enumerate(graph.streams)}
@@ -125,7 +136,8 @@ def stream_relation(graph: Graph, order: Order) -> StreamRelation:
         depth[v] = 1 + max((depth[u] for u in before[v]), default=-1)
     after = np.tile(lengths, (len(stream), 1))
     for v in reversed(sequence):
-        # What starts after `v` is `v`'s place for those before it.
+        # For the predecessors of `v`, the first op of this stream that waits for them is `v`
+        # itself.
         reach = after[v].copy()
         reach[stream[v]] = place[v]
         for u in before[v]:

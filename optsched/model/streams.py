@@ -1,10 +1,10 @@
-"""Ops on several streams: who runs on which, in which order, and what is waited for.
+"""Ops on several streams: assignment to streams, orders within them, and syncs.
 
-The ops of a stream run one after another, those of several streams side by side. An order of all
-ops stands for the order in each stream; between streams only the edges of the graph hold. A data
-dependency across streams wants a *sync*: a control edge (an event that is waited for), or a chain
-of these and of dependencies inside a stream. Which buffers may share bytes then is told in
-:mod:`optsched.model.stream_relation`.
+Ops of one stream run one after another; ops of different streams run concurrently. An order of all
+ops defines the order within each stream. Between streams only the edges of the graph hold. A data
+dependency across streams requires a *sync*: a control edge (an event that is waited for), or a
+chain of control edges and dependencies within a stream. The module
+:mod:`optsched.model.stream_relation` determines which buffers may share bytes.
 """
 
 from __future__ import annotations
@@ -20,24 +20,44 @@ from optsched.model.graph import Graph
 from optsched.runtime.keywords import keywords
 
 MOST_EDGES = 1_000_000
-"""Levels may be joined by as many syncs."""
+"""Maximum number of syncs between levels."""
 
 
 @keywords
 def with_streams(graph: Graph, streams: Sequence[str]) -> Graph:
-    """Return the graph whose ops run on the streams named, with the syncs that this takes.
+    """Return the graph with its ops on the given streams, and with the syncs that this requires.
 
-    A runtime does the same that records an event for each tensor that crosses streams.
+    A runtime that records an event for each tensor that crosses streams does the same.
 
     Parameters
     ----------
     graph
-        The graph.
+        The graph, with `n` ops.
     streams
-        The stream of each op, by op id.
+        Stream name of each op, by op id; length `n`.
+
+    Returns
+    -------
+    Graph
+        The graph with a control edge for each dependency across streams.
+
+    Raises
+    ------
+    UsageError
+        If the number of stream names is not that of the ops.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, with_streams
+    >>> build = GraphBuilder("copy")
+    >>> build.op("load", writes={"x": 4})
+    >>> build.op("use", reads=["x"])
+    >>> graph = with_streams(build.build(), ["copy", "main"])
+    >>> graph.streams, graph.ops[1].control
+    (('copy', 'main'), (0,))
     """
     if len(streams) != len(graph.ops):
-        raise UsageError(f"{len(streams)} streams are given for {len(graph.ops)} ops")
+        raise UsageError(f"expected {len(graph.ops)} streams, one per op, got {len(streams)}")
     ops = []
     for v, op in enumerate(graph.ops):
         waits = (u for u in graph.predecessors[v] if streams[u] != streams[v])
@@ -46,31 +66,48 @@ def with_streams(graph: Graph, streams: Sequence[str]) -> Graph:
 
 
 def _waiting(op: Op, waits: Iterable[int]) -> Op:
-    """Return an op that waits for others as well."""
+    """Return an op that also waits for the given ops."""
     return replace(op, control=tuple(dict.fromkeys((*op.control, *waits))))
 
 
 @keywords
 def in_streams(graph: Graph, orders: Mapping[str, Sequence[int]]) -> Graph:
-    """Return the graph whose streams run their ops in the orders given.
+    """Return the graph whose streams run their ops in the given orders.
 
-    Each op waits for the one before it, so only one order of each stream is left.
+    Each op waits for the one before it, so each stream has a single order.
 
     Parameters
     ----------
     graph
-        A graph on one stream; the control edges among its ops are the syncs.
+        A graph on one stream; control edges between its ops become the syncs.
     orders
-        Op ids of each stream, first to run first. Ops in none stay in a stream without a name.
+        Op ids of each stream, first to run first. Unlisted ops stay in a stream without a
+        name.
+
+    Returns
+    -------
+    Graph
+        The graph with ops on streams and control edges along each stream.
 
     Raises
     ------
     GraphError
-        If an op is in two streams or twice in one, or stands before an op that it needs.
+        If an op is in two streams or twice in one, or comes before an op that it needs.
+    UsageError
+        If ops of the graph are on several streams already.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, in_streams
+    >>> build = GraphBuilder("pair")
+    >>> build.op("p", writes={"a": 4})
+    >>> build.op("q", writes={"b": 4})
+    >>> in_streams(build.build(), {"s0": [0], "s1": [1]}).streams
+    ('s0', 's1')
     """
     ops, stream = list(graph.ops), dict[int, str]()
     if len({op.stream for op in ops}) > 1:
-        raise UsageError(f"{graph.name}: its ops name streams already")
+        raise UsageError(f"{graph.name}: ops are on several streams already")
     for name, order in orders.items():
         for v in order:
             if v in stream:
@@ -86,31 +123,32 @@ def in_streams(graph: Graph, orders: Mapping[str, Sequence[int]]) -> Graph:
 
 
 def _refuse_going_back(graph: Graph, name: str, order: Sequence[int]) -> None:
-    """Stop where a stream has an op before another one that it needs."""
+    """Raise an error if a stream has an op before another one that it needs."""
     needs, later = reachable(graph.predecessors), 0
     for v in reversed(order):
         needed = needs[v] & later
         if needed:
             u = needed.bit_length() - 1
             raise GraphError(
-                f"stream {name!r} goes back: op {graph.ops[v].name!r} stands before "
+                f"stream {name!r} runs op {graph.ops[v].name!r} before "
                 f"{graph.ops[u].name!r}, which it needs"
             )
         later |= 1 << v
 
 
 def parallel_levels(graph: Graph, most: int) -> list[list[int]]:
-    """Group the ops by depth, at most so many at a time: AITemplate's simple multi-stream.
+    """Group the ops by depth into levels of at most `most` ops, as AITemplate's simple
+    multi-stream.
 
-    The level of an op is one behind the last of its predecessors'; a level of more than `most` ops
-    is cut into pieces that run one after another, as listed.
+    The level of an op comes directly after the last level of its predecessors. A level of more than
+    `most` ops is split into several levels, in the order in which the ops are listed.
 
     References
     ----------
     AITemplate, `split_simple_multistream_parallel_ops`.
     """
     if most < 1:
-        raise UsageError(f"a level has at least 1 op, got {most}")
+        raise UsageError(f"most must be at least 1, got {most}")
     depth = [0] * len(graph.ops)
     for v in topological_order(graph.predecessors):
         depth[v] = 1 + max((depth[u] for u in graph.predecessors[v]), default=-1)
@@ -124,30 +162,49 @@ def parallel_levels(graph: Graph, most: int) -> list[list[int]]:
 def in_levels(
     graph: Graph, levels: Sequence[Sequence[int]] | None = None, most: int | None = None
 ) -> Graph:
-    """Return the graph whose ops run in levels: those of one side by side, one level after another.
+    """Return the graph whose ops run in levels: concurrently within a level, level after level.
 
-    Each op of a level has a stream of its own and waits for all of the level before. So whatever
-    lives in a level conflicts with all that does, and what may share bytes is told by intervals of
-    levels: packing is as for one stream.
+    Each op of a level has its own stream and waits for all ops of the level before. Buffers that
+    are live in the same level therefore conflict, and conflicts are given by intervals of levels,
+    as in packing on one stream.
 
     Parameters
     ----------
     graph
         A graph on one stream.
     levels
-        Op ids; those of :func:`parallel_levels` if None.
+        Op ids of each level (default: those of :func:`parallel_levels`).
     most
-        Ops that a level may have; any number if None.
+        Maximum number of ops in a level (default: any number).
+
+    Returns
+    -------
+    Graph
+        The graph with ops on streams and the control edges between levels.
 
     Raises
     ------
     GraphError
-        If a level has more ops, an op is in no level or in two, or in one with or before an op
-        that it needs.
+        If a level has more than `most` ops, an op is in no level or in two, or an op is not in a
+        later level than every op it needs.
+    UsageError
+        If ops of the graph are on several streams already.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, in_levels
+    >>> build = GraphBuilder("fork")
+    >>> build.op("p", writes={"x": 4})
+    >>> build.op("q", reads=["x"])
+    >>> build.op("r", reads=["x"])
+    >>> in_levels(build.build(), [[0], [1, 2]]).streams
+    ('0', '1')
     """
     ops = graph.ops
     if len({op.stream for op in ops}) > 1:
-        raise UsageError(f"{graph.name}: its ops run on streams already and go into no levels")
+        raise UsageError(
+            f"{graph.name}: ops are on several streams already and cannot be put into levels"
+        )
     if levels is None:
         levels = parallel_levels(graph, len(ops) + 1 if most is None else most)
     _check_levels(graph, levels, most)
@@ -163,7 +220,9 @@ def _check_levels(graph: Graph, levels: Sequence[Sequence[int]], most: int | Non
     ops, level_of = graph.ops, dict[int, int]()
     for number, row in enumerate(levels):
         if most is not None and len(row) > most:
-            raise GraphError(f"level {number} has {len(row)} ops ({_some(ops, row)}), above {most}")
+            raise GraphError(
+                f"level {number} has {len(row)} ops ({_some(ops, row)}), more than {most}"
+            )
         for v in row:
             if level_of.setdefault(v, number) != number or row.count(v) > 1:
                 raise GraphError(f"op {ops[v].name!r} is in two levels, or twice in one")
@@ -175,10 +234,10 @@ def _check_levels(graph: Graph, levels: Sequence[Sequence[int]], most: int | Non
             if level_of[u] >= level_of[v]:
                 raise GraphError(
                     f"op {ops[v].name!r} of level {level_of[v]} needs {ops[u].name!r} of level "
-                    f"{level_of[u]}: it goes into a later one"
+                    f"{level_of[u]}: it must be in a later level"
                 )
     if sum(len(a) * len(b) for a, b in pairwise(levels)) > MOST_EDGES:
-        raise GraphError(f"{graph.name}: levels this wide take more than {MOST_EDGES} syncs")
+        raise GraphError(f"{graph.name}: levels this wide need more than {MOST_EDGES} syncs")
 
 
 def _some(ops: Sequence[Op], row: Sequence[int]) -> str:
@@ -187,7 +246,7 @@ def _some(ops: Sequence[Op], row: Sequence[int]) -> str:
 
 
 def has_one_order(graph: Graph) -> bool:
-    """Whether each stream's ops can run in one order only, whatever the others do."""
+    """Return True if the ops of each stream can run in one order only."""
     ancestors = reachable(graph.predecessors)
     last: dict[str, int] = {}
     for v in topological_order(graph.predecessors):

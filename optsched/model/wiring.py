@@ -1,7 +1,6 @@
-"""Who makes each buffer, whose bytes it is a name of, and whether these stay to the end.
+"""Producers and roots of buffers, and the buffers that are kept to the end.
 
-The one place where that is worked out; all that a graph derives from its ops and buffers rests on
-it.
+Everything that a graph derives from its ops and buffers is based on these three functions.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from optsched.model.elements import Buffer, InputPolicy, Op, require_id
 
 
 class Wired(Protocol):
-    """What a graph is made of and how it hangs together: all that is derived asks no more of it."""
+    """Protocol of a graph as seen by the functions that derive data from it."""
 
     @property
     def ops(self) -> tuple[Op, ...]:
@@ -30,7 +29,7 @@ class Wired(Protocol):
 
     @property
     def kept(self) -> tuple[bool, ...]:
-        """By buffer id, of roots: whether the bytes stay to the end."""
+        """By buffer id, for roots: True if the bytes are kept to the end."""
 
     @property
     def producers(self) -> tuple[int | None, ...]:
@@ -38,13 +37,14 @@ class Wired(Protocol):
 
     @property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
-        """By op id: the ops that must run directly before, once they are known."""
+        """By op id: the ops that must run directly before it; set after the other properties."""
 
 
 def find_kept(buffers: Sequence[Buffer], roots: Sequence[int]) -> tuple[bool, ...]:
-    """Return by buffer id, of roots: whether the bytes stay to the end, on its account or a view's.
+    """Return by buffer id, for roots: True if the bytes are kept to the end, also because of a
+    view.
 
-    `roots` is what :func:`find_roots` returns.
+    `roots` is the result of :func:`find_roots`.
     """
     kept = [False] * len(buffers)
     always = (InputPolicy.KEPT, InputPolicy.SCRATCH)
@@ -60,7 +60,7 @@ def find_producers(ops: Sequence[Op], buffers: Sequence[Buffer]) -> tuple[int | 
     Raises
     ------
     GraphError
-        If a buffer has two producers, or an id is none.
+        If a buffer has two producers, or an id is out of range.
     """
     producers: list[int | None] = [None] * len(buffers)
     for v, op in enumerate(ops):
@@ -83,7 +83,7 @@ def find_roots(buffers: Sequence[Buffer]) -> tuple[int, ...]:
     Raises
     ------
     GraphError
-        If views form a cycle, or an id is none.
+        If views form a cycle, or an id is out of range.
     """
     roots = [b if buffer.alias_of is None else -1 for b, buffer in enumerate(buffers)]
     for start in range(len(buffers)):

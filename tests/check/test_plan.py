@@ -52,7 +52,7 @@ CORRUPTIONS = {
     "negative": (lambda p: _move(p, 3, -2), "negative offset -2"),
     "unaligned": (lambda p: _move(p, 3, 13), "'b' at 13 is not aligned to 2"),
     "overlap": (lambda p: _move(p, 3, 10), "buffers 'b' .* and 'a' .* overlap|'a' .* and 'b'"),
-    "part of a byte": (lambda p: _move(p, 3, 12.0), "made of integers, not of 12.0"),
+    "part of a byte": (lambda p: _move(p, 3, 12.0), "must be integers, got 12.0"),
     "view elsewhere": (lambda p: _move(p, 2, 10), "'a2' at 10 is a view of 'a' at 8"),
 }
 

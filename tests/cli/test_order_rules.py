@@ -124,7 +124,7 @@ def test_wrong_claims_of_moves_are_refused(
     ("given", "said"),
     [
         (["--first", "join"], "op 'join' is pinned first, but needs op"),
-        (["--first", "nobody"], "order rules name op 'nobody', and no op has that name"),
+        (["--first", "nobody"], "order rules name op 'nobody', but no op has that name"),
         (["--max-moved", "1", "--certificate", "c.json"], "goes with no --max-moved"),
         (["--max-moved", "1", "--pool", "a"], "--pool goes with no --baseline"),
         (["--max-moved", "0", "--pool", "a"], "--pool goes with no --baseline"),

@@ -66,19 +66,34 @@ def test_a_certificate_is_of_ops_one_at_a_time(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["solve", "--streams", "1"], "ops run on 2 streams, above the 1 asked for"),
-        (["solve", "--inplace"], "the in-place memory model can not take ops on several streams"),
-        (["solve", "--workspace-apart"], "can not take ops on several streams"),
-        (["solve", "--engine", "cpsat"], "engine cpsat can not take ops on several streams"),
-        (["solve", "--engine", "milp"], "engine milp can not take ops on several streams"),
-        (["solve", "--pool", "a=9", "--pool", "b"], "pools that spill into each other can not"),
-        (["explain"], "explanations can not take ops on several streams"),
+        (["solve", "--streams", "1"], "ops run on 2 streams, more than the requested 1"),
+        (
+            ["solve", "--inplace"],
+            "ops on several streams are not supported by the in-place memory model",
+        ),
+        (
+            ["solve", "--workspace-apart"],
+            "ops on several streams are not supported by a separate workspace region",
+        ),
+        (
+            ["solve", "--engine", "cpsat"],
+            "ops on several streams are not supported by engine cpsat",
+        ),
+        (["solve", "--engine", "milp"], "ops on several streams are not supported by engine milp"),
+        (
+            ["solve", "--pool", "a=9", "--pool", "b"],
+            "not supported by pools that spill into each other",
+        ),
+        (["explain"], "ops on several streams are not supported by explanations"),
         (
             ["hunt", "--method", "lpmf", "-o", "OUT", "--from"],
-            "hunts can not take ops on several streams",
+            "ops on several streams are not supported by hunts",
         ),
-        (["report", "-o", "OUT.html"], "step by step can not take ops on several streams"),
-        (["convert", "--to", "inductor", "-o", "OUT.json"], "a simulator file can not take ops"),
+        (["report", "-o", "OUT.html"], "not supported by a picture of live bytes step by step"),
+        (
+            ["convert", "--to", "inductor", "-o", "OUT.json"],
+            "ops on several streams are not supported by a simulator file",
+        ),
     ],
 )
 def test_what_takes_ops_one_at_a_time_refuses(

@@ -31,7 +31,10 @@ from tests.support.hlo_text import DUMPS, P, module
         ([P, "%a = f32[4] bitcast()"], "'a': bitcast has no operand"),
         (["%a = f32[4] parameter(x)"], "'a': parameter 'x' has no number"),
         (["%a = " + "(" * 99], "line 4: a tuple is nested too deeply"),
-        ([f"%a = f32[{9 * 10**17},{9 * 10**17}] parameter(0)"], "buffer 'a': sizes up to here"),
+        (
+            [f"%a = f32[{9 * 10**17},{9 * 10**17}] parameter(0)"],
+            "buffer 'a': sizes up to this buffer",
+        ),
         ([], "line 5: computation 'main' is empty"),
     ],
 )

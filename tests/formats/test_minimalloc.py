@@ -185,7 +185,7 @@ BAD = {
         "gap must be a-b or a-b@low:high, got '1:2'",
     ),
     "gap outside": ("id,lower,upper,size,gaps\na,0,3,4,2-5\n", "gap 2-5 is reversed, overlaps"),
-    "gap window": ("id,lower,upper,size,gaps\na,0,3,4,1-2@0:9\n", "gap window 0:9 leaves"),
+    "gap window": ("id,lower,upper,size,gaps\na,0,3,4,1-2@0:9\n", "gap window 0:9 exceeds"),
     "offset": ("id,lower,upper,size,offset\na,0,3,4,-1\n", "offset must be at least 0, got -1"),
 }
 

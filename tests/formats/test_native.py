@@ -211,7 +211,7 @@ MALFORMED_GRAPHS = {
     "view born": (put("buffers", 3, "birth", "a"), "buffer 'v' is a view"),
     "view as input": (put("buffers", 3, "input", "freed"), "buffer 'v' is a view"),
     "view with allocation": (put("buffers", 3, "output", "own"), "buffer 'v' is a view"),
-    "mutation without view": (put("buffers", 1, "mutates", True), "it is no view"),
+    "mutation without view": (put("buffers", 1, "mutates", True), "it is not a view"),
     "mutates as text": (put("buffers", 3, "mutates", "yes"), "mutates must be true or false"),
     "reads a number": (put("ops", 0, "reads", [1]), "op 'a': reads holds 1, expected strings"),
     "reads is text": (put("ops", 0, "reads", "x"), "op 'a': reads must be an array, got 'x'"),

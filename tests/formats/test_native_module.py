@@ -88,7 +88,7 @@ def document(**changes: Any) -> dict[str, Any]:
         ({"calls": [{"computation": "main", "op": "op0"}]}, "call number 0: calls is missing"),
         (
             {"calls": [{"computation": "wide", "op": "big", "calls": ["wide"]}]},
-            "computations call each other in a circle: 'wide' -> 'wide'",
+            "computations call each other in a cycle: 'wide' -> 'wide'",
         ),
     ],
 )

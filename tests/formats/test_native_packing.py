@@ -67,8 +67,8 @@ def test_offsets_up_to_the_last_byte_go_through_files(suffix: str, tmp_path: Pat
 HUGE = [
     ({"alignment": [2**62 + 1]}, "alignment 4611686018427387905 is above the limit of 2\\*\\*62"),
     ({"pin": [2**63 - 3]}, "pinned to 9223372036854775805 it ends beyond 2\\*\\*63 - 1"),
-    ({"start": [-(2**63)]}, "live range .* leaves -2\\*\\*62 to 2\\*\\*62"),
-    ({"end": [2**63 - 1]}, "live range .* leaves -2\\*\\*62 to 2\\*\\*62"),
+    ({"start": [-(2**63)]}, "live range .* is outside -2\\*\\*62 to 2\\*\\*62"),
+    ({"end": [2**63 - 1]}, "live range .* is outside -2\\*\\*62 to 2\\*\\*62"),
 ]
 
 
@@ -108,7 +108,7 @@ def test_columns_may_be_filled_from_either_side() -> None:
         ("a,0,1,4,,g\n", "line 2: buffer 'a': share 'g' is named once only"),
         (
             "a,0,1,4,b,g\nb,1,2,4,,g\n",
-            "buffers 'a' and 'b' must share an offset and are to be kept apart",
+            "buffers 'a' and 'b' must share an offset and must be kept apart",
         ),
     ],
 )
@@ -151,11 +151,11 @@ def test_the_schema_agrees_with_the_reader() -> None:
         ({"buffers": [{"name": ""}]}, "buffer number 0: name is empty"),
         ({"buffers": [{"name": "a", "start": 0, "end": 1}]}, "buffer 'a': size is missing"),
         ({"capacity": -1}, "packing: capacity must be at least 0, got -1"),
-        ({"keep_apart": [["a"]]}, "keep apart: 'a' is no pair"),
-        ({"keep_apart": [["a", "x"]]}, "keep apart: there is no buffer 'x'"),
+        ({"keep_apart": [["a"]]}, "keep apart: expected two buffers, got 'a'"),
+        ({"keep_apart": [["a", "x"]]}, "keep apart: unknown buffer 'x'"),
         ({"keep_apart": [[0, 1]]}, "packing: keep_apart holds [0, 1], expected lists of names"),
         ({"must_share": ["ab"]}, "packing: must_share holds 'ab', expected lists of names"),
-        ({"must_share": [["a", "c"]]}, "must share an offset and are to be kept apart"),
+        ({"must_share": [["a", "c"]]}, "must share an offset and must be kept apart"),
     ],
 )
 def test_bad_documents_are_named(change: dict[str, Any], said: str) -> None:

@@ -56,13 +56,13 @@ def test_levels() -> None:
     ("more", "said"),
     [
         ({"streams": {"copy": ["ghost"]}}, "streams: copy names unknown op 'ghost'"),
-        ({"streams": {"main": ["mul2", "mul"]}}, "stream 'main' goes back: op 'mul2' stands"),
+        ({"streams": {"main": ["mul2", "mul"]}}, "stream 'main' runs op 'mul2' before"),
         ({"streams": {"a": ["load"], "b": ["load"]}}, "op 'load' is in stream 'a' and 'b'"),
         ({"streams": {"a": ["load", "load2"]}}, "op 'mul' .stream ''. needs op 'load'"),
         ({"streams": ["load"]}, "streams must be an object"),
         (
             {"levels": {"ops": [["load"], ["mul", "load2"], ["mul2"]], "at_most": 1}},
-            "level 1 has 2 ops .'mul', 'load2'., above 1",
+            "level 1 has 2 ops .'mul', 'load2'., more than 1",
         ),
         ({"levels": {"ops": [["ghost"]]}}, "level 0: ops names unknown op 'ghost'"),
         ({"levels": {"ops": [["load"]], "most": 1}}, "levels: unknown key 'most'"),
@@ -90,7 +90,9 @@ def test_the_schema_knows_streams() -> None:
 
 
 def test_other_formats_refuse_streams() -> None:
-    with pytest.raises(UsageError, match="a simulator file can not take ops on several streams"):
+    with pytest.raises(
+        UsageError, match="ops on several streams are not supported by a simulator file"
+    ):
         write_inductor(loads())
 
 

@@ -117,7 +117,7 @@ REFUSED = {
     "unknown size": (lambda b: b.op("p", writes={"y": None}), "buffer 'y': size .* got None"),
     "huge size": (
         lambda b: b.op("p", writes={"y": MAX_TOTAL_BYTES, "z": 1}),
-        r"buffer 'z': sizes up to here add up to 4611686018427387905",
+        r"buffer 'z': sizes up to this buffer add up to 4611686018427387905",
     ),
     "view of itself": (lambda b: b.op("p", views={"v": "v"}), "views form a cycle: 'v' -> 'v'"),
     "view cycle": (
@@ -126,7 +126,10 @@ REFUSED = {
     ),
     "view of nothing": (lambda b: b.op("p", views={"v": "ghost"}), "'v' is a view of unknown"),
     "empty name": (lambda b: b.op(""), "op number 0 has no name"),
-    "policy": (lambda b: b.input("i", 1, "sometimes"), "buffer 'i': policy 'sometimes' is none of"),
+    "policy": (
+        lambda b: b.input("i", 1, "sometimes"),
+        "buffer 'i': unknown policy 'sometimes', expected one of",
+    ),
     "output of nothing": (lambda b: b.output("ghost"), "names unknown buffer 'ghost'"),
     "written input": (
         lambda b: (b.input("i", 1), b.op("p", writes={"i": 1})),
@@ -154,7 +157,7 @@ REFUSED = {
             b.op("p", writes={"y": 1}),
             b.inplace("p", "y", "i"),
         ),
-        "op 'p': in-place input 'i' is no buffer that it reads",
+        "op 'p': in-place input 'i' is not a buffer that it reads",
     ),
 }
 
@@ -175,7 +178,9 @@ def test_two_producers_are_named() -> None:
 
 
 def test_buffer_from_nowhere_is_refused() -> None:
-    with pytest.raises(GraphError, match="buffer 'y' is written by no op and is no graph input"):
+    with pytest.raises(
+        GraphError, match="buffer 'y' is not written by any op and is not a graph input"
+    ):
         Graph("g", (), (Buffer("y", 1),))
 
 

@@ -80,14 +80,14 @@ BAD: list[tuple[Callable[[GraphBuilder], object], str]] = [
     (lambda g: g.keep_apart("a", "x"), "keep apart names unknown buffer 'x'"),
     (lambda g: g.must_share("a", "x"), "must share names unknown buffer 'x'"),
     (lambda g: g.keep_apart("a", "a"), "keep apart: buffer 'a' is paired with itself"),
-    (lambda g: g.must_share("a"), "must share: a group of 'a' is no group"),
+    (lambda g: g.must_share("a"), "must share: a group needs at least two buffers, got 'a'"),
     (
         lambda g: (g.must_share("b", "d"), g.must_share("d", "a")),
         "must share: buffer 'd' is named twice",
     ),
     (
         lambda g: (g.must_share("b", "d"), g.keep_apart("d", "b")),
-        "buffers 'b' and 'd' must share an offset and are to be kept apart",
+        "buffers 'b' and 'd' must share an offset and must be kept apart",
     ),
     (
         lambda g: g.must_share("a", "b"),
@@ -109,11 +109,11 @@ BAD: list[tuple[Callable[[GraphBuilder], object], str]] = [
     ),
     (
         lambda g: (g.input("w", 4, InputPolicy.EXCLUDED), g.keep_apart("a", "w")),
-        "buffer 'w' lies outside the slab: it has no place there to ask for",
+        "buffer 'w' lies outside the slab: it cannot be kept apart or share an offset",
     ),
     (
         lambda g: (g.op("view", reads=["b"], views={"v": "b"}), g.keep_apart("a", "v")),
-        "buffer 'v' is a view of 'b': keep apart or share that one",
+        "buffer 'v' is a view of 'b': name 'b' instead",
     ),
 ]
 
@@ -209,7 +209,7 @@ def test_nothing_is_lost_in_files(tmp_path: Path) -> None:
     [
         ({"keep_apart": [["a", "x"]]}, "keep_apart number 0: buffers names unknown buffer 'x'"),
         ({"must_share": ["ab"]}, "must_share number 0: buffers must be an array, got 'ab'"),
-        ({"keep_apart": [["a"]]}, "keep apart: 'a' is no pair"),
+        ({"keep_apart": [["a"]]}, "keep apart: expected two buffers, got 'a'"),
     ],
 )
 def test_bad_documents_are_named(change: dict[str, object], said: str) -> None:

@@ -103,7 +103,7 @@ def test_peak_agrees_with_the_replay_on_many_larger_graphs() -> None:
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ([0, 1], "order has 2 ops, the graph has 3"),
+        ([0, 1], "order has 2 ops, but the graph has 3"),
         ([0, 1, 3], "names op number 3"),
         ([0, 0, 2], "misses op 'right'"),
         ([0, 2, 1], r"runs op 'join' \(step 1\) before 'right' \(step 2\)"),

@@ -130,9 +130,9 @@ def test_commands_take_an_alignment(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert json.loads(text)["settings"]["align"] == "16"
     for command in (["solve", graph], ["pack", rows], ["compare", graph]):
         assert main([*command, "--align", "12"]) == 2
-        assert "an alignment is a power of two, got 12" in capsys.readouterr().err
+        assert "alignment must be a power of two, got 12" in capsys.readouterr().err
         assert main([*command, "--align", str(2**63)]) == 2
-        said = "an alignment is at most 2**62 bytes, got 9223372036854775808"
+        said = "alignment must be at most 2**62 bytes, got 9223372036854775808"
         assert said in capsys.readouterr().err
 
 

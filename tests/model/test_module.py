@@ -91,13 +91,13 @@ def test_the_listed_graph_has_blocks_of_the_order_of_the_list() -> None:
         ((("main", "op1", ("none",)),), "op 'op1' of computation 'main' calls computation 'none'"),
         ((("main", "op9", ("body",)),), "op 'op9' of computation 'main' calls computations, but"),
         ((("none", "op1", ("body",)),), "op 'op1' calls out of computation 'none', which"),
-        ((("main", "op1", ()),), "op 'op1' of computation 'main' calls no computation"),
-        ((("main", "op1", ("body",)),) * 2, "op 'op1' of computation 'main' has two rows of calls"),
+        ((("main", "op1", ()),), "op 'op1' of computation 'main' does not call any computation"),
+        ((("main", "op1", ("body",)),) * 2, "op 'op1' of computation 'main' appears in two calls"),
         (
             (("main", "op1", ("body",)), ("body", "op0", ("test",)), ("test", "op0", ("body",))),
-            "computations call each other in a circle: 'body' -> 'test' -> 'body'",
+            "computations call each other in a cycle: 'body' -> 'test' -> 'body'",
         ),
-        ((("body", "op0", ("body",)),), "in a circle: 'body' -> 'body'"),
+        ((("body", "op0", ("body",)),), "in a cycle: 'body' -> 'body'"),
     ],
 )
 def test_calls_that_make_no_sense_are_refused(rows: tuple[Row, ...], message: str) -> None:

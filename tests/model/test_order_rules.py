@@ -80,7 +80,7 @@ def test_a_group_keeps_the_sequence_of_the_baseline_or_the_graph() -> None:
         ({"first": ("join",)}, "op 'join' is pinned first, but needs op 'left', which is not"),
         ({"last": ("left",)}, "op 'left' is pinned last, but is needed by op 'join', which is"),
         ({"groups": (("join", "left"),)}, "no order keeps the order rules: ops form a cycle"),
-        ({"first": ("none",)}, "order rules name op 'none', which 'diamond' has not"),
+        ({"first": ("none",)}, "order rules name op 'none', which is not in graph 'diamond'"),
     ],
 )
 def test_rules_that_nothing_keeps_are_one_line(
@@ -105,5 +105,5 @@ def test_contradictions_are_one_line() -> None:
         OrderRules(first=("a",), last=("a",))
     with pytest.raises(UsageError, match="group of ops: op 'a' is named twice"):
         OrderRules(groups=(("a", "b", "a"),))
-    with pytest.raises(UsageError, match="name op 'nothing\\*', and no op has that name"):
+    with pytest.raises(UsageError, match="name op 'nothing\\*', but no op has that name"):
         OrderRules.match(_diamond(), first=["nothing*"])

@@ -35,19 +35,19 @@ def test_pairs_are_positions_each_once() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"keep_apart": [("a", "x")]}, "keep apart: there is no buffer 'x'"),
-        ({"keep_apart": [(0, 4)]}, "keep apart: there is no buffer number 4"),
-        ({"keep_apart": np.array([[0, 4]])}, "keep apart: there is no buffer number 4"),
+        ({"keep_apart": [("a", "x")]}, "keep apart: unknown buffer 'x'"),
+        ({"keep_apart": [(0, 4)]}, "keep apart: unknown buffer number 4"),
+        ({"keep_apart": np.array([[0, 4]])}, "keep apart: unknown buffer number 4"),
         (
             {"keep_apart": [(0.5, 1)]},
             "keep apart: a buffer is a name or a position, got 0.5",
         ),
         ({"keep_apart": [("a", "a")]}, "keep apart: buffer 'a' is paired with itself"),
-        ({"keep_apart": [("a", "b", "c")]}, "keep apart: 'a', 'b', 'c' is no pair"),
-        ({"keep_apart": ["ab"]}, "keep apart: a list of buffers is wanted, got 'ab'"),
-        ({"must_share": [("a", "x")]}, "must share: there is no buffer 'x'"),
-        ({"must_share": [("a",)]}, "must share: a group of 'a' is no group"),
-        ({"must_share": [()]}, "must share: a group of nothing is no group"),
+        ({"keep_apart": [("a", "b", "c")]}, "keep apart: expected two buffers, got 'a', 'b', 'c'"),
+        ({"keep_apart": ["ab"]}, "keep apart: expected a list of buffers, got 'ab'"),
+        ({"must_share": [("a", "x")]}, "must share: unknown buffer 'x'"),
+        ({"must_share": [("a",)]}, "must share: a group needs at least two buffers, got 'a'"),
+        ({"must_share": [()]}, "must share: a group needs at least two buffers, got nothing"),
         ({"must_share": [("a", "b"), ("b", "c")]}, "must share: buffer 'b' is named twice"),
         (
             {"must_share": [("a", "b")], "pin": [4, 8, -1, -1]},
@@ -59,11 +59,11 @@ def test_pairs_are_positions_each_once() -> None:
         ),
         (
             {"must_share": [("a", "b")], "alignment": [2**61, 3, 1, 1]},
-            "'a' and what shares its offset: alignments beyond 2**62",
+            "buffers sharing the offset of 'a' need an alignment above 2**62",
         ),
         (
             {"must_share": [("a", "b")], "keep_apart": [("b", "a")]},
-            "buffers 'a' and 'b' must share an offset and are to be kept apart",
+            "buffers 'a' and 'b' must share an offset and must be kept apart",
         ),
     ],
 )

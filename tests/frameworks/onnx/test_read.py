@@ -462,6 +462,6 @@ def test_an_operator_type_that_breaks_lines_does_not_break_the_message() -> None
 
 def test_absurd_shapes_are_refused() -> None:
     with pytest.raises(
-        GraphError, match=r"^buffer '.': sizes up to here add up to .* the limit of 2"
+        GraphError, match=r"^buffer '.': sizes up to this buffer add up to .* the limit of 2"
     ):
         read(model(CHAIN, [value("x", [2**40, 2**40])]))

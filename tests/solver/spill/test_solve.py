@@ -242,7 +242,7 @@ def test_checker_refuses_moved_pins_and_views_and_full_pools() -> None:
     with pytest.raises(PlanError, match="overlap while both are live"):
         check_plan(graph, replace(plan, pools=("s",) * len(plan.pools)))
     named = replace(graph, buffers=tuple(replace(b, pool="s") for b in graph.buffers))
-    with pytest.raises(PlanError, match="'x' is pinned and can not be in pool 'd'"):
+    with pytest.raises(PlanError, match="'x' is pinned and cannot be in pool 'd'"):
         check_plan(named, moved("x", "d"))
     with pytest.raises(UsageError, match="other pools than their own"):
         solve(named, warm_start=plan)
