@@ -143,12 +143,12 @@ def test_losses_outside_of_the_model() -> None:
     """Gradients that count as the caller's made a worse order look like a gain."""
     calls = plan_and_measure(losses_outside)
     assert all(call.is_as_planned for call in calls)
-    assert all(call.ours.peak <= call.stock.peak for call in calls)
+    assert all(call.ours.rise <= call.stock.rise for call in calls)
 
 
 def test_a_small_gain_is_left_and_explained() -> None:
     (_, backward) = plan_and_measure(losses_outside, min_gain="1MiB")
-    assert backward.ours.peak == backward.stock.peak
+    assert backward.ours.rise == backward.stock.rise
     assert "bytes only, the minimum gain is 1.0 MiB" in plugins.explain()
     (_, backward) = plan_and_measure(losses_outside)
-    assert backward.ours.peak < backward.stock.peak
+    assert backward.ours.rise < backward.stock.rise

@@ -1,11 +1,11 @@
 """Bytes that calls of compiled graphs hold, counted block by block from the allocator's own events.
 
-Knows nothing of plans: a block is an address that torch's CPU allocator handed out. The bytes of a
-call are those of blocks that it allocates, and of older blocks that it releases while it runs.
+Knows nothing of plans: a block is an address that torch's CPU allocator handed out.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,20 +18,23 @@ _CALL = re.compile(r"graph_(\d+)_inductor_wrapper_call")
 
 @dataclass(frozen=True)
 class CallBytes:
-    """What one call of a compiled graph holds.
+    """What one call of a compiled graph allocates and releases.
 
     Parameters
     ----------
     graph
         Number that Inductor gave the graph.
-    peak
-        Most bytes at a time, of blocks that the call allocates or releases.
+    rise
+        By how much live bytes exceed those before the call at most.
+    change
+        By how much they differ after the call.
     released
         Bytes of older blocks that the call releases.
     """
 
     graph: int
-    peak: int
+    rise: int
+    change: int
     released: int
 
 
@@ -50,16 +53,26 @@ def count_calls(step: Callable[[], object]) -> list[CallBytes]:
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
         step()
-    nodes = [*_walk(profile.profiler.kineto_results.experimental_event_tree())]
-    events = sorted((e for e in map(_event, nodes) if e is not None), key=lambda e: e.time)
-    calls = sorted(
-        (node.start_time_ns, node.end_time_ns, int(match[1]))
-        for node in nodes
-        if (match := _CALL.fullmatch(node.name))
-    )
+    tree = profile.profiler.kineto_results.experimental_event_tree()
+    found = [event for node in _walk(tree) if (event := _event(node)) is not None]
+    events = sorted(found, key=lambda event: event.time)
     return [
-        _count(graph, [e for e in events if begin <= e.time <= end]) for begin, end, graph in calls
+        _count(graph, [e for e in events if begin <= e.time <= end])
+        for begin, end, graph in sorted(_calls(tree))
     ]
+
+
+def _calls(nodes: Any) -> Iterator[tuple[int, int, int]]:
+    """Yield begin, end and graph of each call.
+
+    The code around a call is one node; its variables go between the end of the call's own node
+    and the end of that one.
+    """
+    for node in nodes:
+        for child in node.children:
+            if match := _CALL.fullmatch(child.name):
+                yield node.start_time_ns, node.end_time_ns, int(match[1])
+        yield from _calls(node.children)
 
 
 def _walk(nodes: Any) -> Iterator[Any]:
@@ -84,8 +97,5 @@ def _count(graph: int, events: list[_Event]) -> CallBytes:
             released -= event.change
         else:
             own.discard(event.address)
-    live = peak = released
-    for event in events:
-        live += event.change
-        peak = max(peak, live)
-    return CallBytes(graph, peak, released)
+    live = [*itertools.accumulate((event.change for event in events), initial=0)]
+    return CallBytes(graph, max(live), live[-1], released)

@@ -14,6 +14,9 @@ from torch._inductor.virtualized import V
 
 from optsched import plugins
 from optsched.plugins.inductor import enabled, scheduler_pass
+from optsched.plugins.inductor.candidates import Decision
+from optsched.plugins.inductor.simulate import Simulation, simulate
+from optsched.plugins.inductor.wrapper import WrapperFacts
 from tests.support.allocations import CallBytes, count_calls
 from tests.support.compiled_memory import NO_CACHE, no_kernels
 
@@ -32,16 +35,36 @@ class PlannedCall:
         Measured where torch compiled without the plugin.
     ours
         Measured with the plugin.
+    plan
+        The plugin's simulations of Inductor's own order and of the one that runs; None where the
+        graph is left alone.
     """
 
     record: plugins.CompiledGraph
     stock: CallBytes
     ours: CallBytes
+    plan: tuple[Simulation, Simulation] | None
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Return True if nothing was planned, and the record has the reason."""
+        return self.plan is None and self.record.before is None and bool(self.record.reason)
 
     @property
     def is_as_planned(self) -> bool:
-        """Return True if both orders hold what was planned."""
-        return (self.record.before, self.record.after) == (self.stock.peak, self.ours.peak)
+        """Return True if both orders rise, fall and end as planned."""
+        if self.plan is None:
+            return False
+        own, runs = self.plan
+        return (
+            (self.record.before, self.record.after) == (own.peak, runs.peak)
+            and _is_measured(own, self.stock)
+            and _is_measured(runs, self.ours)
+        )
+
+
+def _is_measured(said: Simulation, call: CallBytes) -> bool:
+    return (said.peak - said.start, said.end - said.start) == (call.rise, call.change)
 
 
 def plan_and_measure(
@@ -62,12 +85,12 @@ def plan_and_measure(
     """
     with config.patch(NO_CACHE), contextlib.nullcontext() if kernels else no_kernels():
         stock = _measure(make, seed)
-        with _records_by_call() as records:
+        with _notes_by_call() as notes:
             with enabled(**{"time_limit": 1, "min_gain": 0, **settings}):
                 step = _begin(make, seed)
             ours = count_calls(step)
     calls = zip(_keys(ours), stock, ours, strict=True)
-    return [PlannedCall(records[key], their, our) for key, their, our in calls]
+    return [PlannedCall(notes[key][0], their, our, notes[key][1]) for key, their, our in calls]
 
 
 def _measure(make: Callable[[], Step], seed: int) -> list[CallBytes]:
@@ -90,14 +113,33 @@ def _keys(calls: list[CallBytes]) -> Iterator[tuple[int, bool]]:
         seen.add(call.graph)
 
 
+_Note = tuple[plugins.CompiledGraph, tuple[Simulation, Simulation] | None]
+
+
 @contextlib.contextmanager
-def _records_by_call() -> Iterator[dict[tuple[int, bool], plugins.CompiledGraph]]:
-    found: dict[tuple[int, bool], plugins.CompiledGraph] = {}
-    remember = scheduler_pass.remember
+def _notes_by_call() -> Iterator[dict[tuple[int, bool], _Note]]:
+    """Note the record of each graph, and the simulations behind it."""
+    found: dict[tuple[int, bool], _Note] = {}
+    plans: dict[tuple[int, bool], tuple[Simulation, Simulation]] = {}
+    decide, remember = scheduler_pass.decide, scheduler_pass.remember
+
+    def decide_and_note(facts: WrapperFacts, *args: Any, **settings: Any) -> Decision:
+        decision = decide(facts, *args, **settings)
+        runs = decision.best if decision.gains else decision.own
+        own, best = (simulate(facts, c.order, reuse=c.reuse) for c in (decision.own, runs))
+        plans[_current()] = own, best
+        return decision
 
     def note(record: plugins.CompiledGraph) -> None:
-        found[V.graph.graph_id, V.graph.is_backward] = record
+        found[_current()] = record, plans.get(_current())
         remember(record)
 
-    with mock.patch.object(scheduler_pass, "remember", note):
+    with (
+        mock.patch.object(scheduler_pass, "decide", decide_and_note),
+        mock.patch.object(scheduler_pass, "remember", note),
+    ):
         yield found
+
+
+def _current() -> tuple[int, bool]:
+    return V.graph.graph_id, V.graph.is_backward
