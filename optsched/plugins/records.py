@@ -39,6 +39,9 @@ class CompiledGraph:
         Time of the solver alone.
     note
         What the figures leave out; empty if nothing.
+    cached
+        Whether the graph came out of the compiler's cache: these are the figures of an earlier
+        compilation with the same settings.
     """
 
     plugin: str
@@ -53,9 +56,11 @@ class CompiledGraph:
     seconds: float = 0.0
     solver_seconds: float = 0.0
     note: str = ""
+    cached: bool = False
 
     def __str__(self) -> str:
-        text = f"{self.plugin} {self.name}: {counted(self.ops, 'op')}"
+        origin = ", out of its cache" if self.cached else ""
+        text = f"{self.plugin} {self.name}{origin}: {counted(self.ops, 'op')}"
         if self.before is not None:
             text += f", peak {self.before:,} bytes"
         if self.after is not None and self.after != self.before:
@@ -70,7 +75,7 @@ class CompiledGraph:
             text += f"; own order kept: {self.reason}"
         if self.note:
             text += f"; {self.note}"
-        return f"{text}; {self.seconds:.2f} s"
+        return text if self.cached else f"{text}; {self.seconds:.2f} s"
 
 
 _lock = threading.Lock()
@@ -102,7 +107,8 @@ def explain() -> str:
     -------
     str
         A line a graph: planned peak before and after, bound and proof, where the order came from
-        or why the compiler's own was kept.
+        or why the compiler's own was kept. A graph out of Inductor's cache has the figures of the
+        compilation that put it there.
     """
     known = records()
     return "\n".join(map(str, known)) if known else "no graph was compiled with a plugin"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -116,7 +119,7 @@ def test_a_decorated_step_of_several_graphs() -> None:
 
 
 def test_cached_graphs_are_those_of_the_same_plans(tmp_path: Path, monkeypatch: Any) -> None:
-    """A second compilation comes from the cache; other settings are another graph."""
+    """A second compilation comes from the cache, and says so; other settings are another graph."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     network, x = small()
     seen = []
@@ -126,8 +129,75 @@ def test_cached_graphs_are_those_of_the_same_plans(tmp_path: Path, monkeypatch: 
             plugins.forget()
             with enabled(time_limit=time_limit):
                 run_small(network, x)
-            seen.append(len(plugins.records()))
-    assert seen == [1, 0, 1]
+            (record,) = plugins.records()
+            seen.append(record)
+    first, again, other = seen
+    assert [record.cached for record in seen] == [False, True, False]
+    assert again == replace(first, name=again.name, seconds=0.0, solver_seconds=0.0, cached=True)
+    assert again.name.endswith("inference")
+    assert str(again).startswith(f"inductor {again.name}, out of its cache: 2 ops, peak 128 bytes")
+    assert other.after == first.after
+
+
+CACHED_STEP = """
+import torch
+from optsched import plugins
+from optsched.plugins.inductor import enabled
+from tests.support.compiled_memory import no_kernels
+from tests.support.small_networks import NETWORKS, training_step
+torch.manual_seed(0)
+network, inputs = NETWORKS["attention"]()
+with no_kernels(), enabled(time_limit=2, min_gain=0):
+    training_step(network, inputs)()
+print(plugins.explain())
+"""
+
+
+def test_another_process_says_what_runs_out_of_the_caches(tmp_path: Path) -> None:
+    """Forward and backward graph come out of the caches of AOTAutograd and Inductor."""
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "PYTHONPATH": "."}
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", CACHED_STEP],
+            env=environment,
+            text=True,
+            capture_output=True,
+            check=True,
+        ).stdout.splitlines()
+        for _ in range(2)
+    )
+    assert not any("cache" in line for line in first)
+    fresh = [line.rpartition("; ")[0].replace(":", ", out of its cache:", 1) for line in first]
+    assert sorted(second) == sorted(fresh)
+    assert any("-> " in line for line in second)
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ("torch._inductor.custom_graph_pass.CustomSchedulerPass", "CustomSchedulerPass"),
+        ("torch._inductor.config._post_fusion_custom_pass", "_post_fusion_custom_pass"),
+    ],
+)
+def test_a_torch_without_the_hook_is_one_line(lost: str, said: str) -> None:
+    """In a process of its own, as torch's modules are not to be loaded before."""
+    code = f"""
+import logging, torch, torch._inductor.config, torch._inductor.custom_graph_pass
+from optsched.plugins.inductor import enabled, options
+logging.basicConfig(format="%(message)s")
+home, name = {lost!r}.rsplit(".", 1)
+module = __import__(home, fromlist=[name])
+if module is torch._inductor.config:
+    del module._config[name]
+else:
+    delattr(module, name)
+with enabled(time_limit=1):
+    assert torch.ones(1) == 1
+"""
+    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True)
+    (line,) = done.stderr.splitlines()
+    assert f"torch {torch.__version__} is not supported, nothing is changed: " in line
+    assert said in line
 
 
 def test_the_pass_can_be_pickled_and_names_its_settings() -> None:

@@ -36,7 +36,14 @@ class RandomModule(nn.Module):
         self.layers = nn.ModuleList()
         self.register_buffer("seen", torch.zeros(self.rows, self.widths[0]))
         self.register_buffer("places", torch.randint(0, self.rows, (self.rows,)))
-        kinds = [
+        self.shapes = [self.choose.choice(self.widths) for _ in range(2)]
+        self.inputs = tuple(torch.randn(self.rows, width) for width in self.shapes)
+        kinds = self.kinds() + [self._branch, self._scan] * (3 if control else 0)
+        self.program = [self.choose.choice(kinds)() for _ in range(ops)]
+
+    def kinds(self) -> list[Callable[[], Callable[[_Values], Any]]]:
+        """Return what the ops are drawn from."""
+        return [
             self._linear,
             self._pointwise,
             self._combine,
@@ -49,11 +56,7 @@ class RandomModule(nn.Module):
             self._dropout,
             self._best,
             self._normalise,
-            *([self._branch, self._scan] * 3 if control else []),
         ]
-        self.shapes = [self.choose.choice(self.widths) for _ in range(2)]
-        self.inputs = tuple(torch.randn(self.rows, width) for width in self.shapes)
-        self.program = [self.choose.choice(kinds)() for _ in range(ops)]
 
     def forward(self, *inputs: Any) -> Any:
         """Run the program; every value counts towards the result, so that none is dead."""

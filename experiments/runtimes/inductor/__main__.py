@@ -14,6 +14,12 @@ from typing import Any
 
 import torch
 
+from experiments.runtimes.inductor.calls import (
+    RANDOM_STEPS,
+    CallRow,
+    calls_table,
+    measure_random_calls,
+)
 from experiments.runtimes.inductor.fidelity import (
     ORDERS,
     FidelityRow,
@@ -34,6 +40,7 @@ STUDIES: dict[str, tuple[type, Callable[[Any], str]]] = {
     "kernels": (TripRow, kernels_table),
     "fidelity": (FidelityRow, fidelity_table),
     "modules": (ModuleRow, modules_table),
+    "calls": (CallRow, calls_table),
     "reuse": (ReuseRow, reuse_table),
     "pools": (PoolRow, pools_table),
 }
@@ -45,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="experiments.runtimes.inductor")
     parser.add_argument("study", choices=[*STUDIES, "tables"])
     parser.add_argument("names", nargs="*", default=list(STEPS), metavar="NAME")
-    parser.add_argument("--seeds", default="0-49", help="of the modules, such as 5-8")
+    parser.add_argument("--seeds", help="of the random modules or steps, such as 5-8")
     parser.add_argument("--seconds", type=float, default=10.0, help="for the solver, a graph")
     parser.add_argument("--rounds", type=int, default=40, help="of a step of the reuse study")
     parser.add_argument("--orders", default=",".join(ORDERS), help="of the fidelity study")
@@ -70,9 +77,11 @@ def _write_tables() -> None:
 
 def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if options.study == "modules":
-        first, _, last = options.seeds.partition("-")
-        seeds = range(int(first), int(last or first) + 1)
-        yield from map(asdict, measure_modules(seeds, options.seconds))
+        yield from map(asdict, measure_modules(_seeds(options, 50), options.seconds))
+        return
+    if options.study == "calls":
+        seeds = _seeds(options, RANDOM_STEPS)
+        yield from map(asdict, measure_random_calls(seeds, options.seconds))
         return
     for name in options.names:
         if options.study == "fidelity":
@@ -85,6 +94,13 @@ def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         else:
             rows = measure_trip(name, options.seconds, gradients=options.study == "kernels")
             yield from map(asdict, rows)
+
+
+def _seeds(options: argparse.Namespace, count: int) -> range:
+    if options.seeds is None:
+        return range(count)
+    first, _, last = options.seeds.partition("-")
+    return range(int(first), int(last or first) + 1)
 
 
 def _print(rows: Iterable[dict[str, Any]]) -> None:

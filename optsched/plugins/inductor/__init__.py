@@ -11,6 +11,7 @@ to happen inside. `torch.compile(model, options=options(time_limit=5))` has no s
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 from collections.abc import Iterator
 from os import PathLike
@@ -21,6 +22,7 @@ from optsched.errors import MissingDependencyError, UsageError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, parse_gain
 
 DEFAULT_TIME_LIMIT = 5.0
+_LOG = logging.getLogger("optsched.plugins.inductor")
 LIFECYCLES = ("assert", "log")
 """What to do where a buffer lives otherwise than planned."""
 
@@ -66,6 +68,9 @@ def enabled(
         If a setting makes no sense, or another pass has the place of this one.
     """
     chosen = options(time_limit=time_limit, store=store, lifecycle=lifecycle, min_gain=min_gain)
+    if not chosen:
+        yield
+        return
     from torch._inductor import config
 
     from optsched.plugins.inductor.lifecycle import watch
@@ -82,6 +87,8 @@ def options(
     min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
 ) -> dict[str, Any]:
     """Return the settings of Inductor that do the same for one call of `torch.compile`.
+
+    Empty where torch has no place for the plugin: then the logger has one line.
 
     Examples
     --------
@@ -102,12 +109,17 @@ def options(
         raise UsageError(f"lifecycle {lifecycle!r} is none of {', '.join(LIFECYCLES)}")
     gain = parse_gain(min_gain)
     try:
+        import torch
         from torch._inductor import config
     except ImportError as error:
         raise MissingDependencyError("torch", "torch") from error
-    from optsched.plugins.inductor.scheduler_pass import SchedulerPass
+    try:
+        from optsched.plugins.inductor.scheduler_pass import SchedulerPass
 
-    present = config._post_fusion_custom_pass
+        present = config._post_fusion_custom_pass
+    except (ImportError, AttributeError) as error:
+        _LOG.warning("torch %s is not supported, nothing is changed: %s", torch.__version__, error)
+        return {}
     if present is not None and not isinstance(present, SchedulerPass):
         raise UsageError(f"Inductor's _post_fusion_custom_pass is taken by {present!r}")
     path = None if store is None else str(Path(store).absolute())

@@ -77,7 +77,8 @@ def _storage_bytes(name: str, operand: Any) -> int:
         given = dict(zip(names, examples, strict=False)).get(name)
         if len(names) != len(examples) or not isinstance(given, torch.Tensor):
             return 0
-        return hints([getattr(n := given.untyped_storage().nbytes(), "node", n)])[0]
+        size = given.untyped_storage().nbytes()
+        return hints([size.node.expr if isinstance(size, torch.SymInt) else size])[0]
     return storage_bytes(operand) if isinstance(operand, ir.Buffer) else 0
 
 

@@ -21,6 +21,7 @@ from torch.utils._ordered_set import OrderedSet
 
 from optsched.errors import OptschedError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, kept_reason
+from optsched.plugins.inductor.cached import leave_record
 from optsched.plugins.inductor.candidates import Decision, decide
 from optsched.plugins.inductor.facts import read_facts
 from optsched.plugins.inductor.kernel_memory import MeasuredKernels, measure_kernels
@@ -97,6 +98,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             ordered = nodes
             record = CompiledGraph("inductor", name, len(nodes), reason=reason)
         remember(replace(record, seconds=time.perf_counter() - start))
+        leave_record(V.graph, record)
         return ordered
 
     def _leave_to_inductor(self) -> None:

@@ -1,0 +1,61 @@
+"""Records of graphs that come out of Inductor's caches, where no pass is called.
+
+What Inductor keeps of a graph is the Python module that it wrote. The plugin adds two lines to it:
+when the module is loaded, in this process or in another, it says by which record it was ordered.
+
+This module does not import torch at its top: a module that is loaded imports it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from optsched.plugins.records import CompiledGraph, remember
+
+_lock = threading.Lock()
+_compiled_here: set[str] = set()
+"""Texts of records whose module is loaded for the first time when it has been written."""
+
+
+def leave_record(graph: Any, record: CompiledGraph) -> None:
+    """Have the module that Inductor writes for a graph say by which record it was ordered."""
+    if graph.cpp_wrapper:
+        return
+    text = json.dumps(asdict(replace(record, seconds=0.0, solver_seconds=0.0, cached=True)))
+    with _lock:
+        _compiled_here.add(text)
+    graph.wrapper_code.header.splice(
+        f"""
+        try:
+            __import__({__name__!r}, fromlist=["recall"]).recall({text!r})
+        except ImportError:
+            pass
+        """,
+        strip=True,
+    )
+
+
+def recall(text: str) -> None:
+    """Remember the record of a module that is loaded, unless it was compiled just now."""
+    with _lock:
+        if text in _compiled_here:
+            _compiled_here.remove(text)
+            return
+    known = {field.name for field in fields(CompiledGraph)}
+    try:
+        record = CompiledGraph(**{k: v for k, v in json.loads(text).items() if k in known})
+    except (TypeError, ValueError):
+        # Another version of this project wrote it.
+        return
+    remember(replace(record, name=_current_name(record.name)))
+
+
+def _current_name(name: str) -> str:
+    """Return the name of a graph in this process: its number is that of the compilation."""
+    from torch._guards import CompileContext
+
+    current = CompileContext.current_compile_id()
+    return f"{current} {name.rsplit(maxsplit=1)[-1]}" if current else name
