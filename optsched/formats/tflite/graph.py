@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from optsched.errors import FormatError
-from optsched.formats.fields import unknown_dimension
 from optsched.formats.format import CHOSEN, Source
 from optsched.formats.tflite.model import Model, Operator, Tensor, read_model
 from optsched.formats.tflite.scratch import scratch_sizes
+from optsched.formats.tflite.shapes import shapes_of
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
@@ -82,9 +82,9 @@ def read_tflite(data: bytes, name: str, dims: Mapping[str, int] | None = None) -
 
     `dims` are sizes of open dimensions by `TENSOR:AXIS`, or by `AXIS` for all tensors. Those that
     are not given are as the file has them, which is what TFLite Micro takes. It raises
-    `FormatError` if the file is damaged, a size is unknown, or an operator runs another subgraph,
-    `GraphError` if the operators make no graph, and `UsageError` if `dims` names a dimension that
-    is not open.
+    `FormatError` if the file is damaged, a size is unknown, the operators do not make these sizes,
+    or one runs another subgraph, `GraphError` if the operators make no graph, and `UsageError` if
+    `dims` names a dimension that is not open.
     """
     return _TfliteGraphMaker(read_model(data), dict(dims or {})).make(name)
 
@@ -106,7 +106,7 @@ class _TfliteGraphMaker:
     def __init__(self, model: Model, dims: dict[str, int]) -> None:
         _refuse_calls(model)
         self.model = model
-        self.shapes = _shapes(model, dims)
+        self.shapes = shapes_of(model, dims)
         self.folded = _constant_operators(model)
         skipped = {op.number for op in self.folded}
         computed = {t for op in self.folded for t in op.outputs}
@@ -194,41 +194,6 @@ def _refuse_calls(model: Model) -> None:
             raise FormatError(
                 f"op {op.name!r} runs another subgraph; only models of one are planned"
             )
-
-
-def _shapes(model: Model, dims: Mapping[str, int]) -> list[list[int]]:
-    """Return the dimensions of all tensors, the open ones as given or as the file has them."""
-    used: set[str] = set()
-    shapes = [_shape(tensor, dims, used) for tensor in model.tensors]
-    if unknown := sorted(dims.keys() - used):
-        raise unknown_dimension(unknown[0], _open_dims(model))
-    return shapes
-
-
-def _shape(tensor: Tensor, dims: Mapping[str, int], used: set[str]) -> list[int]:
-    shape = list(tensor.shape)
-    for axis, size in enumerate(tensor.signature):
-        keys = (f"{tensor.name}:{axis}", str(axis))
-        key = next((key for key in keys if key in dims), None)
-        if size == -1 and key is not None:
-            used.add(key)
-            shape[axis] = dims[key]
-    for axis, size in enumerate(shape):
-        if size < 0:
-            raise FormatError(
-                f"tensor {tensor.name!r}: dimension {axis} is unknown ({size}); "
-                f"give its size: --dim {f'{tensor.name}:{axis}=N'!r}"
-            )
-    return shape
-
-
-def _open_dims(model: Model) -> list[str]:
-    return [
-        f"{tensor.name}:{axis}"
-        for tensor in model.tensors
-        for axis, size in enumerate(tensor.signature)
-        if size == -1
-    ]
 
 
 def _rounded(size: int) -> int:

@@ -9,10 +9,16 @@ import pytest
 pytest.importorskip("tflite", reason="the schema package is not installed: make test-frameworks")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed: make test-frameworks")
 
+import numpy as np
+
 from experiments.runtimes.litert.__main__ import measure
 from experiments.runtimes.litert.recorded import record
+from experiments.runtimes.tflm import models
 from optsched import pack, read_packing
 from optsched.check.plan import check_packing
+from optsched.errors import FormatError
+from optsched.formats.tflite.model import Model, read_model
+from optsched.formats.tflite.shapes import shapes_of
 
 PATHS = sorted((Path(__file__).parents[3] / "instances" / "tflite").glob("*.tflite"))
 
@@ -37,3 +43,38 @@ def test_recorded_packings_are_written_as_csv(tmp_path: Path) -> None:
     table = read_packing(written)
     assert table.offsets is not None
     assert check_packing(table.problem, table.offsets.tolist()) == record(PATHS[0]).slab
+
+
+FOLLOWED = {"cells_a", "cells_b", "four_bit_weights", "inception", "mlp", "unet"}
+"""Models whose operators all have rules for another first dimension."""
+
+
+def shapes_for_three(model: Model) -> list[list[int]] | None:
+    try:
+        return shapes_of(model, {"0": 3})
+    except FormatError:
+        return None
+
+
+@pytest.mark.parametrize("name", sorted(models.MODELS))
+def test_shapes_for_another_batch_are_those_of_the_interpreter(name: str) -> None:
+    """Or they are refused."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    net = models.MODELS[name]()
+    for tensor in net.tensors:
+        if not tensor.data and tensor.shape and tensor.shape[0] == 1:
+            tensor.signature = (-1, *tensor.shape[1:])
+    data = net.bytes()
+    model = read_model(data)
+    shapes = shapes_for_three(model)
+    assert (shapes is not None) == (name in FOLLOWED)
+    if shapes is None:
+        return
+    resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=resolver)
+    for number in model.inputs:
+        interpreter.resize_tensor_input(number, np.array(shapes[number]))
+    interpreter.allocate_tensors()
+    found = {x["index"]: x["shape"].tolist() for x in interpreter.get_tensor_details()}
+    assert all(found[x.number] == list(shapes[x.number]) for x in model.tensors)

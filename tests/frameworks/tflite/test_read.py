@@ -208,30 +208,53 @@ def test_open_dimensions_are_as_the_file_has_them_or_as_given() -> None:
             tensor.signature = (-1, *tensor.shape[1:])
     assert sizes(read(net).graph) == {"x": 64, "a": 32, "y": 16}
     assert sizes(read(net, d0=3).graph) == {"x": 192, "a": 96, "y": 48}
-    made = read_tflite(net.bytes(), "net", {"0": 3, "x:0": 5})
-    assert sizes(made.graph) == {"x": 320, "a": 96, "y": 48}
+    made = read_tflite(net.bytes(), "net", {"x:0": 3, "a:0": 3, "y:0": 3})
+    assert sizes(made.graph) == {"x": 192, "a": 96, "y": 48}
     with pytest.raises(UsageError, match="no dimension is called 'z:0'; open are 'x:0', "):
         read_tflite(net.bytes(), "net", {"z:0": 3})
     with pytest.raises(UsageError, match="no dimension is called '0'; the model has no open one"):
         read(chain(), d0=3)
 
 
+def test_sizes_that_the_operators_do_not_make_are_refused() -> None:
+    """A runtime asks each operator what it makes: 12 bytes of y for one row, 36 for three."""
+    net = chain()
+    for tensor in net.tensors:
+        if not tensor.data:
+            tensor.signature = (-1, *tensor.shape[1:])
+    for dims, said in [
+        (
+            {"x:0": 3},
+            "'FULLY_CONNECTED_0' makes 3 x 8 of tensor 'x' of 3 x 16, not tensor 'a' of 1",
+        ),
+        ({"0": 3, "y:0": 1}, "'FULLY_CONNECTED_1' makes 3 x 3 of tensor 'a' of 3 x 8, not "),
+    ]:
+        with pytest.raises(FormatError, match=said):
+            read_tflite(net.bytes(), "net", dims)
+    net.outputs = [net.op("MEAN", [net.outputs[0], net.integers(1)], 1, 1)]
+    net.tensors[-1].signature = (-1, 1)
+    with pytest.raises(FormatError, match="op 'MEAN_2': it is not known what it makes of tensor"):
+        read(net, d0=3)
+    assert sizes(read(net).graph)["x"] == 64
+
+
 def test_unknown_dimensions_are_refused_by_name_or_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     net = chain()
-    net.tensors[0].shape = (-1, 16)
-    net.tensors[0].signature = (-1, 16)
+    for tensor in net.tensors:
+        if not tensor.data:
+            tensor.shape = tensor.signature = (-1, *tensor.shape[1:])
     path = tmp_path / "net.tflite"
     path.write_bytes(net.bytes())
     assert main(["solve", str(path)]) == 2
     said = capsys.readouterr().err
     assert "tensor 'x': dimension 0 is unknown (-1); give its size: --dim 'x:0=N'" in said
-    assert sizes(read_graph(path, dims={"x:0": 2}))["x"] == 128
+    assert sizes(read_graph(path, dims={"0": 2})) == {"x": 128, "a": 64, "y": 32}
     plan = tmp_path / "plan.json"
-    assert main(["solve", str(path), "--dim", "x:0=2", "-o", str(plan)]) == 0
+    assert main(["solve", str(path), "--dim", "0=2", "-o", str(plan)]) == 0
     out = str(tmp_path / "out.tflite")
-    assert main(["apply", str(path), str(plan), "--dim", "x:0=2", "-o", out]) == 2
+    assert main(["apply", str(path), str(plan), "--dim", "0=2", "-o", out]) == 2
     assert "tensor 'x' has no known shape in the file" in capsys.readouterr().err
 
 
