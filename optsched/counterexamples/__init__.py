@@ -1,4 +1,4 @@
-"""Small instances on which a method is as bad as possible, shrunk to a core and proved."""
+"""Search for small instances on which a method is as bad as possible, shrunk and proved."""
 
 from __future__ import annotations
 

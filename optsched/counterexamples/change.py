@@ -9,11 +9,11 @@ from optsched.counterexamples.effort import EFFORT
 from optsched.counterexamples.small_graph import SmallGraph
 
 LiveRows = tuple[tuple[int, int, int], ...]
-"""Start, end and bytes of each buffer."""
+"""Start step, end step and size in bytes of each buffer."""
 
 
 class _Draft:
-    """A graph that can be changed."""
+    """A mutable copy of a small graph, with the random moves that change it."""
 
     def __init__(self, graph: SmallGraph, max_ops: int, largest: int) -> None:
         self.size, self.before = list(graph.size), list(graph.before)
@@ -33,7 +33,7 @@ class _Draft:
         self.kept ^= 1 << rng.randrange(len(self.size))
 
     def move(self, rng: Random) -> None:
-        """List an op elsewhere; edges that would point back are dropped."""
+        """Move an op to another place in the listing; drop edges that would point backwards."""
         n = len(self.size)
         v, at = rng.randrange(n), rng.randrange(n)
         size, mask, kept = self.size[v], self.before[v], self.kept >> v & 1
@@ -47,7 +47,7 @@ class _Draft:
                 self.before[w] |= 1 << at
 
     def grow(self, rng: Random) -> None:
-        """Add an op: a copy of one, with the same readers or read by one op alone, or a new one."""
+        """Add a copy of an op with its readers, a reader of one op, or an op without inputs."""
         n = len(self.size)
         if n >= self.max_ops:
             return
@@ -64,7 +64,7 @@ class _Draft:
             self.before[w] |= 1 << at
 
     def copy_pair(self, rng: Random) -> None:
-        """Add a copy of an op and of one of its readers, as a chain of its own."""
+        """Add copies of an op and of one of its readers, connected as a separate chain."""
         n = len(self.size)
         v = rng.randrange(n)
         readers = [w for w in range(v + 1, n) if self.before[w] >> v & 1]
@@ -114,11 +114,11 @@ _MOVES = (
     _Draft.drop,
     _Draft.toggle_output,
 )
-"""What a change is made of, as often as it is wanted."""
+"""Moves of a random change; repeated entries are chosen more often."""
 
 
 def change_graph(graph: SmallGraph, rng: Random, max_ops: int, largest: int) -> SmallGraph:
-    """Return a graph that differs by a few random moves."""
+    """Return a copy of a graph changed by a few random moves."""
     draft = _Draft(graph, max_ops, largest)
     for _ in range(rng.randint(1, EFFORT.changes)):
         rng.choice(_MOVES)(draft, rng)
@@ -128,7 +128,7 @@ def change_graph(graph: SmallGraph, rng: Random, max_ops: int, largest: int) -> 
 def change_packing(
     rows: LiveRows, rng: Random, max_buffers: int, steps: int, largest: int
 ) -> LiveRows:
-    """Return live ranges that differ by a few random moves."""
+    """Return live ranges changed by a few random moves."""
     draft = list(rows)
     for _ in range(rng.randint(1, EFFORT.changes)):
         i = rng.randrange(len(draft))
@@ -157,7 +157,7 @@ def change_packing(
 
 
 def _other_size(sizes: Sequence[int], at: int, largest: int, rng: Random) -> int:
-    """Another size: an extreme, near the old one, one in use or the sum of two, or any."""
+    """Return another size: an extreme, a neighbor, one in use, a sum or difference, or any."""
     how = rng.randrange(6)
     if how == 0:
         size = rng.choice((1, largest))

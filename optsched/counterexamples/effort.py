@@ -1,4 +1,4 @@
-"""How a hunt spends its time: every number that steers it, in one place."""
+"""Constants that control how a hunt spends its time, in one place."""
 
 from __future__ import annotations
 
@@ -7,37 +7,39 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HuntEffort:
-    """How the time and tries of a hunt are spent."""
+    """Shares and limits of the time and tries of a hunt."""
 
     search_share: float = 0.85
-    """Of the time, for the search; the rest is for shrinking."""
+    """Share of the time for the search; the rest is for shrinking."""
     enumeration_share: float = 0.25
-    """Of the search's time and tries, for enumerating the smallest instances."""
+    """Share of the search's time and tries for enumerating the smallest instances."""
     run_length: int = 6_000
-    """Tries of one run of random changes."""
+    """Instances tried in one run of random changes."""
     heat: float = 0.08
-    """Share of its score that a run gives up at first for a change; none in its last third."""
+    """Temperature: share of its score that a run gives up at first to accept a change; it falls to
+    0
+    in the last third of the run."""
     question_seconds: float = 10.0
-    """At most, for one question of the shrinking; what is open then counts as no."""
+    """Maximum seconds for one question during shrinking; a question left open counts as no."""
     proof_seconds: float = 30.0
-    """At least, for the proof of the find."""
+    """Minimum seconds for proving the result."""
     hurried_seconds: float = 5.0
-    """The same after an interrupt."""
+    """Seconds for proving the result after an interrupt."""
     changes: int = 3
-    """Random changes made at once, at most."""
+    """Maximum number of random moves in one change."""
     tabled_ops: int = 12
-    """Up to this many ops all orders are tabled, for the optimum."""
+    """Maximum number of ops for which the optimum comes from a table over all orders."""
     enumerated_ops: int = 5
     enumerated_bytes: int = 3
-    """Graphs up to here are all tried, if time allows."""
+    """Graphs with at most this many ops and bytes per buffer are all tried, if time allows."""
     enumerated_buffers: int = 3
     enumerated_steps: int = 4
-    """Packings up to here are all tried."""
+    """Packings with at most this many buffers and steps are all tried, if time allows."""
     searched_buffers: int = 12
-    """Up to this many plain buffers all packings are searched, for a second proof."""
+    """Maximum number of buffers without constraints for a second proof by trying all packings."""
     packing_seconds: float = 5.0
-    """For the packing of an order that a method gave."""
+    """Seconds for packing an order that a method returned."""
 
 
 EFFORT = HuntEffort()
-"""What is used where nothing else is given."""
+"""Default effort."""

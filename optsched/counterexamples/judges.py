@@ -1,6 +1,7 @@
-"""Does a method lose on this graph, or packing, and by how much? And the optimum, proved.
+"""Judges of a method on one instance: by how much it loses, and the proved optimum.
 
-An optimum is known in two ways: by a search or a table, and by another road to the same number.
+Where possible, an optimum is established twice: by a search or a table, and by an independent
+second computation of the same number.
 """
 
 from __future__ import annotations
@@ -41,44 +42,44 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class Optimum(Generic[P]):
-    """The best plan, and how it is known that none is better."""
+    """The best plan, and the proof that no plan is better."""
 
     value: int
     plan: P
     proved: bool
-    """Whether two independent ways agree that nothing is better."""
+    """True if the value is proved to be the minimum."""
     proof: str
 
 
 class Judge(ABC, Generic[T, P]):
-    """Knows one method, its rival, and what counts as bad."""
+    """Base class of judges of one kind of method and its rival."""
 
     def __init__(self, target: HuntTarget) -> None:
         self.target = target
         ordering = ORDERINGS.get(split(target.method)[0])
         self.moves: ShrinkMoves[Any] = graph_moves(ordering) if ordering else PACKING_MOVES
-        """How an instance is made smaller."""
+        """Moves that make an instance smaller."""
         self.undecided = 0
-        """Questions that stayed open within their time."""
+        """Number of questions that were not answered within their time limit."""
 
     @abstractmethod
     def plan(self, item: T, method: str) -> tuple[int, P]:
-        """Return the checked value and plan of a method."""
+        """Return the checked value (bytes) and plan of a method."""
 
     @abstractmethod
     def value(self, item: T, method: str) -> int:
-        """Return the bytes of a method."""
+        """Return the peak or slab of a method, in bytes."""
 
     @abstractmethod
     def optimum(self, item: T, seconds: float) -> Optimum[P]:
-        """Return the optimum."""
+        """Return the optimum, or the best plan found in the given time."""
 
     @abstractmethod
     def has_plan(self, item: T, capacity: int, seconds: float) -> bool:
-        """Whether some plan surely has at most this many bytes; what stays open is counted."""
+        """Return True if a plan of at most `capacity` bytes is found; count undecided questions."""
 
     def best(self, item: T, seconds: float) -> int:
-        """Return the bytes of the best plan that is found in a while, proved or not."""
+        """Return the bytes of the best plan found in the given time, proved optimal or not."""
         return self.optimum(item, seconds).value
 
     def loss(self, item: T, seconds: float) -> Loss:
@@ -88,7 +89,7 @@ class Judge(ABC, Generic[T, P]):
         return Loss(self.plan(item, self.target.method)[0], rival, self.target.objective)
 
     def reaches(self, item: T, wanted: Loss, seconds: float) -> bool:
-        """Whether the loss on this is surely as bad as the one wanted."""
+        """Return True if the method's loss on `item` is proved at least as bad as `wanted`."""
         value = self.value(item, self.target.method)
         capacity = wanted.rival_limit(value)
         if value == 0:
@@ -99,10 +100,10 @@ class Judge(ABC, Generic[T, P]):
 
 
 class OrderingJudge(Judge[Graph, Plan]):
-    """An ordering, against the minimum peak or another ordering."""
+    """Judge of an ordering, against the minimum peak or another ordering."""
 
     def plan(self, item: Graph, method: str) -> tuple[int, Plan]:
-        """Return the peak of an ordering, and its order packed as well as can be."""
+        """Return the peak of an ordering, and a plan with its order and the best offsets found."""
         order = ORDERINGS[method](item, 0)
         return check_order(item, order.tolist()), packed(item, order)
 
@@ -111,16 +112,16 @@ class OrderingJudge(Judge[Graph, Plan]):
         return peak_memory(item, ORDERINGS[method](item, 0))
 
     def best(self, item: Graph, seconds: float) -> int:
-        """Return the minimum peak that the exact search knows."""
+        """Return the least peak that the exact search finds in the given time."""
         return _solve_order(item, seconds).peak
 
     def optimum(self, item: Graph, seconds: float) -> Optimum[Plan]:
-        """Return a plan of minimum peak, packed as well as a moment allows."""
+        """Return a plan of minimum peak with the best offsets found in a short time."""
         found = minimum_peak(item, seconds)
         return Optimum(found.value, packed(item, found.plan), found.proved, found.proof)
 
     def has_plan(self, item: Graph, capacity: int, seconds: float) -> bool:
-        """Whether some order has at most this peak: a table, heuristics, then the exact search."""
+        """Return True if an order has a peak of at most `capacity`: table, heuristics, search."""
         if len(item.ops) <= EFFORT.tabled_ops:
             return peak_range.compiled(*masks_of(item))[0] <= capacity
         best: tuple[int, Order] | None = None
@@ -148,24 +149,24 @@ class OrderingJudge(Judge[Graph, Plan]):
 
 
 class _AnsweredError(Exception):
-    """Raised into a search that has answered the question already."""
+    """Exception that stops a search as soon as the question is answered."""
 
     def __init__(self, yes: bool) -> None:
         self.yes = yes
 
 
 class PairJudge(Judge[Graph, Plan]):
-    """An ordering and a packer, `lpmf+greedy_by_size`, against the minimum slab of all plans."""
+    """Judge of an ordering with a packer, against the minimum slab of all plans or another pair."""
 
     def plan(self, item: Graph, method: str) -> tuple[int, Plan]:
-        """Return the slab and plan of a pair."""
+        """Return the slab and the plan of an ordering with a packer."""
         ordering, packing = split(method)
         order = ORDERINGS[ordering](item, 0)
         plan = make_plan(item, order, PACKINGS[packing](packing_problem(item, order)[0]))
         return check_plan(item, plan).slab, plan
 
     def value(self, item: Graph, method: str) -> int:
-        """Return the slab of a pair."""
+        """Return the slab of an ordering with a packer."""
         return self.plan(item, method)[0]
 
     def optimum(self, item: Graph, seconds: float) -> Optimum[Plan]:
@@ -173,7 +174,7 @@ class PairJudge(Judge[Graph, Plan]):
         result = solve(item, objective=Objective.SLAB, limits=Limits(seconds=seconds))
         plan = result.plan
         if plan is None:
-            raise RuntimeError(f"no plan of {item.name} found")
+            raise RuntimeError(f"no plan found for graph {item.name!r}")
         slab = check_plan(item, plan).slab
         if result.slab_proof is None or result.slab_proof is Proof.CLAIMED:
             return Optimum(slab, plan, False, f"open: no slab below {result.slab_bound:,} bytes")
@@ -184,12 +185,12 @@ class PairJudge(Judge[Graph, Plan]):
         peak = minimum_peak(item, seconds)
         if peak.value != slab:
             raise RuntimeError(
-                f"a slab of {slab} and a minimum peak of {peak.value} bytes disagree"
+                f"proofs disagree: minimum slab {slab} bytes, minimum peak {peak.value} bytes"
             )
         return Optimum(slab, plan, True, f"{result.slab_proof}, no order has less: {peak.proof}")
 
     def has_plan(self, item: Graph, capacity: int, seconds: float) -> bool:
-        """Whether some plan has at most this slab: heuristics first, then all of `solve`."""
+        """Return True if a plan's slab is at most `capacity`: by heuristics, then the solver."""
         small = len(item.ops) <= EFFORT.tabled_ops
         if small and peak_range.compiled(*masks_of(item))[0] > capacity:
             return False
@@ -207,7 +208,7 @@ class PairJudge(Judge[Graph, Plan]):
 
 
 class PackingJudge(Judge[PackingProblem, IntArray]):
-    """A packer on live ranges, against the minimum slab or another packer."""
+    """Judge of a packer on live ranges, against the minimum slab or another packer."""
 
     def plan(self, item: PackingProblem, method: str) -> tuple[int, IntArray]:
         """Return the slab and the offsets of a packer."""
@@ -221,12 +222,13 @@ class PackingJudge(Judge[PackingProblem, IntArray]):
     def optimum(self, item: PackingProblem, seconds: float) -> Optimum[IntArray]:
         """Return offsets of minimum slab.
 
-        The exact engine, and, up to `searched_buffers` plain buffers, all packings one byte
-        below. Where the slab is what is live at one step, adding these up is the second way.
+        The exact engine finds them. The second proof is a step whose live bytes fill the slab or,
+        for at most `searched_buffers` buffers without constraints, a search of all packings with
+        one byte less.
         """
         result = pack(item, limits=Limits(seconds=seconds))
         if result.offsets is None or result.slab is None:
-            raise RuntimeError(f"no packing of {item.name} found")
+            raise RuntimeError(f"no packing found for {item.name!r}")
         offsets = result.offsets
         slab = check_packing(item, offsets.tolist())
         if result.slab_proof is None or result.slab_proof is Proof.CLAIMED:
@@ -242,11 +244,13 @@ class PackingJudge(Judge[PackingProblem, IntArray]):
         room = np.zeros(len(item), np.int64)
         columns = item.start, item.end, item.size
         if next_capacity.compiled(*columns, slab - 1, room) < 0:
-            raise RuntimeError(f"the exact engine says {slab}, but all packings tried find less")
+            raise RuntimeError(
+                f"proofs disagree: a packing below the exact engine's {slab} bytes exists"
+            )
         return Optimum(slab, offsets, True, "exact search, and all packings tried")
 
     def has_plan(self, item: PackingProblem, capacity: int, seconds: float) -> bool:
-        """Whether some packing has at most this slab: heuristics first, then the exact engine."""
+        """Return True if a packing has a slab of at most `capacity`: by heuristics, then search."""
         if item.slab_bound > capacity:
             return False
         if any(item.slab_size(offsets) <= capacity for _, offsets in candidate_offsets(item)):
@@ -260,7 +264,8 @@ class PackingJudge(Judge[PackingProblem, IntArray]):
 def minimum_peak(graph: Graph, seconds: float) -> Optimum[list[int]]:
     """Return an order of minimum peak.
 
-    By the exact search, and by a certificate of its bound that the independent checker accepts.
+    The exact search proves it, and the independent checker verifies a certificate of its bound
+    where one can be written.
     """
     outcome = _solve_order(graph, seconds)
     peak, order = check_order(graph, outcome.order), list(outcome.order)
@@ -280,7 +285,7 @@ def _solve_order(graph: Graph, seconds: float) -> OrderOutcome:
 
 
 def packed(graph: Graph, order: Order) -> Plan:
-    """Return an order with the best offsets that a moment finds."""
+    """Return a plan with the given order and the best offsets found in a short time."""
     problem, _ = packing_problem(graph, order)
     offsets = min((found for _, found in candidate_offsets(problem)), key=problem.slab_size)
     if problem.slab_size(offsets) > problem.max_load:

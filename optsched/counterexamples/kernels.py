@@ -1,7 +1,8 @@
-"""Compiled exhaustion of tiny graphs and packings.
+"""Compiled kernels that solve tiny graphs and packings by exhaustive enumeration.
 
-Graphs are bit masks: the range of peaks over all orders comes set of finished ops by set. Packings
-are sequences of ascending offsets: all are tried for the minimum slab.
+A graph is a list of bit masks. A dynamic program over the sets of finished ops gives the minimum
+and the maximum peak of all orders. A packing is a sequence of buffers with ascending offsets; the
+minimum slab comes from trying all such sequences.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from optsched.model.arrays import IntArray
 from optsched.runtime.kernel import kernel
 
 NEVER = 2**63 - 1
-"""The peak of a set that no order reaches."""
+"""Marker for a set of ops that no order reaches."""
 
 
 @kernel
@@ -25,33 +26,34 @@ def fill_sets(
     best: IntArray,
     live: IntArray,
 ) -> int:
-    """Fill the minimum peak and the live bytes of every set of finished ops; return the most bytes.
+    """Tabulate the minimum peak and the live bytes of every set of finished ops.
 
     Parameters
     ----------
     before
-        Shape `(n,)`: the ops that must run before each op, as a mask.
+        Shape `(n,)`: mask of the ops that must run before each op.
     alloc
         Shape `(n,)`: bytes that each op allocates.
     need
-        Shape `(m,)`: the ops after which a buffer is freed, as a mask; 0 for never.
+        Shape `(m,)`: mask of the ops after which each buffer is freed; 0 if it is never freed.
     size
         Shape `(m,)`: bytes of each buffer.
     initial
         Bytes live before the first step.
     best, live
-        Shape `(2**n,)`, overwritten: minimum peak of the orders that run exactly this set first, or
-        `NEVER`; bytes live after it.
+        Shape `(2**n,)`, overwritten. `best[s]` is the minimum peak of the orders that run exactly
+        the ops of mask `s` first, or `NEVER` if there are none; `live[s]` is the bytes live
+        afterwards.
 
     Returns
     -------
     int
-        Bytes live at the fullest step that any order has.
+        Maximum bytes live at any step of any order.
 
     Notes
     -----
-    Every subset stands before its supersets, so one pass in ascending order does. O(2^n n m) at
-    worst, and far less where few sets are closed under predecessors.
+    A subset has a smaller mask than its supersets, so one pass in ascending order suffices. The
+    time is O(2^n n m) in the worst case, and much less if few sets are closed under predecessors.
     """
     n, m = len(before), len(need)
     best[:] = NEVER
@@ -91,27 +93,27 @@ def peak_range(
 def sized_above(
     before: IntArray, largest: int, value: int, rival: int, ratio: bool, found: IntArray
 ) -> int:
-    """List the sizes of a graph with which some order may be worse than a loss known already.
+    """List the sizes for which some order of a graph may have a worse loss than a known one.
 
-    One buffer an op, read by the ops that follow it; what nobody reads is kept.
+    Each op writes one buffer, which its successors read. Buffers without readers are graph outputs.
 
     Parameters
     ----------
     before
-        Shape `(n,)`: predecessors as masks.
+        Shape `(n,)`: mask of the predecessors of each op.
     largest
-        Sizes are `1 .. largest`; all of them are tried.
+        Largest size; all combinations of the sizes `1 .. largest` are tried.
     value, rival
-        The loss to beat.
+        Loss to exceed.
     ratio
-        Whether ratios are compared, else differences.
+        True to compare ratios, False to compare differences.
     found
-        Shape `(largest**n, n)`, overwritten.
+        Shape `(largest**n, n)`, overwritten with one row of sizes per match.
 
     Returns
     -------
     int
-        How many rows of `found` were filled.
+        Number of rows of `found` that were filled.
     """
     n = len(before)
     need, size = np.zeros(n, np.int64), np.ones(n, np.int64)
@@ -138,10 +140,11 @@ def sized_above(
 def next_capacity(
     start: IntArray, end: IntArray, size: IntArray, capacity: int, offset: IntArray
 ) -> int:
-    """Try all sequences of ascending offsets; return -1 if the buffers pack into a capacity.
+    """Return -1 if the buffers pack into a capacity, else a larger capacity to try next.
 
-    Each buffer is put as low as it goes above those before it; some packing of minimum slab is met
-    that way. Equal offsets come by index.
+    All sequences of buffers with ascending offsets are tried; buffers with equal offsets come in
+    index order. Each buffer is placed as low as the buffers placed before it allow. Some packing of
+    minimum slab has this form, so the search is exhaustive.
 
     Parameters
     ----------
@@ -150,13 +153,14 @@ def next_capacity(
     capacity
         Bytes.
     offset
-        Shape `(k,)`, overwritten: the packing if there is one.
+        Shape `(k,)`, overwritten: offsets of the packing, if one exists.
 
     Returns
     -------
     int
-        If there is none, the smallest larger capacity that is not refused in the same way: with any
-        between the two the search would have gone through the same motions.
+        -1 if the buffers fit; `offset` then holds a packing. Otherwise, the smallest larger
+        capacity that admits a placement rejected here. Every capacity between the two rejects the
+        same placements, so it fails as well.
     """
     n = len(start)
     placed = np.zeros(n, np.int64)
@@ -196,7 +200,7 @@ def next_capacity(
 
 @kernel
 def fullest_step(start: IntArray, end: IntArray, size: IntArray) -> int:
-    """Bytes live at the fullest step."""
+    """Return the maximum bytes live at any step."""
     most = 0
     for t in start:
         load = 0
@@ -209,7 +213,7 @@ def fullest_step(start: IntArray, end: IntArray, size: IntArray) -> int:
 
 @kernel
 def minimum_slab(start: IntArray, end: IntArray, size: IntArray, offset: IntArray) -> int:
-    """Return the minimum slab, by exhaustion, and leave offsets that have it in `offset`."""
+    """Return the minimum slab by exhaustive search, and store its offsets in `offset`."""
     capacity = fullest_step(start, end, size)
     more = next_capacity(start, end, size, capacity, offset)
     while more >= 0:

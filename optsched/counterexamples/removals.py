@@ -1,8 +1,8 @@
-"""What can be taken away from a graph, or from live ranges, one part at a time; simpler sizes.
+"""Removal of single parts from a graph or from live ranges, and simplification of sizes.
 
-A buffer that loses its last reader goes too, unless it is a graph output, or else stays as scratch
-of the op that writes it. An op stays, even if it writes nothing any more; taking it away is a step
-of its own.
+A buffer that loses its last reader is either removed or kept as scratch memory of the op that
+writes it; a graph output always stays. An op without remaining writes stays until it is removed
+itself.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, select
 
 Part = tuple[str, ...]
-"""Kind and names: ("op", op), ("read", op, buffer), ("control", op, op), ("buffer", buffer)."""
+"""Kind and names of a part: ("op", op), ("read", op, buffer), ("control", op, op), ("buffer",
+buffer)."""
 
 
 def parts(graph: Graph) -> Iterator[Part]:
-    """Yield every part of a graph that :func:`without` takes away: ops first, then edges."""
+    """Yield every part of a graph that :func:`without` can remove: ops, edges, then buffers."""
     for op in graph.ops:
         yield ("op", op.name)
     for op in graph.ops:
@@ -37,9 +38,9 @@ def parts(graph: Graph) -> Iterator[Part]:
 
 
 def without(graph: Graph, part: Part) -> Iterator[Graph]:
-    """Yield the graph without a part: without the buffers that nobody reads then, and with them.
+    """Yield the graph without a part: without buffers that lose their last reader, then with them.
 
-    There are none if it has no such part or can not do without it.
+    Nothing is yielded if the graph does not have the part or is invalid without it.
     """
     less = _without(graph, part, unread=False)
     if less is not None:
@@ -65,12 +66,12 @@ def _without(graph: Graph, part: Part, *, unread: bool) -> Graph | None:
 
 
 def without_ops(graph: Graph, names: Collection[str]) -> Graph | None:
-    """Return the graph without some ops and all that they write."""
+    """Return the graph without some ops and the buffers that they write; None if it is invalid."""
     return _remove(graph, ops=names)
 
 
 def with_simpler_sizes(graph: Graph) -> Iterator[Graph]:
-    """Yield the graph with simpler sizes, see :func:`simpler_sizes`."""
+    """Yield the graph with simpler sizes; see :func:`simpler_sizes`."""
     sized = [b for b, x in enumerate(graph.buffers) if x.alias_of is None and x.size > 0]
     for sizes in simpler_sizes([graph.buffers[b].size for b in sized]):
         size = dict(zip(sized, sizes, strict=True))
@@ -87,13 +88,13 @@ def _remove(
     edge: Part = (),
     unread: bool = False,
 ) -> Graph | None:
-    """Return the graph without some ops, a buffer, a read or a control edge.
+    """Return the graph without some ops, a buffer, a read or a control edge; None if it is invalid.
 
-    Buffers that lose their last reader stay if they may be `unread`.
+    Buffers that lose their last reader stay if `unread` is True.
     """
     names = [x.name for x in graph.buffers]
     op_at = _places(v for v, op in enumerate(graph.ops) if op.name not in ops)
-    # What each op that stays still reads or uses.
+    # Buffers that each remaining op still reads or uses.
     used = {
         v: {
             b
@@ -163,7 +164,7 @@ def _remove(
 def _with_unread(
     graph: Graph, used: Mapping[int, set[int]], gone: set[int], *, unread: bool
 ) -> set[int]:
-    """Add views of what is gone, and what lost its last reader unless it may be `unread`."""
+    """Add views of removed buffers and, unless `unread`, buffers that lost their last reader."""
     shown = {b: buffer.alias_of for b, buffer in enumerate(graph.buffers)}
     once = {b for op in graph.ops for b in (*op.reads, *op.uses)} | set(shown.values())
     read = set().union(*used.values())
@@ -186,15 +187,15 @@ def _places(ids: Iterable[int]) -> dict[int, int]:
 
 
 def without_buffers(problem: PackingProblem, names: Collection[str]) -> PackingProblem:
-    """Return the packing without some buffers."""
+    """Return the packing problem without some buffers."""
     kept = [i for i, name in enumerate(problem.names) if name not in names]
     return select(problem, np.array(kept, np.int64))
 
 
 def simpler_packings(problem: PackingProblem) -> Iterator[PackingProblem]:
-    """Yield the packing with a pair, a group or a step left out, or simpler ranges or sizes.
+    """Yield the packing without one pair, group or step, or with a shorter range or simpler sizes.
 
-    Where buffers have gaps those stay as they are.
+    Ranges and sizes stay unchanged if any buffer has gaps in its live range.
     """
     for k in range(len(problem.keep_apart)):
         yield replace(problem, keep_apart=np.delete(problem.keep_apart, k, axis=0))
@@ -218,11 +219,12 @@ def simpler_packings(problem: PackingProblem) -> Iterator[PackingProblem]:
 
 
 def simpler_sizes(sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Yield sizes of which fewer are different, or as many with fewer bytes, by one change each.
+    """Yield simpler lists of sizes: fewer distinct sizes, or equally many with fewer bytes.
 
-    All are divided by their common divisor; all of one size become smaller, down to 1 or by a
-    half, a quarter and so on; or one takes a size that another has. Each change lowers the number
-    of different sizes, or else the bytes, so that a chain of them ends.
+    Each list results from one change: divide all sizes by their greatest common divisor; reduce all
+    sizes of one value to 1, or by a half, a quarter and so on; or give one buffer a size that
+    another has. Each change reduces the number of distinct sizes or else the total bytes, so every
+    chain of changes ends.
     """
     divisor = gcd(*sizes) if sizes else 1
     if divisor > 1:
@@ -238,7 +240,7 @@ def simpler_sizes(sizes: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _smaller(size: int) -> list[int]:
-    """1, then less by a half, a quarter, ... , 1."""
+    """Return smaller sizes: 1, then `size` reduced by a half, a quarter, ..., 1."""
     found = {1: None} if size > 1 else {}
     step = size
     while step > 1:

@@ -1,4 +1,7 @@
-"""hunt(): search, shrink, prove; hunt_from(): the same from a graph that a user has."""
+"""Hunts: search for an instance on which a method loses, shrink it, prove its optimum.
+
+:func:`hunt` searches small instances; :func:`hunt_from` shrinks an instance of the user.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
 OPTIMUM = "optimum"
-"""Names the plan that is best, among the plans of methods."""
+"""Key of the best plan among the plans of methods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +50,18 @@ class Find:
     Parameters
     ----------
     target
-        What was wanted.
+        Method, rival and limits of the hunt.
     item
-        A graph for an ordering or a pair, live ranges for a packer.
+        Graph for an ordering or a pair; live ranges for a packer.
     loss
-        The method's bytes and its rival's.
+        Bytes of the method and of its rival.
     optimum
-        The best plan, and its proof.
+        Best plan and its proof.
     plans
-        Plans, or offsets of live ranges, by method; the best ones under :data:`OPTIMUM`.
+        Plans, or offsets for live ranges, by method name; the best one under :data:`OPTIMUM`.
     minimal
-        True if no single op, edge or buffer can go without making the loss smaller than the one
-        kept, whether or not buffers that nobody reads then go too.
+        True if removing any single op, edge or buffer makes the loss smaller than the one kept,
+        both with and without the removal of buffers that then lose their last reader.
     """
 
     target: HuntTarget
@@ -70,30 +73,30 @@ class Find:
 
     @property
     def rival(self) -> str:
-        """The name under which the better plan stands."""
+        """Key of the better plan in `plans`."""
         return self.target.versus or OPTIMUM
 
 
 @dataclass(frozen=True, slots=True)
 class Hunt:
-    """How a hunt went.
+    """The result of a hunt.
 
     Parameters
     ----------
     target
-        What was wanted.
+        Method, rival and limits of the hunt.
     find
-        The worst instance, or None where the method never lost.
+        The worst instance found, or None if the method never lost.
     exhausted
-        What was enumerated to the end, in words.
+        Descriptions of the sets of instances that were fully enumerated.
     scope
-        What holds of all of it.
+        Description of the limits that all these sets share.
     tried
-        Instances judged, those of the shrinking left out.
+        Number of instances judged, without those of the shrinking.
     seconds
-        All in all.
+        Total run time in seconds.
     interrupted
-        Whether the user ended it.
+        True if the user interrupted the hunt.
     """
 
     target: HuntTarget
@@ -110,10 +113,11 @@ class Hunt:
 
 
 def hunt(target: HuntTarget, *, name: str = "found", on_progress: OnProgress | None = None) -> Hunt:
-    """Find a small instance on which a method is as bad as possible.
+    """Search for a small instance on which a method is as bad as possible.
 
-    All instances of the smallest sizes are enumerated, then others are changed at random; the
-    worst is shrunk, and its optimum proved in two ways. Ctrl-C keeps the worst so far.
+    All instances of the smallest sizes are enumerated, and larger ones are changed at random. The
+    worst instance is then shrunk, and its optimum proved. After Ctrl-C, the worst instance so far
+    is shrunk no further and proved in a shorter time.
     """
     space_kind, judge_kind = _KINDS[kind_of(target.method)]
     space, judge = space_kind(target), judge_kind(target)
@@ -141,11 +145,12 @@ def hunt_from(
     Raises
     ------
     UsageError
-        If the instance is not of the method's kind, is in-place, or loses less than is wanted.
+        If the instance is of the wrong kind for the method, has in-place ops or several streams, or
+        loses less than `target.at_least`.
     """
     if isinstance(item, PackingProblem) != (kind_of(target.method) == "packing"):
         kind = "live ranges (a MiniMalloc CSV)" if isinstance(item, Graph) else "a graph"
-        raise UsageError(f"{target.method} is judged on {kind}")
+        raise UsageError(f"method {target.method!r} needs {kind}")
     if isinstance(item, Graph):
         item.refuse_inplace("hunts")
         item.refuse_streams("hunts")
@@ -170,9 +175,9 @@ def hunt_from(
 
 
 def _compile(space: HuntSpace[Any], on_progress: OnProgress | None) -> None:
-    """Use every kernel once, so that compiling them takes no time of the hunt.
+    """Compile every kernel before the clock of the hunt starts.
 
-    Once they are there, packers and orderings prefer compiled kernels to their reference
+    Packers and orderings use their compiled kernels, if loaded, instead of reference
     implementations.
     """
     if on_progress is not None:
@@ -192,12 +197,12 @@ _KINDS: dict[str, tuple[type[HuntSpace[Any]], type[Judge[Any, Any]]]] = {
     "packing": (PackingSpace, PackingJudge),
     "pair": (PairSpace, PairJudge),
 }
-"""What is searched for a method of each kind, and who judges what is found."""
+"""Search space and judge by kind of method."""
 
 
 @dataclass
 class _Closing:
-    """Shrinks what has a loss, and proves it."""
+    """Final part of a hunt: shrink an instance and prove its optimum."""
 
     judge: Judge[Any, Any]
     clock: Clock
@@ -205,7 +210,7 @@ class _Closing:
     interrupted: bool = False
 
     def run(self, item: Any, wanted: Loss, *, keep_names: bool = False) -> Find:
-        """Return the find; what a user gave keeps its names, other parts get letters."""
+        """Return the result; rename ops and buffers to letters unless `keep_names` is True."""
         target = self.judge.target
         shrinker: Shrinker[Any] = Shrinker(
             item,
@@ -230,7 +235,7 @@ class _Closing:
         return Find(target, core, loss, optimum, plans, minimal)
 
     def proof_seconds(self) -> float:
-        """Seconds for a proof: what is left, but enough."""
+        """Return the seconds for a proof: the time left, but at least the minimum."""
         return max(EFFORT.proof_seconds, self.clock.left() or 0.0)
 
     def _keeps(self, smaller: Any, item: Any, wanted: Loss) -> bool:
@@ -243,7 +248,7 @@ class _Closing:
 
 
 def _relettered(item: Any) -> Any:
-    """Return the same with buffers, and ops, called a, b, c, ... in the order of their letters."""
+    """Return a copy in which buffers and ops are called a, b, c, ... in listing order."""
     if isinstance(item, PackingProblem):
         return replace(item, names=tuple(chr(ord("a") + i) for i in range(len(item))))
     names = {op.name: chr(ord("a") + v) for v, op in enumerate(item.ops)}

@@ -1,4 +1,4 @@
-"""The hunt itself: all instances of the smallest sizes, then runs of random changes."""
+"""Search of a hunt: enumerate the smallest instances, then change others at random."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class HuntProgress:
-    """Where a hunt is: seconds, instances tried, what it does, the worst loss so far."""
+    """Progress of a hunt: seconds, instances tried, current phase and worst loss so far."""
 
     seconds: float
     tried: int
@@ -30,10 +30,10 @@ OnProgress = Callable[[HuntProgress], None]
 
 @dataclass
 class HuntSearch(Generic[T]):
-    """The search of a hunt through a space; what it has found survives an interrupt."""
+    """Search for the worst loss in a space; the best instance so far survives an interrupt."""
 
     space: HuntSpace[T]
-    """What is hunted through, and the target, which says how many instances may be judged."""
+    """Space to search; its target also limits the number of tries."""
     clock: Clock
     on_progress: OnProgress | None = None
     best: T | None = None
@@ -43,12 +43,12 @@ class HuntSearch(Generic[T]):
     said: float = 0.0
 
     def run(self) -> None:
-        """Enumerate, then change at random until time or tries are used up."""
+        """Enumerate, then change instances at random until time or tries are used up."""
         self.enumerate()
         self.climb()
 
     def enumerate(self) -> None:
-        """Try all instances of the smallest sizes; keep which sizes were finished."""
+        """Try all instances of the smallest sizes, and record which sizes were completed."""
         for words, items in self.space.stages(lambda: self.loss):
             for item in items:
                 if self._is_over(EFFORT.enumeration_share):
@@ -59,7 +59,11 @@ class HuntSearch(Generic[T]):
             self.exhausted.append(words)
 
     def climb(self) -> None:
-        """Runs of changes from random instances and from the best, warm at first, then strict."""
+        """Run random changes, starting from random instances and from the worst one so far.
+
+        As in simulated annealing, a run accepts slightly smaller losses at first and none at the
+        end.
+        """
         rng, run = Random(self.space.target.seed), 0
         while not self._is_over():
             at = self.best if run % 3 == 0 and self.best is not None else self.space.random(rng)
@@ -82,7 +86,7 @@ class HuntSearch(Generic[T]):
                     self.offer(item, loss, phase)
 
     def offer(self, item: T, loss: Loss | None, phase: str) -> None:
-        """Keep an instance that is worse than the worst so far, or as bad and lighter."""
+        """Keep an instance with a larger loss than the best one, or equal loss and less weight."""
         if self.on_progress is not None and self.clock.seconds() - self.said > 0.1:
             self.said = self.clock.seconds()
             self.on_progress(HuntProgress(self.said, self.tried, phase, self.loss))
@@ -96,7 +100,7 @@ class HuntSearch(Generic[T]):
                 self.best, self.loss = item, loss
 
     def _is_over(self, share: float = 1.0) -> bool:
-        """Whether a share of time or tries is used up; raise an interrupt that waits."""
+        """Return True if a share of time or tries is used up; raise a pending interrupt."""
         tries = self.space.target.tries
         if tries is not None and self.tried >= share * tries:
             return True

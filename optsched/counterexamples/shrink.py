@@ -1,4 +1,4 @@
-"""Delta debugging: take away what a loss does not need, until nothing more can go."""
+"""Delta debugging: remove parts that a loss does not need until no part can be removed."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ShrinkMoves(Generic[T]):
-    """How things of one kind are made smaller."""
+    """Moves that make items of one kind smaller."""
 
     blocks: Callable[[T], Sequence[str]]
-    """Names of what goes in blocks, neighbours in time beside each other."""
+    """Names of the parts that are removed in blocks; parts adjacent in time are neighbors."""
     without_block: Callable[[T, Collection[str]], T | None]
-    """The thing without a block; None if it can not do without."""
+    """The item without a block; None if it is invalid."""
     parts: Callable[[T], Iterable[Part]]
-    """Every single part."""
+    """All single parts."""
     without: Callable[[T, Part], Iterable[T]]
-    """The thing without a part, in all ways; none if it has no such part."""
+    """The item without a part, in all possible ways; empty if it does not have the part."""
     simpler: Callable[[T], Iterable[T]]
-    """Things with as many parts and simpler numbers."""
+    """Items with equally many parts and simpler numbers."""
 
 
 def graph_moves(order: Callable[[Graph, int], Order]) -> ShrinkMoves[Graph]:
-    """Ops and what they write go in blocks, beside each other as the method's order has them."""
+    """Return moves that remove ops and their buffers, in blocks of a method's order."""
     return ShrinkMoves(
         blocks=lambda graph: [graph.ops[int(v)].name for v in order(graph, 0)],
         without_block=removals.without_ops,
@@ -51,14 +51,14 @@ PACKING_MOVES: ShrinkMoves[PackingProblem] = ShrinkMoves(
     ),
     simpler=removals.simpler_packings,
 )
-"""Buffers go, in blocks by their starts and one by one; then steps and bytes."""
+"""Moves that remove buffers, in blocks by start step and singly, and simplify steps and bytes."""
 
 
 class Shrinker(Generic[T]):
-    """Makes a thing smaller while it keeps its loss; the smallest so far survives an interrupt.
+    """Shrinker of an item that must keep its loss; the smallest item so far survives an interrupt.
 
-    `keeps` says whether a smaller one still has the loss, `is_over` whether time is up; in the end
-    `minimal` is whether every single part was found to be needed.
+    `keeps` returns True if a smaller item still has the loss, `is_over` returns True if time is up.
+    At the end, `minimal` is True if every single part was found to be needed.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Shrinker(Generic[T]):
         self.minimal = False
 
     def run(self) -> None:
-        """Blocks, then single parts, then numbers, until a round changes nothing."""
+        """Remove blocks and single parts and simplify numbers until a round changes nothing."""
         self._drop_blocks()
         changed = True
         while changed and not self.is_over():
@@ -87,7 +87,7 @@ class Shrinker(Generic[T]):
         return True
 
     def _drop_blocks(self) -> None:
-        """Halves, quarters, ...: each block in turn, and all but it first where that is less."""
+        """Remove halves, quarters and so on: each block or, if that removes more, the rest."""
         names = list(self.moves.blocks(self.item))
         width = len(names) // 2
         while width >= 1 and not self.is_over():
@@ -104,7 +104,7 @@ class Shrinker(Generic[T]):
             width //= 2
 
     def _drop_parts(self) -> bool:
-        """Try each part once; whether any could go."""
+        """Try to remove each part once; return True if any was removed."""
         changed = False
         for part in list(self.moves.parts(self.item)):
             if self.is_over():
@@ -113,7 +113,7 @@ class Shrinker(Generic[T]):
         return changed
 
     def _simplify(self) -> bool:
-        """Simplify numbers as long as that works."""
+        """Simplify numbers until nothing changes; return True if anything changed."""
         changed = False
         again = True
         while again:

@@ -1,4 +1,4 @@
-"""Small graphs as they are hunted through: one buffer an op, ops numbered in listing order."""
+"""Compact form of small graphs: one buffer per op, ops numbered in listing order."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from optsched.model.elements import Buffer, Op, OutputPolicy
 from optsched.model.graph import Graph
 
 Masks = tuple[IntArray, IntArray, IntArray, IntArray, int]
-"""What :func:`~optsched.counterexamples.kernels.fill_sets` takes of a graph."""
+"""The graph arguments of :func:`~optsched.counterexamples.kernels.fill_sets`."""
 MAX_OPS = 16
-"""Sets of finished ops are tabled: beyond this there are too many."""
+"""Maximum number of ops; the table over the sets of finished ops has `2**n` entries."""
 
 
 @dataclass(frozen=True)
 class SmallGraph:
-    """Each op writes one buffer, which all its followers read."""
+    """A graph in which each op writes one buffer, which all its successors read."""
 
     size: tuple[int, ...]
-    """Bytes of each op's buffer."""
+    """Bytes of the buffer of each op."""
     before: tuple[int, ...]
-    """The ops that each op reads from, as masks; only ops listed before it."""
+    """Mask of the ops that each op reads from; only ops listed before it."""
     kept: int = 0
-    """Ops whose buffer is a graph output, as a mask. Those that nobody reads are outputs anyway."""
+    """Mask of the ops whose buffer is a graph output, besides those without readers."""
 
     def __len__(self) -> int:
         return len(self.size)
 
     @cached_property
     def outputs(self) -> int:
-        """Ops whose buffer is a graph output, as a mask."""
+        """Mask of all ops whose buffer is a graph output."""
         read = 0
         for mask in self.before:
             read |= mask
@@ -43,7 +43,7 @@ class SmallGraph:
 
     @cached_property
     def masks(self) -> Masks:
-        """The graph as kernels take it."""
+        """The graph in the form that kernels take."""
         need = [1 << v for v in range(len(self))]
         for v, mask in enumerate(self.before):
             for u in members(mask):
@@ -54,7 +54,7 @@ class SmallGraph:
         return np.array(self.before, np.int64), size, np.array(left, np.int64), size, 0
 
     def graph(self, name: str = "candidate") -> Graph:
-        """Make the graph; ops and buffers are called a, b, c, ..."""
+        """Return the full graph; ops and buffers are called a, b, c, ..."""
         labels = [chr(ord("a") + v) for v in range(len(self))]
         outputs = self.outputs
         return Graph(
@@ -71,7 +71,7 @@ class SmallGraph:
 
 
 def masks_of(graph: Graph) -> Masks:
-    """Return the same for any graph of up to :data:`MAX_OPS` ops, not in-place."""
+    """Return the masks of any graph with at most :data:`MAX_OPS` ops and no in-place pairs."""
     arrays = graph.arrays
     before = np.array([sum(1 << int(u) for u in us) for us in graph.predecessors], np.int64)
     need = []
@@ -84,7 +84,7 @@ def masks_of(graph: Graph) -> Masks:
 
 
 def order_of_minimum_peak(masks: Masks) -> list[int]:
-    """Return an order of minimum peak, from the table over all sets of finished ops."""
+    """Return an order of minimum peak from the table over all sets of finished ops."""
     before, alloc = masks[0].tolist(), masks[1].tolist()
     best = np.empty(1 << len(before), np.int64)
     live = np.empty(1 << len(before), np.int64)

@@ -1,4 +1,4 @@
-"""What is hunted through: small graphs for orderings, live ranges for packers."""
+"""Search spaces of hunts: small graphs for orderings, live ranges for packers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from optsched.model.packing_problem import PackingProblem
 
 T = TypeVar("T")
 WorstLoss = Callable[[], Loss | None]
-"""The worst loss found so far."""
+"""Function that returns the worst loss found so far."""
 
 
 class HuntSpace(ABC, Generic[T]):
-    """Instances of one kind, and a method that is to lose on them."""
+    """Base class of spaces: the instances of one kind and a method that should lose on them."""
 
     def __init__(self, target: HuntTarget) -> None:
         self.target = target
@@ -36,11 +36,11 @@ class HuntSpace(ABC, Generic[T]):
     @property
     @abstractmethod
     def scope(self) -> str:
-        """What is enumerated, in words."""
+        """Description of the instances that are enumerated."""
 
     @abstractmethod
     def stages(self, worst: WorstLoss) -> Iterator[tuple[str, Iterator[T]]]:
-        """Yield what is enumerated, in words, and its instances that may be worse than `worst`."""
+        """Yield sets of instances: a description, and those that may be worse than `worst`."""
 
     @abstractmethod
     def random(self, rng: Random) -> T:
@@ -48,27 +48,27 @@ class HuntSpace(ABC, Generic[T]):
 
     @abstractmethod
     def change(self, item: T, rng: Random) -> T:
-        """Return an instance that differs in little."""
+        """Return an instance with a few random changes."""
 
     @abstractmethod
     def loss(self, item: T, lowest: float) -> Loss | None:
-        """Return the loss, or None if its score is surely below `lowest`."""
+        """Return the loss, or None if its score is certainly below `lowest`."""
 
     @abstractmethod
     def weight(self, item: T) -> tuple[int, ...]:
-        """Of equal losses the smallest weight is wanted: ops, edges, bytes."""
+        """Return ops, edges and bytes of an instance; of equal losses, the smallest one wins."""
 
 
 class GraphSpace(HuntSpace[SmallGraph]):
-    """Small graphs for an ordering, judged against the minimum peak or another ordering."""
+    """Space of small graphs for an ordering, judged against the optimum or another ordering."""
 
     @property
     def scope(self) -> str:
-        """What is enumerated, in words."""
-        return f"in every listing, one buffer of 1 to {self.largest} bytes an op"
+        """Description of the instances that are enumerated."""
+        return f"in every listing order, one buffer of 1 to {self.largest} bytes per op"
 
     def stages(self, worst: WorstLoss) -> Iterator[tuple[str, Iterator[SmallGraph]]]:
-        """All graphs of few ops: every set of edges from earlier to later ops, in every size."""
+        """Yield all graphs of few ops: every set of edges from earlier to later ops, all sizes."""
         for ops in range(1, min(EFFORT.enumerated_ops, self.target.max_ops) + 1):
             count = 1 << ops * (ops - 1) // 2
             words = f"{count:,} graph{'s' * (count > 1)} of {ops} op{'s' * (ops > 1)}"
@@ -97,11 +97,11 @@ class GraphSpace(HuntSpace[SmallGraph]):
         )
 
     def change(self, item: SmallGraph, rng: Random) -> SmallGraph:
-        """Return a graph with another size, edge, op or listing."""
+        """Return a graph with another size, edge, op or listing order."""
         return change_graph(item, rng, self.target.max_ops, self.target.max_bytes)
 
     def loss(self, item: SmallGraph, lowest: float) -> Loss | None:
-        """Judge by the ordering itself and a table of all sets of finished ops."""
+        """Return the loss of the ordering; the optimum comes from a table over sets of ops."""
         optimum, most = peak_range.compiled(*item.masks)
         if Loss(most, optimum, self.target.objective).score < lowest:
             return None
@@ -112,18 +112,19 @@ class GraphSpace(HuntSpace[SmallGraph]):
         return Loss(value, optimum, self.target.objective)
 
     def weight(self, item: SmallGraph) -> tuple[int, ...]:
-        """Ops, edges, bytes."""
+        """Return the numbers of ops and edges, and the bytes."""
         return len(item), sum(mask.bit_count() for mask in item.before), sum(item.size)
 
 
 class PairSpace(GraphSpace):
-    """Small graphs for an ordering and a packer together, judged by slab.
+    """Space of small graphs for an ordering with a packer, judged by slab.
 
-    Only graphs whose minimum peak is seen to be a slab too are kept: their optimum is known.
+    Against the optimum, only graphs whose minimum peak is found to be a slab too are kept, because
+    their optimum is then known.
     """
 
     def loss(self, item: SmallGraph, lowest: float) -> Loss | None:
-        """Judge by ordering and packer, and an exhaustive kernel."""
+        """Return the loss of the pair, with the optimum from an exhaustive kernel."""
         if Loss(sum(item.size), max(item.size), self.target.objective).score < lowest:
             return None
         value = self._slab(item, self.target.method)
@@ -145,7 +146,7 @@ class PairSpace(GraphSpace):
 
 
 def live_rows(graph: SmallGraph, order: Sequence[int]) -> LiveRows:
-    """Return start, end and bytes of each buffer, in listing order."""
+    """Return start step, end step and bytes of each buffer, in listing order."""
     step = {v: at for at, v in enumerate(order)}
     end = [len(graph) if graph.outputs >> v & 1 else 0 for v in range(len(graph))]
     for v, mask in enumerate(graph.before):
@@ -155,22 +156,23 @@ def live_rows(graph: SmallGraph, order: Sequence[int]) -> LiveRows:
 
 
 class PackingSpace(HuntSpace[LiveRows]):
-    """Live ranges for a packer, judged against the minimum slab or another packer."""
+    """Space of live ranges for a packer, judged against the minimum slab or another packer."""
 
     @property
     def scope(self) -> str:
-        """What is enumerated, in words."""
+        """Description of the instances that are enumerated."""
         return (
-            f"in every listing, 1 to {self.largest} bytes a buffer, {EFFORT.enumerated_steps} steps"
+            f"in every listing order, 1 to {self.largest} bytes per buffer, "
+            f"{EFFORT.enumerated_steps} steps"
         )
 
     @property
     def steps(self) -> int:
-        """Steps of a packing that is no longer enumerated."""
+        """Number of steps of packings beyond those that are enumerated."""
         return max(4, self.target.max_ops)
 
     def stages(self, worst: WorstLoss) -> Iterator[tuple[str, Iterator[LiveRows]]]:
-        """All packings of few buffers, one of them live from step 0 on."""
+        """Yield all packings of few buffers in which some buffer is live from step 0."""
         kinds = [
             (start, end, size)
             for start in range(EFFORT.enumerated_steps)
@@ -182,7 +184,7 @@ class PackingSpace(HuntSpace[LiveRows]):
             yield f"packings of {count} buffer{'s' * (count > 1)}", rows
 
     def random(self, rng: Random) -> LiveRows:
-        """Return random live ranges, of few different sizes or many."""
+        """Return random live ranges, with few distinct sizes or many."""
         rows = []
         largest = min(self.target.max_bytes, rng.choice((4, 16, self.target.max_bytes)))
         for _ in range(rng.randint(min(3, self.target.max_ops), self.target.max_ops)):
@@ -191,11 +193,11 @@ class PackingSpace(HuntSpace[LiveRows]):
         return tuple(rows)
 
     def change(self, item: LiveRows, rng: Random) -> LiveRows:
-        """Return live ranges with another size, start, end, buffer or listing."""
+        """Return live ranges with another size, start, end, buffer or listing order."""
         return change_packing(item, rng, self.target.max_ops, self.steps, self.target.max_bytes)
 
     def loss(self, item: LiveRows, lowest: float) -> Loss | None:
-        """Judge by the packer itself and an exhaustive kernel."""
+        """Return the loss of the packer, with the optimum from an exhaustive kernel."""
         problem = make_problem(item)
         value = problem.slab_size(PACKINGS[self.target.method](problem))
         if self.target.versus is not None:
@@ -210,12 +212,12 @@ class PackingSpace(HuntSpace[LiveRows]):
         return Loss(value, load, self.target.objective)
 
     def weight(self, item: LiveRows) -> tuple[int, ...]:
-        """Buffers, steps and bytes."""
+        """Return the numbers of buffers and live steps, and the bytes."""
         return len(item), sum(e - s for s, e, _ in item), sum(x for _, _, x in item)
 
 
 def make_problem(rows: LiveRows, name: str = "packing") -> PackingProblem:
-    """Make a packing problem of live ranges; buffers are called a, b, c, ..."""
+    """Return the packing problem of live ranges; buffers are called a, b, c, ..."""
     table: IntArray = np.array(rows, np.int64).reshape(-1, 3)
     ones = np.ones(len(rows), np.int64)
     return PackingProblem(

@@ -1,4 +1,4 @@
-"""What is hunted, and how bad a method is on one instance, compared exactly."""
+"""Target of a hunt, and exact comparison of how bad a method is on an instance."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from optsched.errors import UsageError
 
 
 class LossObjective(StrEnum):
-    """What a hunt makes as large as it can."""
+    """The quantity that a hunt maximizes."""
 
     RATIO = "ratio"
-    """The method's bytes over the rival's."""
+    """The method's bytes divided by the rival's."""
     DIFFERENCE = "difference"
-    """The method's bytes less the rival's."""
+    """The method's bytes minus the rival's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A method's bytes beside its rival's: the optimum, or another method."""
+    """Bytes of a method and of its rival: the optimum or another method."""
 
     value: int
     rival: int
     objective: LossObjective = LossObjective.RATIO
-    """How two losses are compared."""
+    """Quantity by which losses are compared."""
 
     def __str__(self) -> str:
         return f"{self.value:,} bytes against {self.rival:,}"
 
     @property
     def score(self) -> float:
-        """The objective, for people and for a search; 1 or 0 where nothing is lost."""
+        """Value of the objective as a float; 1 (ratio) or 0 (difference) if nothing is lost."""
         if self.objective is LossObjective.DIFFERENCE:
             return float(self.value - self.rival)
         return self.value / self.rival if self.rival else 1.0
 
     @property
     def loses(self) -> bool:
-        """Whether the method is worse at all."""
+        """True if the method needs more bytes than the rival."""
         return self.value > self.rival
 
     def reaches(self, other: Loss) -> bool:
-        """Whether this loss is at least the other, which is one, in exact integers."""
+        """Return True if this loss is at least `other`, which is positive; exact in integers."""
         return self.rival <= other.rival_limit(self.value)
 
     def rival_limit(self, value: int) -> int:
-        """Bytes that a rival of a method with `value` may need at most, for as bad a loss."""
+        """Return the most bytes of a rival for which a method with `value` bytes loses as much."""
         if self.objective is LossObjective.DIFFERENCE:
             return value - (self.value - self.rival)
         return value * self.rival // self.value if self.value else value
@@ -57,38 +57,39 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class HuntTarget:
-    """What is hunted, and for how long."""
+    """Method, rival and limits of a hunt."""
 
     method: str
-    """An ordering, a packer, or `ordering+packer`."""
+    """Name of an ordering, a packer, or `ordering+packer`."""
     versus: str | None = None
-    """A method of the same kind that is to do better; None for the optimum."""
+    """Method of the same kind to lose to; None for the optimum."""
     objective: LossObjective = LossObjective.RATIO
-    """What is made large."""
+    """Quantity to maximize."""
     max_ops: int = 10
-    """Or buffers, for a packer."""
+    """Maximum number of ops (buffers for a packer)."""
     max_bytes: int = 100
-    """Of a buffer."""
+    """Maximum size of a buffer."""
     seconds: float | None = 60.0
     tries: int | None = None
-    """Where these end the hunt, and not the seconds, the same seed gives the same find."""
+    """Maximum number of instances; if it ends the hunt before the time limit, results repeat by
+    seed."""
     seed: int = 0
-    """Of the random changes."""
+    """Seed of the random changes."""
     at_least: Fraction | None = None
-    """In a shrinking: the loss that is kept; that of the given graph if None."""
+    """Loss to keep while shrinking an instance; None for the loss of the given instance."""
 
     def __post_init__(self) -> None:
         kinds = {kind_of(name) for name in (self.method, self.versus) if name is not None}
         if len(kinds) > 1:
-            raise UsageError(f"{self.method} and {self.versus} are methods of different kinds")
+            raise UsageError(f"methods {self.method!r} and {self.versus!r} are of different kinds")
         if self.versus == self.method:
-            raise UsageError(f"{self.method} can not lose to itself")
+            raise UsageError(f"method {self.method!r} cannot be compared with itself")
         if not 2 <= self.max_ops <= MAX_OPS:
-            raise UsageError(f"a hunt takes 2 to {MAX_OPS} ops, got {self.max_ops}")
+            raise UsageError(f"max_ops must be from 2 to {MAX_OPS}, got {self.max_ops}")
 
 
 def kind_of(method: str) -> str:
-    """Return `ordering`, `packing` or `pair`; :class:`UsageError` if there is no such method."""
+    """Return `ordering`, `packing` or `pair`; raise :class:`UsageError` for an unknown method."""
     if method in ORDERINGS:
         return "ordering"
     if method in PACKINGS:
@@ -97,10 +98,10 @@ def kind_of(method: str) -> str:
     if ordering in ORDERINGS and packing in PACKINGS:
         return "pair"
     known = ", ".join((*ORDERINGS, *PACKINGS))
-    raise UsageError(f"unknown method {method!r}; known are ordering+packing, and {known}")
+    raise UsageError(f"unknown method {method!r}; expected ordering+packing or one of: {known}")
 
 
 def split(method: str) -> tuple[str, str]:
-    """Return ordering and packer of a pair."""
+    """Return the ordering and the packer of a pair `ordering+packer`."""
     ordering, _, packing = method.partition("+")
     return ordering, packing

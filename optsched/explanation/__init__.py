@@ -1,10 +1,13 @@
-"""Why is the peak this high? The op that forces it, the buffers live then, and what would help.
+"""Explanation of a minimum peak: the op that forces it, the live buffers, and helpful changes.
 
-The answer is the simplest one known. The witness of the closure bound: an op and a state in which
-exactly the bound's bytes are live while the op runs; in every other state in which it may run there
-are at least as many. Where that is less than the proved least peak, a set of ops of which the last
-or first forces as much; or precedences that every order below would have to keep, up to an op that
-does not fit with them; else, that all orders below were searched, and what the best one has live.
+The answer is the simplest reason known, in this sequence:
+
+1. The closure bound of one op: a state in which exactly the bound's bytes are live while the op
+   runs. In every other state in which the op can run, at least as many are live.
+2. A set of ops: one of them must run last (or first), and whichever it is, it forces the bound.
+3. Precedences that every order below the bound would have to keep, and an op that contradicts them.
+4. A search of all orders below the bound; the explanation then shows the buffers live at the peak
+   of the best order.
 """
 
 from __future__ import annotations

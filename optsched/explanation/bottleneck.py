@@ -1,6 +1,6 @@
-"""The best bound that an op or a set of ops gives, what is live then, and what would lower it.
+"""Bounds from one op or a set of ops: the buffers live at the bottleneck, and helpful changes.
 
-A smaller buffer changes neither edges nor orders, so who runs before whom is worked out once.
+A change of a buffer's size does not change edges or orders, so reachability is computed once.
 """
 
 from __future__ import annotations
@@ -22,27 +22,29 @@ from optsched.ordering.problem import build_problem
 from optsched.runtime.clock import Clock
 
 TOO_MANY = 12_000
-"""Of more ops no sets are looked at: a byte for each pair would be too many."""
+"""Maximum number of ops for set bounds, which need one byte per pair of ops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """An op, or a set of ops of which one is last (or first), that forces bytes."""
+    """An op that forces bytes to be live, or a set of ops whose last (or first) op does."""
 
     value: int
     op: int | None
-    """The op; of a set the one that forces fewest. None for the start or the end of the graph."""
+    """Id of the op; for a set, the candidate that forces fewest bytes; None for the start or the
+    end of
+    the graph."""
     ops: tuple[int, ...] = ()
-    """The set; empty if it is one op."""
+    """Ids of the ops of the set; empty for a single op."""
     last: bool = True
-    """Whether the last op of the set is meant; else the first."""
+    """True if the last op of the set forces the bytes, False if the first does."""
 
 
 class Bounds:
-    """Bounds of a graph and of the same with buffers of other sizes.
+    """Lower bounds on the peak of a graph, and of copies with other buffer sizes.
 
-    The better the known orders are, the fewer flows are needed. The end of the clock raises
-    :class:`OutOfTimeError`.
+    Good known `orders` reduce the number of flow computations. All methods raise
+    :class:`OutOfTimeError` when the clock expires.
     """
 
     def __init__(self, graph: Graph, orders: Sequence[Order], clock: Clock) -> None:
@@ -52,14 +54,14 @@ class Bounds:
         self.above: np.ndarray | None = None
 
     def look_at_sets(self) -> bool:
-        """Take sets into account from here on; whether the graph is small enough for it."""
+        """Enable set bounds; return True if the graph is small enough for them."""
         if len(self.graph.ops) > TOO_MANY:
             return False
         self.above = related(build_problem(self.graph.arrays))
         return True
 
     def strongest(self, graph: Graph) -> Bottleneck:
-        """The best bound over all ops, over the sets that are found and those found before."""
+        """Return the best bound over all ops, the sets found earlier and newly found sets."""
         found = closure_bound(graph, self.orders, clock=self.clock)
         if not found.complete:
             raise OutOfTimeError
@@ -76,28 +78,28 @@ class Bounds:
         return Bottleneck(new.value, new.op, new.ops, new.last)
 
     def value_of(self, graph: Graph, found: Bottleneck) -> int:
-        """What an op or set forces where buffers have other sizes."""
+        """Return the bytes that an op or set forces in a copy with other buffer sizes."""
         if found.ops:
             return self.of_set(graph, found.ops, last=found.last).value
         assert found.op is not None
         return closure_witness(graph, found.op).value
 
     def of_set(self, graph: Graph, ops: tuple[int, ...], *, last: bool) -> Bottleneck:
-        """The bound that a set of ops gives."""
+        """Return the bound that a set of ops gives."""
         op, value = self.candidates(graph, ops, last=last)[0]
         return Bottleneck(value, op, ops, last)
 
     def candidates(
         self, graph: Graph, ops: tuple[int, ...], *, last: bool
     ) -> tuple[tuple[int, int], ...]:
-        """Each op of a set that may be the last, and what it then forces; fewest bytes first."""
+        """Return each op that can run last (or first) in a set, and the bytes forced, ascending."""
         assert self.above is not None
         problem = self.problem(graph)
         found = extremes(problem, self.above, np.array(ops, np.int64), last=last)
         return tuple(sorted(found, key=lambda pair: (pair[1], pair[0])))
 
     def problem(self, graph: Graph) -> SearchContext:
-        """The order problem of the graph, or of the same with other sizes."""
+        """Return the search context of the graph or of a copy with other sizes."""
         return SearchContext(build_problem(graph.arrays), clock=self.clock)
 
 
@@ -111,9 +113,9 @@ def live_buffers(
 ) -> tuple[LiveBuffer, ...]:
     """Return the buffers that are live while an op runs, the largest first.
 
-    `op` is None for the start or the end of the graph; `done` is a downset, the ops that have
-    ended. `before` and `after` are those that have ended, or not begun, whenever the op is the
-    bottleneck, besides the ones that edges tell of.
+    `op` is None for the start or the end of the graph. `done` is the set of finished ops, which is
+    closed under predecessors. `before` and `after` are ops that, besides those implied by edges,
+    have always finished, or not started, when the op is the bottleneck.
     """
     arrays = graph.arrays
     forced = set[int]()
@@ -136,7 +138,7 @@ def live_buffers(
                     None if producer < 0 else producer,
                     holders,
                     kept,
-                    # What is written in place is live too, though it takes no bytes of its own.
+                    # A buffer written in place is live too, although it takes no bytes of its own.
                     op is None or b in forced or op in (birth, producer, *users),
                 )
             )
@@ -146,9 +148,9 @@ def live_buffers(
 def shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
     """Find the minimum bound over all smaller sizes of a buffer, and the largest size that has it.
 
-    `found` is the bottleneck of the graph as it is. When the buffer shrinks, another op or set of
-    ops may become the bottleneck. A set that is found at one size gives a bound at every size, so
-    the search starts again whenever one is found.
+    `found` is the bottleneck of the unchanged graph. When the buffer shrinks, another op or set of
+    ops may become the bottleneck. A set found at one size gives a bound at every size, so the
+    search restarts whenever a set is found.
     """
     while True:
         known = len(bounds.sets)
@@ -158,13 +160,14 @@ def shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
 
 
 def _shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
-    """Find it for the sets known so far.
+    """Find the minimum bound and its largest size for the sets known so far.
 
-    The buffer's in-place pairs change at a few sizes only. Between two of these, what one op or set
-    forces does not change while the buffer is large, and falls byte for byte once it is smaller
-    than some size. So an op that is still above the minimum bound `low` at one size reaches it at
-    the size that is larger, by what is missing, than the lower end of the stretch; the search goes
-    there, and on, until no op or set is above `low`.
+    The buffer's in-place pairs change at a few sizes only. Between two of these sizes, the bytes
+    that one op or set forces are constant while the buffer is large, and fall byte for byte below
+    some size. If the op is above the minimum bound `low` at the current size, the size at which it
+    reaches `low` can therefore be computed directly: from the value at the lower end of the
+    interval, or from the excess. The search moves to that size and repeats until no op or set is
+    above `low`.
     """
 
     def resized(size: int) -> Graph:
@@ -192,7 +195,7 @@ def _shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
 
 
 def _turns(graph: Graph, buffer: int) -> set[int]:
-    """Sizes, up to a buffer's own, from which on it is in other in-place pairs; and 0."""
+    """Return 0 and the sizes, up to the buffer's own, at which its in-place pairs change."""
     turns = {0}
     for _, output, named in graph.inplace:
         pair = (output, graph.roots[named])

@@ -1,4 +1,4 @@
-"""What an explanation says."""
+"""Data classes of an explanation, and their JSON form."""
 
 from __future__ import annotations
 
@@ -17,37 +17,38 @@ class LiveBuffer:
     buffer: int
     size: int
     producer: int | None
-    """Id of the op that makes it; None for a graph input."""
+    """Id of the op that writes the buffer; None for a graph input."""
     holders: tuple[int, ...]
-    """Ids of the ops that use it and have not ended: the bottleneck itself or later ones."""
+    """Ids of its unfinished users: the bottleneck itself or later ops."""
     output: bool
-    """Whether it stays live to the end."""
+    """True if the buffer stays live until the end."""
     forced: bool
-    """Whether it is live then in every order; otherwise an order may free it before, but only by
-    running ops that make as many bytes live in its stead."""
+    """True if the buffer is live at the bottleneck in every order; otherwise an order can free it
+    first,
+    but only by running ops that make at least as many other bytes live."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a smaller buffer would bring."""
+    """The effect of making one buffer smaller."""
 
     buffer: int
     smaller_by: int
-    """Bytes to take away; taking more brings nothing further."""
+    """Bytes to remove; removing more does not lower the bound further."""
     bound: int
-    """The bound then, over all ops, and all sets looked at if a set gives the bound."""
+    """Resulting bound over all ops, and over the sets evaluated if a set gives the bound."""
     op: int | None
-    """The op that holds it then; None if inputs or outputs do."""
+    """Op that then forces the bound; None if inputs or outputs do."""
     by_set: bool = False
-    """Whether it does so as the last or first op of a set."""
+    """True if the op does so as the last or first op of a set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ops, ascending, of which one runs last (or first, unless `last`).
+    """A set of ops (ascending ids): one of them runs last, or first if `last` is False.
 
-    `candidates` are `(op, bytes)`: each that may be the last, and what it then forces; fewest bytes
-    first.
+    `candidates` are pairs `(op, bytes)`: each op that can be the last (or first), and the bytes
+    that it then forces; fewest bytes first.
     """
 
     ops: tuple[int, ...]
@@ -57,9 +58,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Implied:
-    """Op `first` runs before `second` in every order below the bound.
+    """A precedence: op `first` runs before `second` in every order below the bound.
 
-    Otherwise the op `at`, one of the two, would force so many bytes: not below the bound.
+    Otherwise op `at`, one of the two, would force `forced` bytes, which is not below the bound.
     """
 
     first: int
@@ -70,56 +71,58 @@ class Implied:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What the engine did to prove the bound."""
+    """The work by which the engine proved the bound."""
 
     by: str
-    """What raised the bound last: a search of all orders below, precedences or a set of ops in a
-    graph in which ops were merged."""
+    """Last step that raised the bound: a search of all orders below, precedences, or a set of ops
+    in a
+    graph with merged ops."""
     states: int
     branches: int
-    """States expanded; cases of assumed precedences."""
+    """Number of cases with assumed precedences; `states` is the number of states expanded."""
     step: int
-    """Of the best order: where its peak is."""
+    """Step of the best order at which its peak occurs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why no order has a smaller peak than the bound; printed, it is a text of several lines.
+    """The reason why no order has a peak below the bound; `str()` gives several lines of text.
 
     Parameters
     ----------
     graph
-        What is explained, as it was given.
+        Explained graph.
     bound
-        Bytes.
+        Proved lower bound on the peak, in bytes.
     peak
-        Of the best order known: the bound is met if it equals it.
+        Peak of the best order known; the bound is attained if both are equal.
     op
-        The op at the bottleneck; None if the start or the end of the graph forces the bound.
+        Op at the bottleneck; None if the start or the end of the graph forces the bound.
     at
         `"op"`, `"start"` or `"end"`.
     forced
-        Bytes that are live at the bottleneck.
+        Bytes live at the bottleneck.
     buffers
-        All that is live then, largest first; the sizes add up to `forced`, but for outputs that
-        lie in inputs.
+        All buffers live at the bottleneck, largest first. Their sizes add up to `forced`, except
+        for outputs that share the memory of inputs.
     shared
-        Outputs of the op and the inputs that it may write them into then, in an in-place graph.
+        Outputs of the op, each with the input that it may then overwrite, in an in-place graph.
     op_bound, op_bound_at
-        The most that a single op forces, and this op; None as `op`.
+        Most bytes that a single op forces, and this op; None as for `op`.
     changes
-        For the largest of the buffers, those that help most first; none where it is not one op or
-        set that gives the bound.
+        Effect of shrinking each of the largest live buffers, the most helpful first; empty if the
+        bound does not come from one op or set.
     untried
-        So many of these buffers were not tried for want of time, or after an interrupt.
+        Number of these buffers that were not tried because of the time limit or an interrupt.
     group
-        The set that the bottleneck is the last or first op of, where that is what forces the bound.
+        Set whose last or first op is the bottleneck, if a set forces the bound.
     precedences
-        What every order below the bound would have to keep, each by those before it.
+        Precedences that every order below the bound would have to keep; each follows from the
+        earlier ones.
     searched
-        What was done where nothing simpler is known to force the bound.
+        Work of the engine, if no simpler reason is known.
     interrupted
-        Whether an interrupt ended the work: more might have been proved, or tried.
+        True if an interrupt ended the work, so that more might have been proved or tried.
     """
 
     graph: Graph
@@ -141,7 +144,7 @@ class Explanation:
 
     @property
     def reason(self) -> Reason:
-        """What kind of explanation this is."""
+        """Kind of reason."""
         if self.searched is not None:
             return Reason.SEARCH
         if self.precedences:
@@ -151,7 +154,7 @@ class Explanation:
         return Reason.ENDS if self.op is None else Reason.OP
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain numbers and names, ready for JSON."""
+        """Return the explanation as plain numbers and names, ready for JSON."""
         ops = [op.name for op in self.graph.ops]
         buffers = [buffer.name for buffer in self.graph.buffers]
 

@@ -1,4 +1,4 @@
-"""Find the simplest reason why no order has a smaller peak."""
+"""Search for the simplest reason why no order has a smaller peak."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import DEFAULT_LIMITS, Event, Limits, StopReason
 
 CHANGES = 8
-"""Buffers that are tried for what a smaller one would bring: the largest ones."""
+"""Number of buffers, the largest ones, for which smaller sizes are tried."""
 
 QUICK = ("program", "lpmf", "lpmf_backward", "dfs")
-"""Orderings whose orders say where to look for the bound."""
+"""Orderings whose orders show where to look for the bound."""
 
 SEARCH_SHARE = 0.6
-"""Part of the time that the search for an order may take."""
+"""Share of the time for the search for an order."""
 
 MOST_PRECEDENCES = 300
-"""More of them are no explanation."""
+"""Maximum number of precedences in an explanation; more would not explain anything."""
 
 
 def explain(graph: Graph, *, changes: int = CHANGES, limits: Limits | None = None) -> Explanation:
-    """Say why no order has a smaller peak than the best bound known, after an interrupt as well.
+    """Explain why no order has a peak below the best bound known, also after an interrupt.
 
-    So many `changes` are tried: the largest live buffers made smaller. Without limits those of
-    :func:`optsched.solve` hold; where the time is too short for the minimum peak, the bound that
-    was proved is explained.
+    The effect of smaller sizes is tried for at most `changes` of the largest live buffers. Without
+    `limits`, those of :func:`optsched.solve` apply. If the time does not suffice for the minimum
+    peak, the explanation is of the bound proved by then.
     """
     graph.refuse_streams("explanations")
     return _Explainer(graph, changes, limits or DEFAULT_LIMITS).run()
 
 
 def explain_op(graph: Graph) -> Explanation:
-    """Explain the most that a single op forces, even where more can be proved; without changes."""
+    """Explain the best bound of a single op, even if a higher one is provable; without changes."""
     return _Explainer(graph, 0, Limits()).of_op()
 
 
 class _Explainer:
-    """Knows the best order and bound of a graph, and what one op forces."""
+    """State of an explanation: the best order and bound, and the best bound from a single op."""
 
     def __init__(self, graph: Graph, changes: int, limits: Limits) -> None:
         self.graph, self.changes = graph, changes
@@ -85,7 +85,7 @@ class _Explainer:
         return replace(found, interrupted=self.interrupted)
 
     def solve(self) -> None:
-        """Find out what can be proved."""
+        """Search for a better order and a higher bound."""
         outcome = solve_order(
             self.graph,
             limits=self.clock.share(SEARCH_SHARE),
@@ -98,12 +98,12 @@ class _Explainer:
         self.outcome = outcome
 
     def note(self, event: Event) -> None:
-        """Remember what raised the bound last."""
+        """Record the step that raised the bound last."""
         if event.bound > self.raised:
             self.raised, self.by = event.bound, event.source
 
     def reason(self) -> Explanation:
-        """The simplest reason for the bound, found out without haste."""
+        """Return the simplest reason for the bound."""
         if self.bound == self.closure.value:
             return self.of_op()
         try:
@@ -113,7 +113,7 @@ class _Explainer:
         return found or self.of_search()
 
     def of_op(self) -> Explanation:
-        """One op forces the bound, or an end of the graph does."""
+        """Explain a bound forced by one op, or by the start or end of the graph."""
         graph, found = self.graph, self.closure
         if found.op is not None:
             return self.at_op(graph, found)
@@ -131,7 +131,7 @@ class _Explainer:
         at: str = "op",
         shared: tuple[Pair, ...] = (),
     ) -> Explanation:
-        """Say what is live at a place."""
+        """Return an explanation with the buffers live at the bottleneck."""
         return Explanation(
             graph=self.graph,
             bound=self.bound,
@@ -146,7 +146,7 @@ class _Explainer:
         )
 
     def at_op(self, graph: Graph, found: Bottleneck, *, changes: bool = True) -> Explanation:
-        """An op forces the bound of a graph: as it is, or with more edges."""
+        """Explain a bound forced by an op of the graph, or of a copy with more edges."""
         assert found.op is not None
         others = tuple(v for v in found.ops if v != found.op)
         before, after = (others, ()) if found.last else ((), others)
@@ -156,7 +156,7 @@ class _Explainer:
         return self.with_changes(explanation, found) if changes else explanation
 
     def with_changes(self, explanation: Explanation, found: Bottleneck) -> Explanation:
-        """Add what a smaller buffer would bring, for as many as there is time for."""
+        """Add the effect of smaller buffers, for as many as time allows."""
         tried = [row.buffer for row in explanation.buffers[: self.changes]]
         done: list[Change] = []
         try:
@@ -170,7 +170,7 @@ class _Explainer:
         return replace(explanation, changes=tuple(done), untried=len(tried) - len(done))
 
     def of_set(self) -> Explanation | None:
-        """The last op of a set forces the bound, or the first."""
+        """Explain a bound forced by the last or first op of a set; None if no set found does."""
         if not self.bounds.look_at_sets():
             return None
         found = self.bounds.strongest(self.graph)
@@ -182,7 +182,7 @@ class _Explainer:
         return replace(self.at_op(self.graph, found), group=group)
 
     def of_precedences(self) -> Explanation | None:
-        """Precedences that every smaller budget implies, and what forces the bound with them."""
+        """Explain a bound by precedences that every smaller budget implies; None if impossible."""
         graph, budget = self.graph, self.bound - 1
         if len(graph.ops) > DEFAULT_EFFORT.flow_ops or not self.contradicts(budget):
             return None
@@ -198,19 +198,19 @@ class _Explainer:
                 forced = closure_witness(graph, step.at, before=before, after=after).value
                 implied.append(Implied(step.first, step.second, step.at, forced))
                 graph = with_precedences(graph, [(step.first, step.second)])
-        # The orders known may not keep the precedences, so they say nothing of this graph.
+        # The known orders may violate the precedences, so they give no peaks of this graph.
         found = Bounds(graph, (), self.clock).strongest(graph)
         explanation = self.at_op(graph, found, changes=False)
         return replace(explanation, precedences=tuple(implied))
 
     def contradicts(self, budget: int) -> bool:
-        """Whether few precedences that a budget implies refute it; found without any witness."""
+        """Return True if at most `MOST_PRECEDENCES` implied precedences refute a budget."""
         relations = BudgetPrecedences(self.bounds.problem(self.graph))
         during = running_by_op(self.graph, self.order)
         return relations.refute(budget, during) and len(relations.added) <= MOST_PRECEDENCES
 
     def of_search(self) -> Explanation:
-        """Nothing simpler is known than what the engine did."""
+        """Explain the bound by the engine's work, because no simpler reason is known."""
         graph, order = self.graph, np.asarray(self.order, np.int64)
         running = timeline(graph, order).running
         step = int(np.argmax(running))

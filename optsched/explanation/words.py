@@ -1,4 +1,4 @@
-"""Why the peak is this high, in words."""
+"""Text of an explanation, written from its JSON record."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import counted, listed, readable
 
 SHOWN = 12
-"""Buffers listed in the text; the JSON has all. Of precedences and ops of a set as many."""
+"""Maximum number of buffers, precedences and ops of a set in the text; the JSON has all of them."""
 
 NAMES = 3
-"""Ops named in a row."""
+"""Maximum number of ops named in a list."""
 
 
 class Reason(StrEnum):
-    """Why no order has a peak below the bound, the simplest that is known."""
+    """Kind of the simplest known reason why no order has a peak below the bound."""
 
     ENDS = "ends"
-    """What is live before the first op or after the last."""
+    """Buffers live before the first op or after the last."""
     OP = "op"
-    """What one op forces."""
+    """Bytes that one op forces."""
     SET = "set"
-    """What the last (or first) op of a set forces."""
+    """Bytes that the last (or first) op of a set forces."""
     PRECEDENCES = "precedences"
-    """What an op or a set forces with the precedences that a smaller budget implies."""
+    """Bytes that an op or set forces given the precedences that a smaller budget implies."""
     SEARCH = "search"
-    """The engine proved it, by searching all orders below or else; nothing simpler is known."""
+    """Proof by the engine: a search of all orders below, or another method without a simple
+    reason."""
 
 
 def explain_text(record: dict[str, Any]) -> str:
-    """Return the same in lines of words."""
+    """Return the text of the JSON record of an explanation."""
     record = _shown(record)
     lines = [
         f"{record['instance']}: no order has a peak below {_both(record['bound'])}",
@@ -46,28 +47,28 @@ def explain_text(record: dict[str, Any]) -> str:
         lines.append(f"  {total:>{width}}  in {len(rest):,} smaller buffers")
     if any(not row["in_every_order"] for row in record["buffers"]):
         lines.append(
-            "  * not live then in every order, but others of as many bytes are in its stead"
+            "  * not live here in every order; otherwise, others of at least as many bytes are"
             if record["reason"] != Reason.SEARCH
-            else "  * not live whenever this op runs: other orders have others live then"
+            else "  * not live here in every order; other orders may have other buffers live"
         )
     for row in record["written_in_place"]:
         saved = _both(row["saves"])
-        lines.append(f"  in place: {row['output']} is written into {row['input']}, saving {saved}")
+        lines.append(f"  in place: {row['output']} overwrites {row['input']}, saving {saved}")
     lines += _changes(record)
     if record["interrupted"]:
-        lines.append("interrupted: more might be proved")
+        lines.append("interrupted: a longer run might prove more")
     if record["peak"] > record["bound"]:
         lines.append(
-            f"the best order found has a peak of {_both(record['peak'])}: "
-            "whether any has less is not known"
+            f"the best order found has a peak of {_both(record['peak'])}; "
+            "it is not known whether a better order exists"
         )
     else:
-        lines.append("an order of just this peak was found: no order has less")
+        lines.append("an order with this peak was found, so the peak is minimal")
     return "\n".join(lines)
 
 
 def _shown(value: Any) -> Any:
-    """Make all names in a record fit to be shown."""
+    """Return a copy of a record with all names made safe to print."""
     if isinstance(value, str):
         return readable(value)
     if isinstance(value, dict):
@@ -76,46 +77,46 @@ def _shown(value: Any) -> Any:
 
 
 def _because(record: dict[str, Any]) -> list[str]:
-    """What leads to the buffers."""
+    """Return the lines between the bound and the list of buffers."""
     where = _where(record["at"], record["op"])
     if record["reason"] == Reason.SEARCH:
         return _by_search(record, where)
     lines = []
     if record["reason"] in (Reason.SET, Reason.PRECEDENCES):
-        lines.append(f"  no single op forces that: {_most_of_one(record)}")
+        lines.append(f"  no single op forces this bound: {_most_of_one(record)}")
     for number, row in enumerate(record.get("precedences", ())):
         if number == SHOWN:
             lines.append(f"    and {len(record['precedences']) - SHOWN:,} more such precedences")
             break
         if not number:
-            lines.append("  but an order below it would have to run")
+            lines.append("  but every order below it would have to run")
         lines.append(
             f"    op {row['first']} before op {row['second']}, "
-            f"else op {row['else']['op']} would need {_both(row['else']['bytes'])}"
+            f"otherwise op {row['else']['op']} needs {_both(row['else']['bytes'])}"
         )
     if "set" in record:
         return [*lines, *_by_set(record)]
     if lines:
-        lines.append(f"  and then {_both(record['forced'])} are live {where}:")
+        lines.append(f"  with these, {_both(record['forced'])} are live {where}:")
         return lines
     return [f"  because of what is live {where}:"]
 
 
 def _by_set(record: dict[str, Any]) -> list[str]:
-    """One of a set must be the last, and whichever it is forces as much."""
+    """Return the lines for a set: one of its ops is last, and each candidate forces the bound."""
     group = record["set"]
-    others = "have ended" if group["runs"] == "last" else "have not begun"
+    others = "have finished" if group["runs"] == "last" else "have yet to start"
     best, *more = group["candidates"]
     lines = [
-        f"  but one of {len(group['ops']):,} ops runs {group['runs']} of them, when all others "
+        f"  but one of these {len(group['ops']):,} ops must run {group['runs']}, when all others "
         f"{others}: {listed(group['ops'], SHOWN)}"
     ]
     if not more:
-        return [*lines, f"  that is op {best['op']}, and {_both(best['bytes'])} are live then:"]
+        return [*lines, f"  it can only be op {best['op']}; {_both(best['bytes'])} are then live:"]
     rest = [f"op {row['op']} {_both(row['bytes'])}" for row in more]
     return [
         *lines,
-        f"  the fewest bytes are live if that is op {best['op']}, {_both(best['bytes'])} "
+        f"  op {best['op']} needs the fewest bytes, {_both(best['bytes'])} "
         f"({listed(rest, NAMES)}):",
     ]
 
@@ -127,26 +128,29 @@ def _by_search(record: dict[str, Any], where: str) -> list[str]:
     which = "an order of minimum peak" if peak == record["bound"] else "the best order found"
     how = _PROOFS.get(search["by"], f"by examining {counted(search['states'], 'state')}{cases}")
     return [
-        f"  no single op forces that: {_most_of_one(record)}",
-        f"  nor is it known of any set of ops, or few precedences; it was proved {how}",
-        f"  {which} has its peak of {_both(peak)} at step {search['step']:,}, {where}; live then:",
+        f"  no single op forces this bound: {_most_of_one(record)}",
+        f"  no set of ops and no few precedences that force it are known; it was proved {how}",
+        f"  {which} reaches its peak of {_both(peak)} at step {search['step']:,}, {where}; "
+        "live then:",
     ]
 
 
-_BY_PRECEDENCES = "by precedences that a lower order would have to keep"
+_BY_PRECEDENCES = "by precedences that any better order would have to keep"
 
 _PROOFS = {
     "precedences near the peak": _BY_PRECEDENCES,
     "implied precedences": _BY_PRECEDENCES,
-    "set bound": "by a set of ops, where ops that may as well run in a row were merged",
+    "set bound": "by a set of ops, after merging ops that can run consecutively without loss",
 }
-"""How the engine proved a bound other than by search, by what raised it last."""
+"""Text for bounds proved by methods other than search, by the step that raised the bound last."""
 
 
 def _most_of_one(record: dict[str, Any]) -> str:
     most, op = record["op_bound"]["bytes"], record["op_bound"]["op"]
-    who = f"op {op}" if op is not None else "what is live at the start or the end"
-    return f"the most that one does is {_both(most)} ({who}), {_both(record['bound'] - most)} less"
+    who = f"op {op}" if op is not None else "buffers live at the start or the end"
+    return (
+        f"the most that one forces is {_both(most)} ({who}), {_both(record['bound'] - most)} less"
+    )
 
 
 def _changes(record: dict[str, Any]) -> list[str]:
@@ -155,7 +159,7 @@ def _changes(record: dict[str, Any]) -> list[str]:
     lines = []
     if helping:
         what = "bound of all ops and sets" if record["reason"] == Reason.SET else "bound"
-        lines.append(f"what would lower the {what}, one buffer at a time:")
+        lines.append(f"smaller buffers that would lower the {what}, one at a time:")
         for row in helping:
             as_one = " (of a set)" if row["by_set"] else ""
             lines.append(
@@ -163,14 +167,12 @@ def _changes(record: dict[str, Any]) -> list[str]:
                 f"then {_where('op' if row['op'] else '', row['op'])}{as_one}"
             )
         if idle:
-            lines.append(f"  {idle} more of the largest buffers, whatever their size: nothing")
+            lines.append(f"  {idle} more of the largest buffers: no effect at any size")
     elif idle:
-        lines.append(
-            "no single one of the larger buffers lowers the bound: it is reached elsewhere too"
-        )
+        lines.append("no single smaller buffer lowers the bound: it is also reached elsewhere")
     if record["changes_untried"]:
-        why = "interrupted" if record["interrupted"] else "time is up"
-        lines.append(f"  {record['changes_untried']} of the largest buffers not tried: {why}")
+        why = "interrupted" if record["interrupted"] else "time limit reached"
+        lines.append(f"  not tried: {record['changes_untried']} of the largest buffers ({why})")
     return lines
 
 

@@ -283,7 +283,7 @@ def test_an_interrupt_after_the_search_leaves_what_was_known(
     assert found.untried == (len(complete.changes) if stage == "shrink" else 0)
     text = str(found)
     assert "interrupted" in text
-    assert "time is up" not in text
+    assert "time limit" not in text
 
 
 def test_without_time_the_bound_of_one_op_is_explained() -> None:
