@@ -184,15 +184,21 @@ def listed_graph(module: Module) -> Graph:
     """Return the graph of the entry as it is before planning.
 
     The block of each calling op is as large as the peak of the called computations in the order in
-    which their ops are listed.
+    which their ops are listed, or in some valid order where the listing breaks a dependency.
     """
     peaks: dict[str, int] = {}
     for name in module.computations:
         graph = module.with_blocks(name, peaks)
         if name == module.entry:
             return graph
-        peaks[name] = peak_memory(graph, tuple(range(len(graph.ops))))
+        peaks[name] = peak_memory(graph, _listed_order(graph))
     raise AssertionError(module.entry)
+
+
+def _listed_order(graph: Graph) -> Sequence[int]:
+    if all(u < v for v, before in enumerate(graph.predecessors) for u in before):
+        return range(len(graph.ops))
+    return topological_order(graph.predecessors)
 
 
 def module_of(graph: Graph) -> Module:

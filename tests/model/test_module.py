@@ -12,6 +12,7 @@ from optsched.cli import main
 from optsched.errors import GraphError
 from optsched.formats import write_module
 from optsched.model.module import listed_graph
+from tests.support.generators import relabel
 
 Row = tuple[str, str, tuple[str, ...]]
 
@@ -62,6 +63,16 @@ def test_a_block_stands_beside_an_ops_own_workspace_and_is_aligned_as_what_lies_
     graph = Module("m", graphs, "main", calls).with_blocks("main", {"body": 8})
     assert [graph.buffers[b].size for b in graph.ops[0].writes] == [1, 3, 8]
     assert graph.buffers[-1].alignment == 12
+
+
+def test_computations_may_list_their_ops_in_any_order() -> None:
+    body = chain("body", 3, 4)
+    backwards = relabel(body, [1, 0], range(2))
+    assert listed_graph(Module("m", {"body": backwards}, "body")) == backwards
+    calls = (Call("main", "op0", ("body",)),)
+    graphs = {"main": chain("main", 5), "body": body}
+    usual = listed_graph(Module("m", graphs, "main", calls))
+    assert listed_graph(Module("m", {**graphs, "body": backwards}, "main", calls)) == usual
 
 
 @pytest.mark.parametrize("own", ["workspace", "called"])
