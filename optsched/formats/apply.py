@@ -90,7 +90,7 @@ def apply_plan(
 def _applicable(row: Format) -> Format:
     if row.apply is None:
         known = ", ".join(x.name for x in FORMATS.values() if x.apply is not None) or "none"
-        raise FormatError(f"a {row.name} file takes no plan; formats that do: {known}")
+        raise FormatError(f"{row.name} files take no plan; formats that do: {known}")
     return row
 
 

@@ -215,8 +215,12 @@ def write_bytes(path: str | Path, data: bytes) -> None:
 def _write_out(data: bytes) -> None:
     if sys.stdout is None or is_stand_in(sys.stdout):
         raise FormatError("standard output is closed")
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    if hasattr(sys.stdout, "buffer"):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        # A notebook's stream, or one that keeps text, takes no bytes.
+        sys.stdout.write(data.decode("utf-8", "backslashreplace"))
 
 
 def _replace_file(path: Path, data: bytes) -> None:

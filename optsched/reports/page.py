@@ -52,9 +52,13 @@ def origin() -> str:
 
 def report_page(report: Report) -> str:
     """Return the HTML."""
+    from bokeh.core.validation import silence
+    from bokeh.core.validation.warnings import MISSING_RENDERERS
     from bokeh.embed import components
     from bokeh.resources import Resources
 
+    # The picture of a graph without buffers is empty, as it should be.
+    silence(MISSING_RENDERERS)
     paint, result, subject = painting(report.views), report.result, report.views[0].subject
     drawn = plan_figures(paint, report.views, result.peak_bound, result.slab_bound)
     traces = {name: list(trace) for name, trace in report.traces.items() if trace}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -205,3 +207,12 @@ ENTRY main {
     # Both modules go by the name `jit_step`: their files tell them apart.
     assert [row["instance"] for row in instances] == ["first", "second"]
     assert "notes" not in found.err
+
+
+def test_what_is_printed_may_go_to_a_stream_of_text(graph: str, tmp_path: Path) -> None:
+    """A notebook's standard output takes no bytes."""
+    plan = str(tmp_path / "plan.json")
+    assert main(["solve", graph, "-o", plan]) == 0
+    with redirect_stdout(io.StringIO()) as printed:
+        assert main(["export", plan, "--to", "csv"]) == 0
+    assert printed.getvalue().startswith("name,offset")

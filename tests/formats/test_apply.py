@@ -135,7 +135,7 @@ def test_a_plan_is_of_what_a_file_holds_whatever_its_name(model: Path) -> None:
 def test_apply_refuses_formats_that_take_no_plan(model: Path) -> None:
     graph = model.with_name("net.json")
     write_graph(read_graph(model), graph)
-    with pytest.raises(FormatError, match="a optsched-graph file takes no plan; formats that do: "):
+    with pytest.raises(FormatError, match="optsched-graph files take no plan; formats that do: "):
         apply_plan(graph, model.with_name("net.plan.json"), model.with_name("out"))
 
 
