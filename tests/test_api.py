@@ -152,16 +152,28 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "limits as a number": (lambda: optsched.solve(diamond(), limits=5), "write time_limit=5"),  # type: ignore[arg-type]
     "two ends": (lambda: optsched.solve(diamond(), time_limit=5, work=5), "either time_limit or"),
-    "negative time": (lambda: optsched.solve(diamond(), time_limit=-1), "-1 is no number of sec"),
-    "no time": (lambda: Limits(seconds=float("nan")), "nan is no number of seconds"),
+    "negative time": (
+        lambda: optsched.solve(diamond(), time_limit=-1),
+        "-1 is not a number of sec",
+    ),
+    "no time": (lambda: Limits(seconds=float("nan")), "nan is not a number of seconds"),
     "no workers": (lambda: Limits(workers=0), "workers must be at least 1"),
     "half a worker": (lambda: Limits(workers=1.5), "workers must be an integer, got 1.5"),  # type: ignore[arg-type]
     "seed": (lambda: Limits(seed=-1), "seed must be at least 0 and below 2147483648, got -1"),
-    "work of two": (lambda: Limits(work=9, workers=2), "only with one worker"),
-    "capacity": (lambda: optsched.solve(diamond(), capacity="big"), "'big' is no number of bytes"),
-    "negative bytes": (lambda: optsched.solve(diamond(), capacity=-1), "-1 is no number of bytes"),
-    "objective": (lambda: optsched.solve(diamond(), objective="x"), "'x' is none of slab, peak"),
-    "engine": (lambda: optsched.solve(diamond(), engine="x"), "'x' is none of auto, cpsat"),
+    "work of two": (lambda: Limits(work=9, workers=2), "requires workers=1"),
+    "capacity": (
+        lambda: optsched.solve(diamond(), capacity="big"),
+        "'big' is not a number of bytes",
+    ),
+    "negative bytes": (
+        lambda: optsched.solve(diamond(), capacity=-1),
+        "-1 is not a number of bytes",
+    ),
+    "objective": (
+        lambda: optsched.solve(diamond(), objective="x"),
+        "'x', expected one of slab, peak",
+    ),
+    "engine": (lambda: optsched.solve(diamond(), engine="x"), "'x', expected one of auto, cpsat"),
     "a path": (lambda: optsched.solve("g.json"), "read the file with read_graph"),  # type: ignore[arg-type]
     "a DiGraph": (lambda: optsched.solve(nx.DiGraph()), "convert it with from_networkx"),
     "a string of reads": (
@@ -241,10 +253,10 @@ TUNED: dict[str, tuple[dict[str, object], str]] = {
     "graphs": ({"graphs": [3]}, "tune wants a Graph or str or Path, got int"),
     "store": ({"store": None}, "store wants a str or Path, got NoneType"),
     "option": ({"bogus": 1}, "no argument 'bogus'"),
-    "budget": ({"budget": "2h"}, "'2h' is no number of seconds"),
+    "budget": ({"budget": "2h"}, "'2h' is not a number of seconds"),
     "settings": ({"settings": 3}, "settings wants a FleetSettings, got int"),
-    "objective": ({"objective": "x"}, "'x' is none of slab, peak"),
-    "memory": ({"memory": "much"}, "'much' is no number of bytes"),
+    "objective": ({"objective": "x"}, "'x', expected one of slab, peak"),
+    "memory": ({"memory": "much"}, "'much' is not a number of bytes"),
     "reading": ({"reading": 3}, "reading wants a GraphReading, got int"),
     "weights": ({"weights": 3}, "weights wants a Mapping, got int"),
     "weight": ({"weights": {"a": 10**400}}, "weight of a: a weight is a number from 0 to"),

@@ -1,1 +1,1 @@
-"""What every engine runs on: limits, interrupts, compiled kernels."""
+"""Infrastructure of all engines: limits, interrupts, compiled kernels, worker processes."""

@@ -1,10 +1,10 @@
-"""A process beside this one that compiles kernels, while the search goes on in Python.
+"""A background process that compiles kernels while the search continues in Python.
 
-Kernels are asked for on its standard input, one JSON object a line; what it compiles goes to the
-disk cache, where the search finds it. An empty line says that no more will be asked: it then ends
-once all is compiled, for the run after this one. Without that line the end of its input means that
-who asked was killed, and it ends at once. It runs at low priority, and whatever goes wrong ends it:
-kernels are then compiled by the process that needs them.
+The process receives requests on its standard input, one JSON object per line. Compiled kernels go
+to the disk cache, where the search finds them. An empty line means that no more requests follow;
+the process then finishes the pending ones, for the benefit of the next run, and exits. If its input
+ends without an empty line, the requesting process was killed, and it exits at once. It runs at low
+priority. Any error ends it; kernels are then compiled by the process that needs them.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 START_SECONDS = 1.0
-"""What starting the process takes: it imports numba."""
+"""Estimated time to start the process, which imports numba."""
 NICENESS = 10
+"""Increment of the process priority value: other processes have precedence."""
 
 _SERVE = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import serve; serve()"
 
 
 class BackgroundCompiler:
-    """Asks for kernels; the process is started with the first one.
+    """Client of the background process, which is started at the first request.
 
-    Only a command turns this on: a library starts no processes unasked.
+    It is off by default and switched on by the command line only, since a library should not start
+    processes on its own.
     """
 
     def __init__(self) -> None:
@@ -43,9 +45,9 @@ class BackgroundCompiler:
         self._lock = threading.Lock()
 
     def ask(self, module: str, name: str, file: str, arguments: tuple[Any, ...]) -> bool:
-        """Ask, once, for the kernel of this name, compiled for arguments like these.
+        """Request a kernel, compiled for arguments like these, unless it was requested before.
 
-        Returns whether the process was started now.
+        Return True if the process was started by this call.
         """
         with self._lock:
             if not self.is_on or file in self.asked:
@@ -59,15 +61,15 @@ class BackgroundCompiler:
             return starts
 
     def finish(self) -> None:
-        """Let what was asked for be compiled, though this process ends."""
+        """Let the process finish all requests, even after this process has ended."""
         with self._lock:
             self._say("\n")
 
     def forget(self) -> None:
-        """Ask no more, and let the process go: in a fork it is the parent's."""
+        """Send no more requests and release the process; in a fork it belongs to the parent."""
         self.is_on = False
         if self._process is not None and self._process.stdin is not None:
-            with suppress(OSError):  # what was not sent yet is the parent's to send
+            with suppress(OSError):  # unsent requests belong to the parent
                 self._process.stdin.close()
 
     def _start(self) -> bool:
@@ -83,7 +85,7 @@ class BackgroundCompiler:
                 stdout=DEVNULL,
                 stderr=DEVNULL,
                 text=True,
-                start_new_session=True,  # a Ctrl-C is not for it
+                start_new_session=True,  # Ctrl-C must not reach it
             )
         except OSError:
             self.is_on = False
@@ -96,12 +98,12 @@ class BackgroundCompiler:
             self._process.stdin.write(text)
             self._process.stdin.flush()
         except OSError:
-            # It has ended, and will compile nothing more.
+            # The process has ended and cannot compile any more.
             self.is_on = False
 
 
 def serve() -> None:
-    """Compile what is asked for: the body of the process."""
+    """Compile requested kernels: the main function of the process."""
     from queue import SimpleQueue
 
     if hasattr(os, "nice"):
@@ -113,7 +115,7 @@ def serve() -> None:
         kernel = getattr(import_module(module), name)
         kernel.load(*map(_example, arguments))
         if not disk_cache.has_file(file):
-            # Edited since, or there is no room to keep it: the same would come of the others.
+            # The source was edited, or the cache is full; other kernels would fail as well.
             sys.exit(1)
 
 
@@ -126,7 +128,7 @@ def _listen(requests: SimpleQueue[str]) -> None:
 
 
 def _described(value: Any) -> Any:
-    """Return, for JSON, all that the compiled form for an argument depends on."""
+    """Return the properties of an argument on which its compiled form depends, for JSON."""
     import numpy as np
 
     if isinstance(value, np.ndarray):
@@ -141,7 +143,7 @@ def _described(value: Any) -> Any:
 
 
 def _example(described: Any) -> Any:
-    """Return an argument of this description."""
+    """Return an argument with the given properties."""
     import numpy as np
 
     match described:
@@ -160,6 +162,6 @@ def _example(described: Any) -> Any:
 
 
 compiler = BackgroundCompiler()
-"""Of this process."""
+"""The background compiler of this process."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=compiler.forget)

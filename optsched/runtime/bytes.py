@@ -1,4 +1,4 @@
-"""Byte counts as people write them: with a unit."""
+"""Byte counts with units, such as 64KiB."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ for _power, _letter in enumerate("KMGT", start=1):
 
 
 def format_bytes(count: int | None) -> str:
-    """Write a byte count with a binary unit: `1536` is `1.5 KiB`."""
+    """Format a byte count with a binary unit.
+
+    >>> format_bytes(1536)
+    '1.5 KiB'
+    """
     if count is None:
         return "-"
     unit, size = unit_of(count)
@@ -24,20 +28,25 @@ def format_bytes(count: int | None) -> str:
 
 
 def unit_of(count: int) -> tuple[str, int]:
-    """Return the largest binary unit of which a byte count has at least one, and its bytes."""
+    """Return the name and size of the largest binary unit that is at most a byte count."""
     power = min(max(count.bit_length() - 1, 0) // 10, 4)
     return ("B", "KiB", "MiB", "GiB", "TiB")[power], 1024**power
 
 
 def parse_bytes(value: str | SupportsIndex) -> int:
-    """Return a number of bytes that is given as an integer, or as `64KiB`, `1.5GiB` or `2GB`.
+    """Return a number of bytes given as an integer or as text, such as `64KiB`, `1.5GiB` or `2GB`.
 
-    A fraction of a byte is cut off.
+    Fractions of a byte are dropped.
 
     Raises
     ------
     UsageError
-        If it is none of these, or negative.
+        If the value has another form or is negative.
+
+    Examples
+    --------
+    >>> parse_bytes("1.5KiB"), parse_bytes(100)
+    (1536, 100)
     """
     if isinstance(value, str):
         match = re.fullmatch(r"\s*(\d{1,40}(?:\.\d{1,9})?)\s*([A-Za-z]*)\s*", value)
@@ -50,4 +59,4 @@ def parse_bytes(value: str | SupportsIndex) -> int:
             count = -1
         if count >= 0:
             return count
-    raise UsageError(f"{value!r} is no number of bytes (write 1048576, 64KiB or 2GB)")
+    raise UsageError(f"{value!r} is not a number of bytes: write 1048576, 64KiB or 2GB")

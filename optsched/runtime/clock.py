@@ -1,9 +1,14 @@
-"""The one clock: what is left of a caller's limits, in seconds or in units of work.
+"""The clock of a run: the rest of the caller's limits, in seconds or in units of work.
 
-Every loop that may run long asks a :class:`Clock`. By default it reads the time, less what was
-spent on compiling kernels: that is no part of a search, and happens once. Where the caller set
-`Limits.work` it counts instead what the engines say they did (:meth:`Clock.spend`), so the same
-input stops at the same place on every machine, however fast.
+Every loop that may run long checks a :class:`Clock`. By default it measures time, minus the time
+spent on compiling kernels, which is needed only once and is not part of a search. If the caller has
+set `Limits.work`, it counts the work that engines report (:meth:`Clock.spend`) instead. The same
+input then stops at the same place on every machine, regardless of its speed.
+
+>>> clock = Clock.of(Limits(work=10))
+>>> clock.spend(4)
+>>> clock.left(), clock.expired()
+(6.0, False)
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from optsched.runtime.limits import Limits, StopReason
 
 @dataclass
 class _Meter:
-    """Reads the time, or the work done so far by all who share it."""
+    """Meter of the time, or of the work done by all clocks that share it."""
 
     by_work: bool
     work: int = 0
@@ -31,7 +36,7 @@ class _Meter:
 
 @dataclass
 class Clock:
-    """Limits that are running: their seconds or work count from now."""
+    """Limits with a start: their seconds or their work count from now on."""
 
     limits: Limits
     _meter: _Meter = field(default_factory=lambda: _Meter(by_work=False), repr=False)
@@ -46,53 +51,53 @@ class Clock:
 
     @classmethod
     def of(cls, limits: Limits | Clock) -> Clock:
-        """Return a clock that starts now, or the caller's own that runs already."""
+        """Return a clock that starts now, or the given clock if it is running already."""
         if isinstance(limits, Clock):
             return limits
         return cls(limits, _Meter(by_work=limits.work is not None))
 
     def seconds(self) -> float:
-        """Return wall-clock seconds since the start, for people."""
+        """Return the wall-clock seconds since the start, for display."""
         return time.monotonic() - self._started
 
     def now(self) -> float:
-        """Return a reading; differences are seconds, or work where that is what is limited."""
+        """Return a reading; differences are seconds, or units of work if work is limited."""
         return self._meter.now()
 
     def left(self) -> float | None:
-        """Return what may still be spent, in the unit of :meth:`now`; None without a limit."""
+        """Return the remaining limit in the unit of :meth:`now`; None without a limit."""
         return None if self._end is None else max(0.0, self._end - self.now())
 
     def expired(self) -> bool:
-        """Whether the limit is reached; raises an interrupt that waits."""
+        """Return True if the limit is reached; raise a pending interrupt."""
         take_interrupt()
         return self._end is not None and self.now() >= self._end
 
     def limit_reason(self) -> StopReason:
-        """Return what is said of a run that this clock has ended."""
+        """Return the stop reason of a run that this clock has ended."""
         return StopReason.WORK_LIMIT if self._meter.by_work else StopReason.TIME_LIMIT
 
     def stop(self) -> None:
-        """Let nothing be left: an interrupt has come, and what is known is put together."""
+        """Set the remaining limit to zero, for example to collect results after an interrupt."""
         self._end = self.now()
 
     def extend(self, more: float) -> None:
-        """Put the end off."""
+        """Extend the limit by `more`."""
         if self._end is not None:
             self._end += more
 
     def spend(self, work: int) -> None:
-        """Count work: states, nodes, placements, whatever a loop goes round by."""
+        """Add units of work: states, nodes, placements, or any other unit that a loop counts."""
         self._meter.work += work
 
     def spent(self, share: float) -> bool:
-        """Whether this share of the whole limit is over."""
+        """Return True if the given share of the full limit is used up."""
         if self._end is None:
             return False
         return self.now() >= self._begun + share * (self._end - self._begun)
 
     def share(self, part: float, reserve: float = 0.0) -> Clock:
-        """Return a clock for a part of what is left, and never for the last `reserve` of it."""
+        """Return a clock for a part of the remaining limit, without its last `reserve`."""
         left = self.left()
         made = Clock(self.limits, self._meter)
         made._end = (

@@ -1,11 +1,14 @@
-"""How kernels are compiled: numba as it comes, with three hooks, each of which fails closed.
+"""Compilation of kernels by numba, with three hooks; if a hook does not fit, compilation fails.
 
-1. *What became part of a kernel stays its own.* Numba leaves functions that it links into a kernel
-   open to the process, under names that end in a count. Kernels that two processes compiled may so
-   give one name to two functions (numba issue 10486). Their linkage is made internal.
-2. *Parts have no machine code of their own.* Numba makes machine code of every function, and again
-   in each caller it is linked into. A function that only kernels call needs the latter alone.
-3. *Optimised once.* LLVM runs once over a whole kernel; loops over integers are not vectorised.
+1. *Functions linked into a kernel are internal.* Numba leaves such functions visible in the
+   process, under names that end in a counter. Two kernels compiled by different processes can
+   therefore give the same name to different functions (numba issue 10486). The hook makes their
+   linkage internal.
+2. *Inner kernels have no machine code of their own.* Numba compiles every function to machine code,
+   and again within each caller into which it is linked. For a function that only kernels call, the
+   latter is enough.
+3. *Code is optimized once.* LLVM runs once over a full kernel, and loops over integers are not
+   vectorized.
 """
 
 from __future__ import annotations
@@ -19,28 +22,30 @@ from typing import Any
 from optsched.errors import OptschedError
 
 INLINED = 50
-"""How much machine code a call may grow into: a quarter of what LLVM allows by default."""
+"""Inlining threshold of LLVM: a quarter of the default, to limit code size."""
 TESTED = ((0, 62), (0, 69))
-"""Versions of numba that the hooks are tested with: from the first on, before the second."""
+"""Versions of numba with which the hooks are tested: from the first one up to, but excluding, the
+second one.
+"""
 
 
 def dispatcher(function: FunctionType, *, part: bool, borrows: bool = False) -> Any:
-    """Return what compiles a function when it is called first.
+    """Return a dispatcher that compiles a function at its first call.
 
     Parameters
     ----------
     function
-        What to compile, for the types of whatever it is called with.
+        Function to compile for the types of its arguments.
     part
-        Whether only other kernels call it: it then has no entry for Python.
+        True if only other kernels call the function; it cannot be called from Python then.
     borrows
-        Whether it neither makes nor returns arrays: numba then does not count who holds those it is
-        given. One that makes an array all the same is refused by numba.
+        True if the function does not create or return arrays. Numba then omits reference counting
+        of the arrays passed in, and rejects the function if it creates an array after all.
 
     Raises
     ------
     OptschedError
-        If the installed numba is not of a tested version.
+        If the installed version of numba is not a tested one.
     """
     import numba
 
@@ -61,13 +66,13 @@ def dispatcher(function: FunctionType, *, part: bool, borrows: bool = False) -> 
 
 @cache
 def _compiler(part: bool) -> Any:
-    """Return numba's compiler of one function, but for the library its code goes to."""
+    """Return numba's compiler class, changed to put code into the libraries defined here."""
     from numba.core.compiler import CompilerBase, DefaultPassBuilder
 
     whole, embedded = _libraries()
 
     class Compiler(CompilerBase):  # type: ignore[misc]
-        """Numba's passes; what numba compiles of its own on the way is embedded as well."""
+        """Numba's passes; functions that numba itself adds are embedded as well."""
 
         def _compile_core(self) -> Any:
             with made_by(self.state.targetctx.codegen(), embedded):
@@ -85,7 +90,9 @@ def _compiler(part: bool) -> Any:
 
 @cache
 def _libraries() -> tuple[Any, Any]:
-    """Return the class that holds a kernel's machine code, and the one of a part's LLVM code."""
+    """Return the library class for machine code of kernels, and that for LLVM code of inner
+    kernels.
+    """
     from llvmlite.binding import Linkage, create_pass_builder, create_pipeline_tuning_options
     from numba.core.codegen import JITCodeLibrary
 
@@ -96,14 +103,16 @@ def _libraries() -> tuple[Any, Any]:
         return create_pass_builder(machine, options)
 
     class Library(JITCodeLibrary):  # type: ignore[misc]
-        """Machine code of a kernel and all it calls."""
+        """Machine code of a kernel and of all functions it calls."""
 
         def _optimize_functions(self, ll_module: Any) -> None:
             ll_module.data_layout = self._codegen._data_layout
 
         def _optimize_final_module(self) -> None:
             for function in self._final_module.functions:
-                runtime = function.name.startswith("NRT_")  # found by name, and the same in all
+                runtime = function.name.startswith(
+                    "NRT_"
+                )  # found by name, identical in all kernels
                 if function.linkage == Linkage.linkonce_odr and not runtime:
                     function.linkage = Linkage.internal
             builder = optimiser(self._codegen._tm)
@@ -112,7 +121,7 @@ def _libraries() -> tuple[Any, Any]:
             passes.run(self._final_module, builder)
 
     class Part(Library):
-        """A function to be linked into kernels: without machine code, so nothing to point at."""
+        """LLVM code of a function that is linked into kernels; it has no machine code."""
 
         codegen = SimpleNamespace(set_env=lambda name, env: None)
 
@@ -126,7 +135,7 @@ def _libraries() -> tuple[Any, Any]:
                     passes.run(function, builder)
 
         def _optimize_final_module(self) -> None:
-            """Leave that to the kernel it becomes part of."""
+            """Do nothing; the kernel that the function becomes part of is optimized."""
 
         def _finalize_final_module(self) -> None:
             self._finalize_dynamic_globals()
@@ -141,7 +150,7 @@ def _libraries() -> tuple[Any, Any]:
 
 @contextmanager
 def made_by(codegen: Any, library: type) -> Iterator[None]:
-    """Let what numba compiles or loads meanwhile be of this kind."""
+    """Make numba use a library class for all code compiled or loaded in this context."""
     before = codegen._library_class
     codegen._library_class = library
     try:

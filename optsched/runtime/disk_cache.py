@@ -1,13 +1,14 @@
-"""Compiled kernels on the disk: never trusted unseen, never needed.
+"""Disk cache of compiled kernels: optional, and verified before use.
 
-A kernel compiled for one signature is one file: a SHA-256 digest, then numba's serialised form of
-it, which is looked at only if the digest is that of the rest and of the file's name. The name says
-what the code was made of, so a file is never out of date. The folders are one beside the sources
-and one in the user's cache folder (one in `NUMBA_CACHE_DIR` where that is set); one that other
-users may write to is not used, since reading a kernel runs what it says.
+A kernel compiled for one signature is one file: a SHA-256 digest, followed by the serialized form
+of the kernel as defined by numba. The rest of the file is used only if the digest matches it and
+the file's name. The name contains a digest of everything the code depends on, so files are never
+outdated. The candidate folders are one beside the sources, one in the user's cache folder, and one
+for this user among temporary files, or only one in `NUMBA_CACHE_DIR` if that is set. Loading a
+kernel executes its code, so folders that other users may write to are not used.
 
-Whatever goes wrong (no folder, a full disk, a file that is empty, cut or garbled) costs time only:
-it is said once on standard error, and the kernel is compiled in memory.
+Any failure (no folder, a full disk, an empty, truncated or damaged file) only costs time: it is
+reported once on standard error, and the kernel is compiled in memory.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.text import plain
 
 DIGEST_BYTES = 32
-"""Length of what a file begins with."""
+"""Length of the digest at the beginning of a file."""
 POLL_SECONDS = 0.02
-"""Between two looks whether another process has done compiling."""
+"""Interval between checks whether another process has finished compiling."""
 
 SHARED = stat.S_IWGRP | stat.S_IWOTH
-"""Mode of a folder that other users may write to."""
+"""Permission bits that let other users write to a folder."""
 
 _said: list[str] = []
 
 
 def folders() -> list[Path]:
-    """Return where compiled kernels may be, in the order in which to look and to write."""
+    """Return the candidate folders, in the order in which they are searched and written."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
         return [Path(given) / "optsched_kernels"]
@@ -48,7 +49,7 @@ def folders() -> list[Path]:
     home = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     if os.path.isabs(home):
         found.append(Path(home) / "optsched" / "kernels")
-    with suppress(OSError):  # there may be no place for temporary files either
+    with suppress(OSError):  # a folder for temporary files may not exist
         temporary = Path(tempfile.gettempdir())
         if os.name != "nt" and _keeps_folders(temporary):
             found.append(temporary / f"optsched_kernels_{os.geteuid()}")
@@ -56,36 +57,36 @@ def folders() -> list[Path]:
 
 
 def _keeps_folders(place: Path) -> bool:
-    """Return True if no other user can put another folder in the place of one that is there."""
+    """Return True if no other user can replace an existing folder in this place."""
     mode = place.stat().st_mode
     return bool(mode & stat.S_ISVTX) or not mode & SHARED
 
 
 def has_file(name: str) -> bool:
-    """Whether a kernel of this name and fingerprint is kept, for some signature."""
+    """Return True if the cache has a kernel of this name and fingerprint, for any signature."""
     kept = (file for folder in _trusted_folders() for file in os.listdir(folder))
     return any(file.startswith(f"{name}-") for file in kept)
 
 
 def is_writable() -> bool:
-    """Whether there is a folder to keep kernels in, as far as can be told without writing."""
+    """Return True if kernels can probably be saved, as far as can be determined without writing."""
     return any(os.access(folder, os.W_OK) for folder in _made_folders([]))
 
 
 def warn_if_nowhere() -> None:
-    """Say so if compiled kernels cannot be kept: every run then starts as slowly as this one."""
+    """Warn if kernels cannot be saved: every run then starts as slowly as this one."""
     if not _said and not is_writable():
         _say(
-            "there is no folder for compiled kernels, so every run searches slowly at first: "
-            "set NUMBA_CACHE_DIR to one of your own"
+            "no folder for compiled kernels is writable, so every run is slow at first: "
+            "set NUMBA_CACHE_DIR to a writable folder"
         )
 
 
 @contextmanager
 def turn(name: str, patience: float) -> Iterator[float]:
-    """Wait while another process compiles a kernel, some seconds at most; then have others wait.
+    """Wait until no other process compiles a kernel, at most `patience` seconds, then lock it.
 
-    What was waited is given to the block.
+    The context variable is the number of seconds waited.
     """
     file = _lock_file(name)
     begun, waited = time.monotonic(), 0.0
@@ -97,23 +98,23 @@ def turn(name: str, patience: float) -> Iterator[float]:
         yield waited
     finally:
         if file is not None:
-            with suppress(OSError):  # it may be gone, and not every system removes an open file
+            with suppress(OSError):  # the file may be gone, or the system may not remove open files
                 Path(file.name).unlink()
             file.close()
 
 
 def _lock_file(name: str) -> TextIO | None:
     for folder in _made_folders([]):
-        with suppress(OSError):  # nobody is told then, nor can anything be kept
+        with suppress(OSError):  # without a writable folder there is no lock
             return (folder / f".{name}.lock").open("w")
     return None
 
 
 def _try_lock(file: TextIO) -> bool:
-    """Lock a file until it is closed, or its process ends; return whether that was possible."""
+    """Lock a file until it is closed or its process ends; return True if that was possible."""
     try:
         import fcntl
-    except ImportError:  # there every process compiles for itself
+    except ImportError:  # without `fcntl` each process compiles for itself
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -123,10 +124,10 @@ def _try_lock(file: TextIO) -> bool:
 
 
 def _trusted_folders() -> Iterator[Path]:
-    """Yield the folders that exist and that only this user, or the administrator, may write to."""
+    """Yield the existing folders to which only this user or the administrator may write."""
     for folder in folders():
         try:
-            found = folder.lstat()  # a link may be anyone's, and its mode says that all may write
+            found = folder.lstat()  # a link may belong to anyone, and its mode is always open
         except OSError:
             continue
         if os.name == "nt" or (found.st_uid in (0, os.geteuid()) and not found.st_mode & SHARED):
@@ -134,16 +135,16 @@ def _trusted_folders() -> Iterator[Path]:
 
 
 def keep_on_disk(dispatcher: Any, name: str) -> None:
-    """Let numba's dispatcher keep compiled forms, and look for them before it compiles.
+    """Make a numba dispatcher save compiled forms and load them if possible.
 
-    The name is the kernel's, with the fingerprint of all that it is made of.
+    `name` is that of the kernel, with the fingerprint of everything it depends on.
     """
     dispatcher._cache = _cache_class()(name)
 
 
 @cache
 def _cache_class() -> Any:
-    # The form in which numba itself keeps compiled code is what this library reads.
+    # Compiled code is saved in numba's own serialized form.
     from numba.cloudpickle import loads
     from numba.core.caching import NullCache
     from numba.core.codegen import JITCodeLibrary
@@ -152,13 +153,13 @@ def _cache_class() -> Any:
     from numba.core.serialize import dumps
 
     class DiskCache(NullCache):  # type: ignore[misc]
-        """Where numba keeps and finds the compiled forms of one function."""
+        """Cache of the compiled forms of one function, in the interface of numba."""
 
         def __init__(self, name: str) -> None:
             self.name = name
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
-            """Load without what only compiling needs: numba's typed library, and with it SciPy."""
+            """Load a kernel without the imports needed for compiling, such as SciPy."""
             file = self._file(sig, target_context.codegen())
             payload = _read(file)
             if payload is None:
@@ -167,12 +168,12 @@ def _cache_class() -> Any:
             with made_by(target_context.codegen(), JITCodeLibrary):
                 try:
                     return CompileResult._rebuild(target_context, *loads(payload))
-                except Exception as error:  # by whatever it is made of having moved
-                    _say(f"a compiled kernel could not be loaded and is compiled anew: {error!r}")
+                except Exception as error:  # for example after a module has moved
+                    _say(f"a compiled kernel could not be loaded and is compiled again: {error!r}")
                     return None
 
         def save_overload(self, sig: Any, data: Any) -> None:
-            """Keep a compiled kernel."""
+            """Save a compiled kernel."""
             if not data.library.has_dynamic_globals:
                 _write(self._file(sig, data.codegen), dumps(data._reduce()))
 
@@ -191,32 +192,32 @@ def _versions() -> tuple[str, ...]:
 
 
 def _described_type(kind: Any) -> tuple[object, ...]:
-    """Return all that compiled code takes from a type: of a tuple also its class and its fields."""
+    """Return the properties of a type that code depends on, including the fields of a tuple."""
     of = getattr(kind, "instance_class", type(None))
     parts = tuple(_described_type(part) for part in getattr(kind, "types", ()))
     return str(kind), of.__module__, of.__qualname__, getattr(of, "_fields", ()), parts
 
 
 def _read(file: str) -> bytes | None:
-    """Return what was kept under a name; None if there is nothing, or nothing whole."""
+    """Return the payload saved under a name, or None if no intact file exists."""
     for folder in _trusted_folders():
         try:
             content = (folder / file).read_bytes()
         except FileNotFoundError:
             continue
         except OSError as error:
-            _say(f"compiled kernels can not be read from {folder}: {error.strerror}")
+            _say(f"compiled kernels cannot be read from {folder}: {error.strerror}")
             continue
         digest, payload = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
         if digest == _digest(file, payload):
             return payload
-        _say(f"compiled anew, since damaged: {folder / file}")
+        _say(f"damaged compiled kernel is compiled again: {folder / file}")
     return None
 
 
 def _write(file: str, payload: bytes) -> None:
-    """Keep a payload under a name in the first folder that takes it."""
-    failed = ["no folder for them"]
+    """Save a payload under a name in the first folder that accepts it."""
+    failed = ["no folder"]
     for folder in _made_folders(failed):
         part = folder / f".{os.urandom(16).hex()}"
         try:
@@ -229,14 +230,14 @@ def _write(file: str, payload: bytes) -> None:
             return
         except OSError as error:
             failed.append(f"{folder}: {error.strerror}")
-    _say(f"compiled kernels are not kept: {failed[-1]}")
+    _say(f"compiled kernels cannot be saved: {failed[-1]}")
 
 
 def _made_folders(failed: list[str]) -> Iterator[Path]:
-    """Yield trusted folders, made where they were not; why others are left out goes to `failed`."""
+    """Yield trusted folders, creating them if needed; append failures to `failed`."""
     for number, folder in enumerate(folders()):
         try:
-            # The first one may be that of an installation for all users.
+            # The first folder may belong to an installation for all users.
             folder.mkdir(mode=0o700 if number else 0o755, parents=True, exist_ok=True)
         except OSError as error:
             failed.append(f"{folder}: {error.strerror}")
@@ -252,7 +253,7 @@ def _digest(file: str, payload: bytes) -> bytes:
 
 
 def _say(text: str) -> None:
-    """Say the first thing that went wrong; the rest is most often the same."""
+    """Report the first failure on standard error; later ones mostly have the same cause."""
     if not _said:
         _said.append(text)
         print(f"optsched: {plain(text)}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What a run was made with and on, for whoever compares its answers or its seconds."""
+"""Environment of a run: machine, package versions and a digest of the code."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _PACKAGES = ("optsched", "numpy", "numba", "ortools", "pulp", "highspy")
 
 
 def machine() -> str:
-    """Return what a run was made on, for whoever compares its seconds."""
+    """Return a description of the machine, for comparing run times."""
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that shape a result."""
+    """Return the versions of Python and of the packages that affect results."""
     return dict(_versions())
 
 
@@ -37,7 +37,7 @@ def _versions() -> dict[str, str]:
 
 @cache
 def code_digest() -> str:
-    """Return a digest of this package and the heuristics: another version may find other values."""
+    """Return a digest of this package and the heuristics: other code may find other results."""
     digest = hashlib.sha256()
     for package in ("heuristics", "optsched"):
         spec = find_spec(package)

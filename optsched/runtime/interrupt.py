@@ -1,15 +1,16 @@
-"""Ctrl-C as a flag that searches poll, so that it can do no harm where it comes.
+"""Ctrl-C as a flag that searches poll, so that it cannot interrupt unsafe code.
 
-An exception out of a signal handler may come anywhere: while a compiled kernel makes tuples of its
-results, which crashes the process; inside a callback from LLVM, where it is lost; or in an import,
-which leaves modules half made. So the engines hold interrupts: the handler then only sets a flag,
-and whatever polls (:meth:`optsched.runtime.clock.Clock.expired`, or :func:`take_interrupt`) raises.
+A signal handler can raise an exception anywhere: while a compiled kernel builds its result tuples,
+which crashes the process; inside a callback from LLVM, where the exception is lost; or during an
+import, which leaves modules half initialized. Engines therefore hold interrupts. The handler then
+only sets a flag, and functions that poll (:meth:`optsched.runtime.clock.Clock.expired`, or
+:func:`take_interrupt`) raise the exception.
 
     with held_interrupts():
         while not clock.expired():   # raises KeyboardInterrupt after a Ctrl-C
             step()
 
-Who does not want to wait for the next poll presses Ctrl-C once more: that raises at once.
+A second Ctrl-C before the next poll raises at once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from types import FrameType
 
 
 class _State:
-    """Of the main thread: only there does Python run signal handlers."""
+    """State of the main thread, the only one in which Python runs signal handlers."""
 
     holds = 0
     waits = False
@@ -30,15 +31,16 @@ class _State:
 
 @contextmanager
 def held_interrupts() -> Iterator[None]:
-    """Let Ctrl-C wait for the next poll, or for the end of this context.
+    """Defer Ctrl-C until the next poll, or the end of this context.
 
-    Only Python's own handler of SIGINT is replaced, and put back at the end. In other threads, and
-    where the caller has a handler of their own or ignores the signal, nothing is done.
+    Only Python's default handler of SIGINT is replaced, and it is restored at the end. In other
+    threads, and if the caller has installed a handler or ignores the signal, this context has no
+    effect.
 
     Raises
     ------
     KeyboardInterrupt
-        At the end, if an interrupt still waits.
+        At the end, if an interrupt is pending.
     """
     if not _is_main():
         yield
@@ -61,7 +63,7 @@ def held_interrupts() -> Iterator[None]:
 
 @contextmanager
 def released_interrupts() -> Iterator[None]:
-    """Let Ctrl-C raise at once again: for waiting on a file or a pipe, which polls nothing."""
+    """Let Ctrl-C raise at once again, for waiting on a file or a pipe without polling."""
     if not _is_main():
         yield
         return
@@ -74,9 +76,9 @@ def released_interrupts() -> Iterator[None]:
 
 
 def on_interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, or set the flag where interrupts are held: a signal handler.
+    """Raise KeyboardInterrupt, or set the flag if interrupts are held: a signal handler.
 
-    A program that wants another signal to end a search as Ctrl-C does installs this for it.
+    A program can install this handler for other signals that should end a search as Ctrl-C does.
     """
     if _State.holds and not _State.waits:
         _State.waits = True
@@ -86,7 +88,7 @@ def on_interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def take_interrupt() -> None:
-    """Raise the interrupt that waits, if one does, in the main thread."""
+    """Raise the pending interrupt, if any, in the main thread."""
     if _State.waits and _is_main():
         _State.waits = False
         raise KeyboardInterrupt

@@ -1,16 +1,18 @@
 """Kernels: functions on flat arrays that run as plain Python or compiled by numba.
 
-A kernel is written once. Called as it is, it is Python: the reference implementation of the tests.
-`kernel.compiled` is the same code compiled, kept on disk. `kernel.for_work` takes whichever answers
-sooner, so that neither a small graph nor a short search on a large one waits for a compiler:
+A kernel is written once. Called directly, it runs as Python, which is the reference implementation
+in tests. `kernel.compiled` is the same code, compiled and cached on disk. `kernel.for_work` chooses
+the form that answers sooner, so that small graphs, and short searches on large ones, do not have to
+wait for a compiler:
 
-1. A form that is on the disk is loaded as soon as that pays.
-2. Else Python runs, and once it took a small share of what compiling would take, a process beside
-   this one is asked to compile (:mod:`optsched.runtime.background`).
-3. Once Python took as long as compiling would, the kernel is compiled here; so no kernel takes much
-   more than twice as long as it need. Where another process is at it, that is waited for.
+1. A compiled form on disk is loaded as soon as that pays off.
+2. Otherwise the kernel runs as Python. After a small share of the estimated compile time, a
+   background process is asked to compile it (:mod:`optsched.runtime.background`).
+3. After the full estimated compile time, the kernel is compiled in this process, or loaded when
+   another process that is compiling it has finished. A kernel thus takes at most about twice the
+   minimum time.
 
-Both forms do the same, state for state, so no answer depends on which of them ran.
+Both forms go through identical states, so results do not depend on which one ran.
 
     @kernel
     def total(values: IntArray) -> int: ...
@@ -38,59 +40,62 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 ELEMENT_SECONDS = 2e-5
-"""What Python takes for an element of work, as long as nothing was measured."""
+"""Initial estimate of the time that Python takes per element of work."""
 COMPILE_SECONDS, COMPILE_BYTE_SECONDS = 0.1, 3e-4
-"""What compiling a kernel takes, and for each byte of Python's code in it and all that it calls."""
+"""Estimated compile time of a kernel: a constant, plus a time per byte of the bytecode of the
+kernel and of all kernels it calls.
+"""
 IMPORT_SECONDS = 0.3
-"""What importing numba takes."""
+"""Estimated time to import numba."""
 LOAD_SECONDS = 0.01
-"""What loading a compiled kernel from the disk takes."""
+"""Estimated time to load a compiled kernel from disk."""
 LOOK_SECONDS = 0.02
-"""Of Python after which it is looked again whether a compiled form is there."""
+"""Time in Python between checks whether a compiled form is available."""
 ASKING_SHARE = 0.1
-"""Of the seconds of compiling that Python takes before another process is asked to compile."""
+"""Share of the compile time that Python runs before the background process is asked to compile."""
 
 NUMBERS = r"None|(Int|int|bool|float)|tuple\[((Int|int|bool|float)(, )?)+\]"
-"""What a kernel that returns no arrays is annotated with."""
+"""Pattern of the return annotation of a kernel that does not return arrays."""
 
 
 class Kernel(Generic[P, R]):
-    """A function of arrays and integers, and its compiled form.
+    """A function of arrays and integers, with its compiled form.
 
-    It may call other kernels by their global name; the compiled form calls their compiled forms.
+    A kernel may call other kernels by their global names; the compiled form then calls their
+    compiled forms.
     """
 
     part = False
     all_seconds: ClassVar[float] = 0.0
-    """Spent so far as Python in calls of all kernels."""
+    """Time spent in Python calls of all kernels so far."""
     waited_seconds: ClassVar[float] = 0.0
-    """Spent so far on waiting for other processes that compile."""
+    """Time spent waiting for other processes that compile kernels so far."""
 
     def __init__(self, function: Callable[P, R]) -> None:
         self.function = function
         self.seconds = 0.0
-        """Spent so far in calls by :meth:`for_work` that ran as Python."""
+        """Time spent so far in calls through :meth:`for_work` that ran as Python."""
         self.elements = 0
-        """Of work in these calls."""
+        """Elements of work done in these calls."""
         self.next_look = LOAD_SECONDS
-        """After how many seconds of Python it is asked whether to go on like this."""
+        """Seconds in Python after which the choice of Python is reconsidered."""
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run as Python."""
+        """Run the kernel as Python."""
         return self.function(*args, **kwargs)
 
     @cached_property
     def compiled(self) -> Callable[P, R]:
-        """The compiled function; compiles on its first call or loads from the disk cache."""
+        """The compiled function; its first call compiles it, or loads it from the disk cache."""
         source = cast(FunctionType, self.function)
         names = dict(source.__globals__)
         names |= {name: x.compiled for name, x in self._named.items() if isinstance(x, Kernel)}
         copy = FunctionType(
             source.__code__, names, source.__name__, source.__defaults__, source.__closure__
         )
-        # What the code is made of becomes part of its name in LLVM, so that kernels which different
-        # processes compiled can be loaded into one.
+        # The fingerprint becomes part of the name in LLVM, so that kernels compiled by different
+        # processes can be loaded into one process.
         copy.__qualname__ = f"{source.__qualname__}_{self.fingerprint[:16]}"
         copy.__module__ = source.__module__
         _listener()
@@ -102,16 +107,18 @@ class Kernel(Generic[P, R]):
 
     @cached_property
     def _named(self) -> dict[str, Any]:
-        """What its code calls or refers to, by global name."""
+        """Global names used by the code, with their values."""
         source = cast(FunctionType, self.function)
         known = source.__globals__
         return {name: known.get(name) for name in sorted(set(source.__code__.co_names))}
 
     @cached_property
     def borrows(self) -> bool:
-        """Whether it neither makes nor returns arrays, so that none need be counted.
+        """Return True if the kernel does not create or return arrays, so no reference counts are
+        needed.
 
-        It calls nothing of a module such as NumPy, nor a kernel that does, and returns numbers.
+        This holds if it returns numbers only and does not use a module such as NumPy, directly or
+        through kernels that it calls.
         """
         numbers = re.fullmatch(NUMBERS, str(self.function.__annotations__.get("return")))
         return numbers is not None and not any(
@@ -121,19 +128,19 @@ class Kernel(Generic[P, R]):
 
     @cached_property
     def parts(self) -> frozenset[Kernel[..., Any]]:
-        """The kernel itself, and all that it calls."""
+        """The kernel and all kernels that it calls, directly or indirectly."""
         called = (x for x in self._named.values() if isinstance(x, Kernel))
         return frozenset({self}).union(*(x.parts for x in called))
 
     @cached_property
     def file_name(self) -> str:
-        """How the files of the disk cache that hold this kernel begin."""
+        """Prefix of the names of the files that hold this kernel in the disk cache."""
         name = f"{self.function.__module__}.{self.function.__qualname__}_{self.fingerprint[:16]}"
         return "".join(c if c.isalnum() or c in "._" else "_" for c in name)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of the code, of all it calls and refers to, and of the way it is compiled."""
+        """Digest of the code, of everything it calls or refers to, and of the compiler settings."""
         source = cast(FunctionType, self.function)
         digest = hashlib.sha256(_described_compiler().encode())
         digest.update(repr(_described(source.__code__, source.__doc__)).encode())
@@ -148,10 +155,11 @@ class Kernel(Generic[P, R]):
         return digest.hexdigest()
 
     def for_work(self, elements: int) -> Callable[P, R]:
-        """Return what runs the form that answers sooner, asked again at each call.
+        """Return a function that runs the form that answers sooner; the choice is made at each
+        call.
 
-        Each of the elements of work in one call takes Python some :data:`ELEMENT_SECONDS`; the time
-        of calls so far says how right that is.
+        `elements` is the amount of work of the call. Python is first assumed to take
+        :data:`ELEMENT_SECONDS` per element; later calls use the measured time.
         """
         if force is not None:
             return force(self)
@@ -178,7 +186,7 @@ class Kernel(Generic[P, R]):
         return result
 
     def _is_ready(self) -> bool:
-        """Whether a compiled form is loaded."""
+        """Return True if a compiled form is loaded."""
         return "compiled" in self.__dict__ and bool(cast(Any, self.compiled).overloads)
 
     def load(self, *args: Any) -> None:
@@ -187,10 +195,10 @@ class Kernel(Generic[P, R]):
         made.compile(tuple(map(made.typeof_pyval, args)))
 
     def _compile_in_turn(self, compile_form: Callable[[Any], Any], kinds: Any) -> Any:
-        """Let numba load or compile the form for arguments of some types.
+        """Load or compile the form for arguments of the given types.
 
-        Processes that start together, such as those of `optsched warmup` or of a hunt, need the
-        same kernels: one of them compiles each, the others wait and load what it kept.
+        Processes that start at the same time, such as those of `optsched warmup` or of a hunt, need
+        the same kernels. One of them compiles each kernel; the others wait and load the saved form.
         """
         if disk_cache.has_file(self.file_name):
             return compile_form(kinds)
@@ -203,9 +211,10 @@ class Kernel(Generic[P, R]):
             watch_compiling(False)
 
     def _is_worth_it(self, seconds: float, args: tuple[Any, ...]) -> bool:
-        """Whether to load or compile now, where Python would have taken `seconds` of calls so far.
+        """Return True if the kernel should be loaded or compiled now.
 
-        Where it is not, another process may be asked to compile.
+        `seconds` is the total time of its calls if it keeps running as Python. If the result is
+        False, the background process may be asked to compile the kernel.
         """
         self.next_look = seconds + LOOK_SECONDS
         importing = 0.0 if is_warm() else IMPORT_SECONDS
@@ -223,19 +232,19 @@ class Kernel(Generic[P, R]):
 
     @cached_property
     def _compile_estimate(self) -> float:
-        """Seconds."""
+        """Estimated compile time in seconds."""
         code = (cast(FunctionType, x.function).__code__ for x in self.parts)
         return COMPILE_SECONDS + COMPILE_BYTE_SECONDS * sum(len(x.co_code) for x in code)
 
 
 class InnerKernel(Kernel[P, R]):
-    """A kernel that becomes part of those that call it; Python runs its plain form."""
+    """A kernel that is compiled into the kernels that call it; Python runs its plain form."""
 
     part = True
 
 
 def _described(code: CodeType, doc: str | None = None) -> tuple[object, ...]:
-    """What a code object does, without where it stands and what is said of it."""
+    """Return the behavior of a code object, without its location and docstring."""
     constants = [
         _described(x) if isinstance(x, CodeType) else repr(None if x == doc else x)
         for x in code.co_consts
@@ -251,42 +260,47 @@ def _described_compiler() -> str:
 
 
 watch_compiling: Callable[[bool], object] = bool
-"""Told when compiling, or waiting for another process that does, begins and when it has ended."""
+"""Callback that receives True when compiling, or waiting for another process to compile, begins,
+and False when it ends.
+"""
 runs_to_come = 1
-"""How many runs much like this one the process will see: the work of all pays for compiling."""
+"""Expected number of similar runs of this process; the time saved in all of them pays for
+compiling.
+"""
 force: Callable[[Kernel[..., Any]], Callable[..., Any]] | None = None
-"""Says which form :meth:`Kernel.for_work` takes, whatever the work: for tests."""
+"""Function that chooses the form in :meth:`Kernel.for_work` regardless of the work, for tests."""
 
 
 def reference_form(kernel: Kernel[P, R]) -> Callable[P, R]:
-    """Return a kernel as Python."""
+    """Return the plain Python form of a kernel."""
     return kernel.function
 
 
 def compiled_form(kernel: Kernel[P, R]) -> Callable[P, R]:
-    """Return a kernel as machine code."""
+    """Return the compiled form of a kernel."""
     return kernel.compiled
 
 
 def inner(function: Callable[P, R]) -> InnerKernel[P, R]:
-    """Make a kernel that is called by kernels only (decorator)."""
+    """Make a kernel that only kernels call (decorator)."""
     return InnerKernel(function)
 
 
 def kernel(function: Callable[P, R]) -> Kernel[P, R]:
-    """Make a kernel of a function (decorator)."""
+    """Make a kernel from a function (decorator)."""
     return Kernel(function)
 
 
 def tell_of_compiling(tell: Callable[[], None]) -> None:
-    """Have `tell` called once, when this process first compiles a kernel: that takes seconds."""
+    """Register a function to call once, when this process first compiles a kernel."""
     _on_first[:] = [tell]
 
 
 def compile_seconds() -> float:
-    """Return the seconds that this process has spent compiling so far, or waiting for another's.
+    """Return the time in seconds that this process has spent compiling or waiting for a
+    compilation.
 
-    Loading is not counted.
+    The time to load compiled kernels is not included.
     """
     own = float(_listener().duration) if is_warm() and _listener().done else 0.0
     return own + Kernel.waited_seconds
@@ -302,14 +316,14 @@ def _tell() -> None:
 
 @cache
 def _listener() -> Any:
-    """Have numba tell when it compiles; return what adds the seconds up."""
+    """Register a listener for compilations and return it; it adds up their time."""
     from numba.core import event
 
     class CompileListener(event.TimingListener):  # type: ignore[misc]
-        """Adds up the seconds, calls what waits for the first compilation, and looks for Ctrl-C."""
+        """Listener that adds up compile times, reports the first one, and polls Ctrl-C."""
 
         def on_start(self, event: Any) -> None:
-            # First, since numba tells of the end even where what follows raises.
+            # This call comes first: numba reports the end even if a later statement raises.
             super().on_start(event)
             take_interrupt()
             _tell()
@@ -320,5 +334,5 @@ def _listener() -> Any:
 
 
 def is_warm() -> bool:
-    """Whether numba is loaded already, so that compiled kernels cost no import."""
+    """Return True if numba is imported, so that compiled kernels do not cost an import."""
     return "numba" in sys.modules

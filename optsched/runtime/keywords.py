@@ -1,4 +1,4 @@
-"""Misspelled keywords of public functions: one line that offers the nearest parameter."""
+"""Errors for misspelled keywords of public functions, with a hint at the nearest parameter."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Called = TypeVar("Called", bound=Callable[..., Any])
 
 
 class KeywordError(UsageError, TypeError):
-    """An argument has a name that the function does not know; Python's own error is a TypeError."""
+    """Error for an unknown keyword argument; also a TypeError, as Python's own error is."""
 
 
 def keywords(called: Called) -> Called:
-    """Let a public function, or a class with its public methods, name the nearest parameter.
+    """Report unknown keywords of a public function, or of a class's public methods, with a hint.
 
-    Signature and type stay as they are, for type checkers and `inspect` alike.
+    Signature and type stay the same for type checkers and `inspect`.
 
     Examples
     --------
@@ -56,12 +56,12 @@ def _checked(function: FunctionType) -> FunctionType:
 
 
 def _known(function: FunctionType) -> frozenset[str]:
-    """Return the names of a function's parameters, and those of the keywords that it unpacks."""
+    """Return the names of a function's parameters, including keywords unpacked from a TypedDict."""
     code = function.__code__
     count = code.co_argcount + code.co_kwonlyargcount
     known = frozenset(code.co_varnames[:count])
     for annotation in function.__annotations__.values():
-        # As text, `Unpack[LimitKeywords]`: annotations are not evaluated.
+        # Annotations are not evaluated; this one is the text `Unpack[LimitKeywords]`.
         unpacked = re.fullmatch(r"Unpack\[(\w+)\]", str(annotation))
         if unpacked is not None:
             known |= function.__globals__[unpacked[1]].__annotations__.keys()

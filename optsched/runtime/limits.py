@@ -1,4 +1,4 @@
-"""What every engine is told and tells: limits, progress, why it stopped, kinds of proof."""
+"""Interface types of all engines: limits, progress events, stop reasons, proofs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,18 @@ from optsched.runtime.keywords import keywords
 
 
 class StopReason(StrEnum):
-    """Why the search ended."""
+    """Reason why a search ended.
+
+    Examples
+    --------
+    >>> from optsched import StopReason
+    >>> StopReason.TIME_LIMIT.value, StopReason.TIME_LIMIT.is_limit
+    ('time limit', True)
+    """
 
     PROVED = "proved"
     EXHAUSTED = "nothing left to try"
-    """The methods that were asked have ended; what is not proved may still have a better answer."""
+    """The selected methods have ended. A better result may exist unless optimality is proved."""
     TIME_LIMIT = "time limit"
     WORK_LIMIT = "work limit"
     INTERRUPTED = "interrupted"
@@ -26,61 +33,80 @@ class StopReason(StrEnum):
 
     @property
     def is_limit(self) -> bool:
-        """Whether a limit of the caller ended it, so that more time or work might bring more."""
+        """Return True if a limit of the caller ended the search, so that more time might help."""
         return self in (StopReason.TIME_LIMIT, StopReason.WORK_LIMIT)
 
     def raise_if_interrupted(self) -> None:
-        """End the run where an engine was interrupted and has handed over what it found."""
+        """Raise KeyboardInterrupt if an engine was interrupted and has returned what it found."""
         if self is StopReason.INTERRUPTED:
             raise KeyboardInterrupt
 
 
 class Objective(StrEnum):
-    """What is to be least."""
+    """Quantity to minimize first.
+
+    Examples
+    --------
+    >>> from optsched import Objective
+    >>> [objective.value for objective in Objective]
+    ['slab', 'peak']
+    """
 
     SLAB = "slab"
     PEAK = "peak"
 
 
 class Proof(StrEnum):
-    """Which kind of proof stands behind a bound; the rungs are explained in the README."""
+    """Kind of proof of a bound; the README explains the kinds.
+
+    Examples
+    --------
+    >>> from optsched import Proof
+    >>> Proof.PACKING.value
+    'L1'
+    """
 
     PACKING = "L1"
-    """A step of this order whose live bytes equal the slab: the packing of this order is least."""
+    """The slab equals the live bytes of a step of this order, so the packing is optimal for the
+    order.
+    """
     BOUND = "L2"
-    """An op whose forced live bytes equal the peak: no order has less."""
+    """The peak equals the bytes that are live at some op in every order, so no order has a smaller
+    peak.
+    """
     SEARCH = "L3"
-    """The orders below the peak were searched exhaustively."""
+    """The orders with a peak below this one were searched exhaustively."""
     PACKING_SEARCH = "L4"
-    """The packings of this order below the slab were searched exhaustively."""
+    """The packings of this order with a smaller slab were searched exhaustively."""
     JOINT = "L5"
-    """The slab equals a proved bound on the peak of every order, or all slabs together one on the
-    peaks of the pools, each by itself."""
+    """The slab equals a proved lower bound on the peak of every order. With several pools, the sum
+    of the slabs equals a lower bound on the sum of the separate peaks of the pools.
+    """
     JOINT_SEARCH = "L6"
-    """The packings of every order below the slab were searched exhaustively."""
+    """The packings of every order with a smaller slab were searched exhaustively."""
     CLAIMED = "claimed"
-    """Only a solver's word."""
+    """Reported by a solver, without a proof that can be checked."""
 
 
 def optimality_gap(incumbent: int, bound: int) -> float:
-    """Return `(incumbent - bound) / max(1, incumbent)`."""
+    """Return the relative gap `(incumbent - bound) / max(1, incumbent)`."""
     return (incumbent - bound) / max(1, incumbent)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Progress of a solver.
+    """Progress report of a solver.
 
     Parameters
     ----------
     seconds
-        Since the solver started.
+        Seconds since the solver started.
     incumbent
         Best value of the objective so far, or None.
     bound
         Best bound on the objective so far.
     source
-        What moved: the name of a heuristic, a bound or an engine.
+        Name of the heuristic, bound or engine that improved one of them.
     """
 
     seconds: float
@@ -95,24 +121,30 @@ OnEvent = Callable[[Event], None]
 @keywords
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long and with what a solver may work.
+    """Limits and resources of a solver.
 
     Parameters
     ----------
     seconds
-        Wall-clock time, or None (or infinity) for as long as it takes.
+        Wall-clock time in seconds; None or infinity for no limit.
     workers
-        Threads; one worker without a time limit is deterministic.
+        Number of threads; with one worker and without a time limit, results are deterministic.
     seed
-        Of every random choice; from 0 to `2**31 - 1`.
+        Seed of all random choices, from 0 to `2**31 - 1`.
     work
-        Units of work instead of seconds, so that runs can be repeated to the byte; with one
+        Units of work, as a limit in place of seconds. Runs can then be repeated exactly, with one
         worker. See :class:`optsched.runtime.clock.Clock`.
 
     Raises
     ------
     UsageError
-        If a number makes no sense.
+        If a number is out of range or has the wrong type.
+
+    Examples
+    --------
+    >>> from optsched import Limits
+    >>> Limits(seconds=5, seed=7)
+    Limits(seconds=5.0, workers=1, seed=7, work=None)
     """
 
     seconds: float | None = None
@@ -129,7 +161,7 @@ class Limits:
         if self.work is not None:
             put(self, "work", _integer("work", self.work, 0))
             if self.workers > 1:
-                raise UsageError("a limit on work is exact only with one worker")
+                raise UsageError("a work limit requires workers=1")
 
 
 def _seconds(value: float) -> float | None:
@@ -140,7 +172,7 @@ def _seconds(value: float) -> float | None:
     except OverflowError:
         seconds = float("inf")
     if not seconds >= 0:
-        raise UsageError(f"{value!r} is no number of seconds")
+        raise UsageError(f"{value!r} is not a number of seconds")
     return None if seconds == float("inf") else seconds
 
 
@@ -155,20 +187,20 @@ def _integer(what: str, value: int, least: int, end: int = 2**62) -> int:
 
 
 DEFAULT_LIMITS = Limits(seconds=60.0)
-"""Where a caller sets no limits: some questions have no answer in useful time."""
+"""Limits if the caller does not set any; some problems cannot be solved in useful time."""
 
 
 class LimitKeywords(TypedDict, total=False):
-    """The fields of :class:`Limits` as keywords."""
+    """The fields of :class:`Limits` as keyword arguments."""
 
     time_limit: SupportsFloat | None
-    """Seconds; 60 by default, `math.inf` for as long as it takes."""
+    """Seconds (default: 60); `math.inf` for no limit."""
     work: SupportsIndex | None
-    """Units of work instead of seconds, for runs that can be repeated."""
+    """Units of work, as a limit in place of seconds, for repeatable runs."""
     workers: SupportsIndex | None
-    """Threads."""
+    """Number of threads."""
     seed: SupportsIndex | None
-    """Of all random choices."""
+    """Seed of all random choices."""
 
 
 Given = TypeVar("Given")
@@ -176,28 +208,35 @@ Member = TypeVar("Member", bound=StrEnum)
 
 
 def choose_limits(limits: Given | None, named: LimitKeywords) -> Given | Limits:
-    """Return the limits that are given as one object or as keywords, not as both.
+    """Return the limits given either as one object or as keywords.
 
-    The object is a :class:`Limits`, or a clock that runs already; what keywords do not say
-    :data:`DEFAULT_LIMITS` has.
+    The object is a :class:`Limits` or a running clock. Values missing among the keywords are those
+    of :data:`DEFAULT_LIMITS`.
+
+    Raises
+    ------
+    UsageError
+        If both forms or both kinds of limits are given.
     """
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     if limits is not None:
         if given:
             raise UsageError("give either limits= or time_limit=, work=, workers= and seed=")
         if isinstance(limits, Real | str):
-            raise UsageError(f"limits wants a Limits, got {limits!r}: write time_limit={limits!r}")
+            raise UsageError(
+                f"limits must be a Limits, got {limits!r}: write time_limit={limits!r}"
+            )
         return limits
     if "time_limit" in given and "work" in given:
-        raise UsageError("give either time_limit or work: one of them ends the search")
+        raise UsageError("give either time_limit or work, not both")
     if "time_limit" in given or "work" in given:
         given["seconds"] = given.pop("time_limit", None)
     return replace(DEFAULT_LIMITS, **given)
 
 
 def choose_member(kind: type[Member], value: str, what: str) -> Member:
-    """Return the member of an enumeration that a text names."""
+    """Return the member of an enumeration with the given value."""
     try:
         return kind(value)
     except ValueError:
-        raise UsageError(f"{what} {value!r} is none of {', '.join(kind)}") from None
+        raise UsageError(f"unknown {what} {value!r}, expected one of {', '.join(kind)}") from None

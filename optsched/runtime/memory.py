@@ -1,4 +1,4 @@
-"""A limit on the memory that one piece of work may take, in whatever process it runs."""
+"""A limit on the memory of one piece of work within a process."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 @contextmanager
 def limited_memory(more: int | None) -> Iterator[None]:
-    """Let this process take at most so many bytes beyond what it has now.
+    """Limit this process to `more` bytes beyond its current size, within this context.
 
-    What is beyond raises :class:`MemoryError`, or ends the process where compiled code does not
-    expect it. The limit is one of addresses, so threads and files mapped count too; it ends with
-    the block. None is no limit, and elsewhere than on Linux nothing is limited.
+    An allocation above the limit raises :class:`MemoryError`, or ends the process if compiled code
+    does not handle the failure. The limit applies to address space, so thread stacks and mapped
+    files count too. None means no limit. Systems other than Linux are not limited.
     """
     size = None if more is None else _address_space()
     if size is None or more is None:
@@ -33,7 +33,7 @@ def limited_memory(more: int | None) -> Iterator[None]:
 
 
 def _address_space() -> int | None:
-    """Bytes of addresses that this process has, None where nobody says."""
+    """Return the bytes of address space of this process; None if unknown."""
     try:
         import resource
 

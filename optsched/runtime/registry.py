@@ -1,4 +1,4 @@
-"""Names of registered functions: a function that is defined again replaces itself, no other one."""
+"""Names of registered functions: a redefined function replaces itself, but no other function."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from optsched.errors import UsageError
 
 
 def check_owner(what: str, name: str, held: object, new: object, table: str) -> None:
-    """Refuse a name that another function holds.
+    """Raise an error if another function holds a name.
 
-    A function of the same module and name replaces the one held: a notebook cell that is run
-    again, or a module that is loaded again, defines the function anew.
+    A function of the same module and name may replace the registered one. This happens if a
+    notebook cell is run again or a module is reloaded.
 
     Parameters
     ----------
     what
-        What the name stands for, in words.
+        Description of the named thing, for the message.
     name
         The name.
     held, new
-        The function that holds the name, and the one to be registered.
+        The registered function, and the function to register.
     table
-        Expression of the dictionary that a user deletes the name from.
+        Expression of the dictionary from which users can delete the name.
 
     Raises
     ------
     UsageError
-        If they are different functions.
+        If the functions differ.
     """
     if _owner(held) != _owner(new):
         raise UsageError(
-            f"{what} named {name!r} is there already ({_owner(held)}): choose another name, or "
-            f"remove that one first: del {table}[{name!r}]"
+            f"{what} named {name!r} is already registered ({_owner(held)}): use another name, or "
+            f"remove it first: del {table}[{name!r}]"
         )
 
 
@@ -38,6 +38,6 @@ def _owner(function: object) -> str:
     kind = type(function)
     name = getattr(function, "__qualname__", None)
     if name is None:
-        # An object that is called, a partial function say: there is no telling which it is.
+        # Callable objects, such as partial functions, have no name and are identified by address.
         return f"{kind.__module__}.{kind.__qualname__} at {id(function):#x}"
     return f"{getattr(function, '__module__', '')}.{name}"

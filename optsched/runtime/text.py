@@ -1,7 +1,7 @@
-"""Names and texts fit for a terminal: what a file calls an op can not move its cursor.
+"""Names and texts made safe for a terminal: names in files cannot move the cursor.
 
-Escape sequences, line ends and marks that turn the direction of writing are shown as what they
-are. JSON is left alone: there names stay exact.
+Escape sequences, line ends and marks that change the direction of writing are shown as escapes.
+JSON output is not affected; names stay exact there.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from itertools import chain, count
 from typing import TextIO
 
 LONGEST = 160
-"""Characters of a name that are shown."""
+"""Maximum number of characters shown of a name."""
 
 
 def readable(name: str, longest: int = LONGEST) -> str:
-    """Return a name fit to be shown: on one line, nothing invisible in it, not too long."""
+    """Return a name for display: on one line, without invisible characters, and not too long."""
     shown = plain(name[: longest + 1].replace("\n", "\\n"))
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def plain(text: str) -> str:
-    r"""Return a text with its lines as they are, and nothing else in it that can not be seen.
+    r"""Return a text with invisible characters as escapes; line breaks are kept.
 
     Examples
     --------
@@ -45,10 +45,10 @@ _RAW_BYTES = re.compile(r"(?:\\udc[89a-f][0-9a-f]|[\udc80-\udcff])+")
 
 
 def decoded(text: str) -> str:
-    r"""Return a text in which no half of a surrogate pair stands for a byte of a file name.
+    r"""Return a text without surrogates that stand for bytes of a file name.
 
-    Python puts one for each byte that the locale does not know, and `repr` writes it as an escape.
-    Bytes that are UTF-8 are read as that, others are shown as what they are.
+    Python uses a surrogate for each byte that the locale cannot decode, and `repr` writes it as an
+    escape. Bytes that are valid UTF-8 are decoded; other bytes are shown as escapes.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def decoded(text: str) -> str:
 
 
 def free_name(wanted: str, taken: Container[str]) -> str:
-    """Return a name that is not taken: the one wanted, or the first with a number behind it.
+    """Return the wanted name, or if it is taken, the first free one with a number appended.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def free_name(wanted: str, taken: Container[str]) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """Return how many there are of a thing whose name is given in the singular.
+    """Return a number with a noun, which is given in the singular.
 
     Examples
     --------
@@ -88,18 +88,22 @@ def counted(number: int, thing: str) -> str:
 
 
 def listed(words: Sequence[str], most: int) -> str:
-    """Return words in a row; of more than `most` the others are counted."""
+    """Return the first `most` words, separated by commas, and the number of the others.
+
+    >>> listed(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
     more = f" and {len(words) - most:,} more" if len(words) > most else ""
     return ", ".join(words[:most]) + more
 
 
 def listed_names(names: Iterable[str], most: int) -> str:
-    """Return names in a row, each fit to be shown; of more than `most` the others are counted."""
+    """Return the first `most` names in readable form, and the number of the others."""
     return listed([*map(readable, names)], most)
 
 
 def nearest(text: str, known: Sequence[str]) -> str:
-    """Return the end of a message about an unknown word: the nearest known one, or all of them.
+    """Return the end of an error message about an unknown word: the nearest known word, or all.
 
     Examples
     --------
@@ -116,17 +120,17 @@ _ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[\\nrt])")
 
 
 def shield(name: str, separators: str = ',"') -> str:
-    r"""Return a name fit for a cell of a CSV file that a spreadsheet may open.
+    r"""Return a name that is safe in a cell of a CSV file opened by a spreadsheet.
 
-    What begins like a formula, or holds what can not be seen or would end the cell, gets a `'` in
-    front, which spreadsheets take for "this is text", and escapes as in Python inside.
+    Names that start like a formula, contain invisible characters, or contain a separator get the
+    prefix `'`, which spreadsheets take as a mark of text, and Python escapes inside.
 
     Parameters
     ----------
     name
         Any text.
     separators
-        Characters that end a cell; none of them where the writer quotes cells.
+        Characters that end a cell; empty if the writer quotes cells.
 
     Examples
     --------
@@ -146,7 +150,9 @@ def shield(name: str, separators: str = ',"') -> str:
 
 
 def unshield(text: str, separators: str = ',"') -> str:
-    """Return the name that :func:`shield` made this text of; any other text is its own name."""
+    """Return the name from which :func:`shield` made a text; other texts are returned as they
+    are.
+    """
     if not text.startswith("'"):
         return text
     name = _ESCAPE.sub(lambda m: m[0].encode().decode("unicode_escape"), text[1:])
@@ -159,11 +165,11 @@ def _escape(character: str) -> str:
 
 
 def prepare_streams() -> None:
-    """Make standard output and error bear whatever is printed.
+    """Prepare standard output and error for any character.
 
-    Characters that their encoding does not have are printed as escapes, and a stream that was
-    closed before the program began swallows what is written to it. Where the locale is ASCII, so
-    is what is printed, unless UTF-8 was asked for: Python's own choice there is UTF-8.
+    Characters that the encoding cannot represent are printed as escapes. If a stream was closed
+    before the program started, output to it is discarded. Under an ASCII locale output is ASCII,
+    unless UTF-8 was requested; Python's own default there is UTF-8.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -182,5 +188,5 @@ def _is_ascii_asked_for() -> bool:
 
 
 def is_stand_in(stream: TextIO) -> bool:
-    """Whether a stream was put by :func:`prepare_streams` where there was none."""
+    """Return True if :func:`prepare_streams` has replaced a missing stream by this one."""
     return getattr(stream, "name", None) == os.devnull

@@ -1,8 +1,8 @@
-"""Tasks in processes of their own, so that what hangs or dies takes nothing else with it.
+"""A pool of worker processes that isolates tasks, so that one that hangs or dies affects no other.
 
-Each worker has its own pipe: what it told before it died is kept, the caller says what is left of
-its task, and a new worker goes on with that. (The executors of the standard library give up all
-tasks when one process dies, and do not know which task killed it.)
+Each worker has its own pipe. Messages that it sent before it died are kept, the caller decides what
+remains of its task, and a new worker resumes it. (The executors of the standard library give up all
+tasks when one process dies, and cannot tell which task killed it.)
 
 >>> def work(task, tell):
 ...     tell(Deadline(10.0))
@@ -37,48 +37,53 @@ from optsched.runtime.interrupt import on_interrupt, take_interrupt
 from optsched.runtime.limits import Limits
 
 GRACE = 30.0
-"""Seconds that work may take beyond its deadline before its process is ended: solvers look at the
-clock between pieces of work."""
+"""Seconds that a task may exceed its deadline before its process is killed; solvers check the clock
+only between pieces of work.
+"""
 GRACE_AFTER_INTERRUPT = 3.0
-"""Seconds that workers have to hand over what they found after an interrupt."""
+"""Seconds that workers have to send their results after an interrupt."""
 _DIE_WITH_PARENT = 1
-"""`PR_SET_PDEATHSIG` of Linux: the signal a process gets when the thread that began it ends."""
+"""`PR_SET_PDEATHSIG` of Linux: the signal that a process gets when its parent thread ends."""
 
 _Task = TypeVar("_Task")
 Tell = Callable[[Any], None]
 Work = Callable[[_Task, Tell], object]
-"""Does a task and tells messages; what it returns is the last one, unless that is None."""
+"""Function that does a task and sends messages; its return value is the last message, unless it is
+None.
+"""
 Take = Callable[[], _Task | None]
-"""Returns what is to be done next, or None if nothing is for now: what runs may bring more."""
+"""Function that returns the next task, or None if there is none for now; running tasks may lead to
+more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A message of a worker: what it does now may take `seconds`, or as long as it likes."""
+    """Message of a worker: its current step may take `seconds`, or any time if None."""
 
     seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoss:
-    """What became of a worker's process."""
+    """Report of a lost worker process."""
 
     timed_out: bool
-    """Whether it was ended since its deadline was over; else it died by itself."""
+    """True if the process was killed because its deadline had passed; False if it died."""
     reason: str
     seconds: float
-    """Since its last deadline began."""
+    """Seconds since its last deadline was set."""
 
 
 @dataclass(frozen=True)
 class _Done:
-    """What a worker tells when a task is done: its last message goes with that, if there is one."""
+    """Message of a worker that a task is done, with the last message of the task, if any."""
 
     last: object
 
 
 class _Sign(Enum):
-    """What a worker tells of itself; to compile kernels is no part of its work."""
+    """Signals of a worker about compiling kernels, which does not count as work."""
 
     COMPILING = auto()
     COMPILED = auto()
@@ -93,7 +98,7 @@ def run_tasks(
     jobs: int = 1,
     grace: float = GRACE,
 ) -> bool:
-    """Do tasks in this order, as a :class:`WorkerPool` does; return whether all was done."""
+    """Run tasks in order, as a :class:`WorkerPool` does; return True if all were done."""
     queue, count = deque(tasks), min(jobs, len(tasks))
     runs = len(tasks) // max(1, count)
 
@@ -104,7 +109,7 @@ def run_tasks(
 
 
 class _Worker(Generic[_Task]):
-    """One process, its pipe, and what it is doing."""
+    """A worker process, its pipe, and its current task."""
 
     def __init__(self, work: Work[_Task], runs: int) -> None:
         context = get_context("spawn")
@@ -116,8 +121,9 @@ class _Worker(Generic[_Task]):
             with _no_interrupts():
                 self.process.start()
         except RuntimeError:
-            # A worker imports the script that started it, which must not start workers then.
-            text = "the script runs in each worker too: start them below if __name__ == '__main__':"
+            # A worker imports the script that started it; an unguarded script would start workers
+            # again.
+            text = "each worker imports the script: start workers below if __name__ == '__main__':"
             raise UsageError(text) from None
         far_end.close()
         self.task: _Task | None = None
@@ -126,30 +132,30 @@ class _Worker(Generic[_Task]):
         self.compiling: Clock | None = None
 
     def give(self, task: _Task) -> None:
-        """Hand over a task; a worker that just died is found out about when it is listened to."""
+        """Send a task; if the worker has just died, the next read from its pipe detects it."""
         self.task = task
         self.set_deadline(Deadline(None), 0.0)
         with suppress(OSError):
             self.pipe.send(task)
 
     def set_deadline(self, deadline: Deadline, grace: float) -> None:
-        """Begin to count the time of what the worker does now."""
+        """Start the time of the current step of the worker."""
         seconds = None if deadline.seconds is None else deadline.seconds + grace
         self.deadline, self.clock = deadline, Clock.of(Limits(seconds))
         self.compiling = None
 
     def compile(self, *, begins: bool) -> None:
-        """Let the time stand still while a kernel is compiled."""
+        """Stop the time while a kernel is compiled."""
         if self.compiling is not None:
             self.clock.extend(self.compiling.seconds())
         self.compiling = Clock.of(Limits()) if begins else None
 
     def is_late(self) -> bool:
-        """Whether what it does now takes too long."""
+        """Return True if the current step takes too long."""
         return self.compiling is None and self.clock.expired()
 
     def end(self, patience: float = 0.0) -> int | None:
-        """End the process for good, unless it ends by itself, and return its exit code."""
+        """End the process, by force unless it ends within `patience` seconds; return its code."""
         self.process.join(patience)
         self.process.kill()
         self.process.join()
@@ -159,29 +165,31 @@ class _Worker(Generic[_Task]):
 
 @dataclass
 class WorkerPool(Generic[_Task]):
-    """Tasks, each chosen when a process is free for it, and the processes that do them."""
+    """Pool of processes that run tasks; a task is chosen when a process is free for it."""
 
     take: Take[_Task]
-    """Asked for a task whenever one can begin; all ends when it has none and none is running."""
+    """Called whenever a task can start; the run ends if it returns None and no task is running."""
     work: Work[_Task]
-    """Does a task and tells messages; importable by its name where processes are used."""
+    """Function that does a task and sends messages; it must be importable by name if processes are
+    used.
+    """
     handle: Callable[[_Task, Any], None]
     """Called in this process with each message of each task."""
     on_loss: Callable[[_Task, WorkerLoss], _Task | None]
-    """Called when a task's process is lost; returns what is left to do of the task, if anything."""
+    """Called when the process of a task is lost; returns the rest of the task, or None."""
     jobs: int
-    """Processes at a time; 0 does it all in this one, where nothing can be ended from outside."""
+    """Number of processes; with 0 all tasks run in this process and cannot be killed."""
     grace: float
-    """Seconds beyond its deadline after which a process is ended."""
+    """Seconds beyond its deadline after which a process is killed."""
     runs: int
-    """How many tasks each process may expect: of many, kernels are compiled sooner."""
-    # What is left of tasks whose process was lost.
+    """Expected number of tasks per process; the more, the sooner kernels are compiled."""
+    # Rests of tasks whose process was lost.
     _left: deque[_Task] = field(default_factory=deque, init=False)
     _workers: list[_Worker[_Task]] = field(default_factory=list, init=False)
     _stopping: bool = field(default=False, init=False)
 
     def run(self) -> bool:
-        """Do all tasks and hand over every message; whether all was done, and not interrupted."""
+        """Run all tasks and handle all messages; return False after an interrupt."""
         try:
             if self.jobs == 0:
                 self._run_here()
@@ -205,11 +213,11 @@ class WorkerPool(Generic[_Task]):
                 self.handle(task, last)
 
     def _busy(self) -> list[_Worker[_Task]]:
-        """Workers that have a task."""
+        """Return the workers that have a task."""
         return [worker for worker in self._workers if worker.task is not None]
 
     def _interrupt(self) -> None:
-        """Ask for what was found, listen for a short while, drop what is left."""
+        """Ask the workers for their results, wait for a short time, and drop the other tasks."""
         self._stopping = True
         with suppress(KeyboardInterrupt):
             for worker in self._busy():
@@ -226,7 +234,7 @@ class WorkerPool(Generic[_Task]):
         self._workers.clear()
 
     def _assign(self) -> bool:
-        """Give tasks to who is free; return whether anybody has one."""
+        """Give tasks to free workers; return True if some worker has a task."""
         free = [worker for worker in self._workers if worker.task is None]
         while free or len(self._workers) < self.jobs:
             task = self._left.popleft() if self._left else self.take()
@@ -239,13 +247,13 @@ class WorkerPool(Generic[_Task]):
         return bool(self._busy())
 
     def _listen(self, seconds: float) -> None:
-        """Handle what workers say within this time, or at once if they say something."""
+        """Handle messages of workers, waiting at most `seconds` for the first one."""
         pipes: dict[Any, _Worker[_Task]] = {worker.pipe: worker for worker in self._busy()}
         for pipe in connection.wait(list(pipes), timeout=seconds):
             self._receive(pipes[pipe])
 
     def _receive(self, worker: _Worker[_Task]) -> None:
-        """Take in one message; who has more to say is listened to again at once."""
+        """Receive one message; further ones are received in later calls."""
         try:
             message = worker.pipe.recv()
         except (EOFError, OSError):
@@ -262,11 +270,11 @@ class WorkerPool(Generic[_Task]):
             self.handle(task, message)
 
     def _reap(self, worker: _Worker[_Task], *, timed_out: bool) -> None:
-        """Take a lost worker out, say what became of it, and queue what is left of its task."""
+        """Remove a lost worker, report the loss, and queue the rest of its task."""
         self._workers.remove(worker)
         code = worker.end(patience=0.0 if timed_out else 1.0)
         if worker.task is None or self._stopping:
-            # What ends because it was told to is no loss.
+            # A worker that ends as requested is not a loss.
             return
         reason = _reason(code)
         if timed_out:
@@ -287,11 +295,11 @@ def _reason(code: int | None) -> str:
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back for a moment; a process started in here never sees it."""
+    """Block Ctrl-C in this context; a process started here never receives it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    # Started later, by the first process that is, it would let interrupts in again.
+    # If it were started later, by the first worker, it would unblock interrupts.
     resource_tracker.ensure_running()
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -301,7 +309,7 @@ def _no_interrupts() -> Iterator[None]:
 
 
 class _WorkerChannel:
-    """A worker's end of the pipe; an interrupt waits until a message is out."""
+    """A worker's end of the pipe; interrupts are deferred while a message is being sent."""
 
     def __init__(self, pipe: Connection) -> None:
         self.pipe = pipe
@@ -312,7 +320,7 @@ class _WorkerChannel:
         try:
             self.pipe.send(message)
         except OSError:
-            # Nobody listens any more.
+            # The parent process has gone.
             sys.exit(1)
         finally:
             self.sending = False
@@ -321,12 +329,12 @@ class _WorkerChannel:
             raise KeyboardInterrupt
 
     def tell_compiling(self, begins: bool) -> None:
-        """Tell of it from the main thread; a pipe is for one."""
+        """Report that compiling begins or ends, from the main thread only: pipes are not shared."""
         if threading.current_thread() is threading.main_thread():
             self(_Sign.COMPILING if begins else _Sign.COMPILED)
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """Signal handler: end what is running as Ctrl-C does."""
+        """End the current task as Ctrl-C does: a signal handler."""
         if self.sending:
             self.stopped = True
         else:
@@ -334,12 +342,12 @@ class _WorkerChannel:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent is gone, so that no solver runs on for nobody."""
+    """End this process when its parent ends, so that no solver keeps running."""
     parent = parent_process()
     if parent is not None:
         if sys.platform == "linux":
-            # The thread below never has its turn where Python is stuck: CPython 3.11 may unwind
-            # an exception for ever once the memory is full. The system needs no turn.
+            # The thread below never runs if Python hangs: CPython 3.11 may unwind an exception
+            # forever once the memory is full. A signal from the system works in that case too.
             ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         threading.Thread(target=_wait_for_end, args=(parent,), daemon=True).start()
 
@@ -350,12 +358,14 @@ def _wait_for_end(parent: BaseProcess) -> None:
 
 
 def _serve(pipe: Connection, work: Work[Any], runs: int) -> None:
-    """Body of a worker: tasks in, messages out, until the pipe is closed; some `runs` of them."""
+    """Main function of a worker: receive about `runs` tasks and send messages until the pipe is
+    closed.
+    """
     _end_with_parent()
     channel = _WorkerChannel(pipe)
     kernel.runs_to_come = max(1, runs)
     kernel.watch_compiling = channel.tell_compiling
-    # A Ctrl-C is for the parent, which then says so.
+    # The parent handles Ctrl-C and then notifies its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, channel.stop)
@@ -363,5 +373,5 @@ def _serve(pipe: Connection, work: Work[Any], runs: int) -> None:
         while True:
             channel(_Done(work(pipe.recv(), channel)))
     if hasattr(signal, "SIGTERM"):
-        # Nothing is left to be said, and nobody would catch it.
+        # All messages are sent, and an exception would not be caught here.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -232,7 +232,7 @@ def test_pack_reads_and_writes_csv(tmp_path: Path, capsys: pytest.CaptureFixture
 BAD = {
     "missing file": (["solve", "nowhere.json"], "nowhere.json"),
     "a folder": (["solve", "."], "."),
-    "bad capacity": (["solve", "GRAPH", "--capacity", "lots"], "'lots' is no number of bytes"),
+    "bad capacity": (["solve", "GRAPH", "--capacity", "lots"], "'lots' is not a number of bytes"),
     "unknown method": (["compare", "GRAPH", "--methods", "magic"], "unknown method 'magic'"),
     "empty folder": (["compare", "EMPTY"], "no .json"),
     "compare overwrites": (["compare", "GRAPH", "--csv", "GRAPH"], "would overwrite an input"),
@@ -257,7 +257,7 @@ BAD = {
     "a word missing": (["solve"], "required: graph (see optsched solve --help)"),
     "seconds": (["solve", "GRAPH", "--time-limit", "x"], "invalid seconds value: 'x'"),
     "two ends": (["solve", "GRAPH", "--work", "5", "--time-limit", "5"], "not allowed with"),
-    "work of two": (["solve", "GRAPH", "--work", "5", "--workers", "2"], "only with one worker"),
+    "work of two": (["solve", "GRAPH", "--work", "5", "--workers", "2"], "requires workers=1"),
 }
 
 

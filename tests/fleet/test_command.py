@@ -75,10 +75,16 @@ def test_what_is_no_file_in_a_folder_is_passed_over(
     [
         ([], "how long?"),
         (["--budget", "1m", "--work", "3"], "either budget or work"),
-        (["--work", "1", "--address", "here"], "local has none"),
-        (["--work", "1", "--engine", "dask", "--address", "there"], "'there' is no HOST:PORT"),
-        (["--work", "1", "--engine", "ray", "--address", "127.0.0.1:1"], "nobody answers at 127."),
-        (["--work", "1", "--memory", "much"], "no number of bytes"),
+        (["--work", "1", "--address", "here"], "an address requires --engine dask or ray"),
+        (
+            ["--work", "1", "--engine", "dask", "--address", "there"],
+            "expected an address HOST:PORT",
+        ),
+        (
+            ["--work", "1", "--engine", "ray", "--address", "127.0.0.1:1"],
+            "no cluster answers at 127.",
+        ),
+        (["--work", "1", "--memory", "much"], "not a number of bytes"),
         (["--work", "1", "--log", "{store}"], "two outputs in one file"),
         (["--work", "1", "--weights", "{store}.none"], ".none"),
     ],

@@ -311,7 +311,7 @@ def test_a_reader_that_is_registered_reads_with_its_own_options(
     assert [read_graph(path).buffers[0].size, read_graph(path, scale=4).buffers[0].size] == [3, 12]
     with pytest.raises(UsageError, match="no format that holds a graph has the option 'size'"):
         read_graph(path, size=4)
-    with pytest.raises(UsageError, match="'mlir' is there already"):
+    with pytest.raises(UsageError, match="'mlir' is already registered"):
         register_format("mlir", lambda source: True)(read_graph)
     assert register_format("mlir", lambda source: True)(read_mine) is FORMATS["mlir"].read
     with pytest.raises(UsageError, match="can not be written as 'mlir', only as optsched-graph"):

@@ -91,7 +91,9 @@ def test_a_function_that_is_defined_again_replaces_itself_and_no_other() -> None
     for _ in range(2):
         newest = register_ordering(cell("__main__"))
     assert ORDERINGS["mine"] is newest
-    with pytest.raises(UsageError, match=r"'mine' is there already \(__main__.*del heuristics.ORD"):
+    with pytest.raises(
+        UsageError, match=r"'mine' is already registered \(__main__.*del heuristics.ORD"
+    ):
         register_ordering(cell("elsewhere"))
     with pytest.raises(UsageError, match=r"del heuristics.ORDERINGS\['mine'\]"):
         register_packing("mine")(cell("__main__"))

@@ -117,7 +117,10 @@ def test_corruptions_of_a_file_change_nothing(
         again = fresh(triangle)
         assert again(10) == 45
         assert not is_loaded(again)
-        assert capsys.readouterr().err == f"optsched: compiled anew, since damaged: {path}\n"
+        assert (
+            capsys.readouterr().err
+            == f"optsched: damaged compiled kernel is compiled again: {path}\n"
+        )
         mended = fresh(triangle)
         assert mended(10) == 45
         assert is_loaded(mended)
@@ -150,7 +153,7 @@ def test_what_can_not_be_loaded_is_compiled(
     path = only_file(folder, triangle)
     path.write_bytes(disk_cache._digest(path.name, b"text") + b"text")
     assert fresh(triangle)(10) == 45
-    assert "compiled anew" in capsys.readouterr().err
+    assert "compiled again" in capsys.readouterr().err
 
 
 def test_fields_of_a_tuple_that_change_places_are_another_kernel(
@@ -177,7 +180,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(
     again = fresh(triangle)
     assert again(10) == 45
     assert not is_loaded(again)
-    said = f"compiled kernels are not kept: {folder}: other users may write to it"
+    said = f"compiled kernels cannot be saved: {folder}: other users may write to it"
     assert capsys.readouterr().err == f"optsched: {said}\n"
 
 
@@ -265,8 +268,10 @@ def test_a_search_that_is_slow_for_want_of_a_folder_says_so_once(
     for source in (triangle, other):
         slow = Kernel(source.function)
         assert not slow._is_worth_it(0.9 * slow._compile_estimate, (10,))
-    said = "there is no folder for compiled kernels, so every run searches slowly at first"
-    assert capsys.readouterr().err == f"optsched: {said}: set NUMBA_CACHE_DIR to one of your own\n"
+    said = "no folder for compiled kernels is writable, so every run is slow at first"
+    assert (
+        capsys.readouterr().err == f"optsched: {said}: set NUMBA_CACHE_DIR to a writable folder\n"
+    )
 
 
 def test_a_file_that_can_not_be_written_whole_is_not_left_behind(
@@ -279,7 +284,7 @@ def test_a_file_that_can_not_be_written_whole_is_not_left_behind(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list(folder.iterdir()) == []
-    assert capsys.readouterr().err.startswith("optsched: compiled kernels are not kept: ")
+    assert capsys.readouterr().err.startswith("optsched: compiled kernels cannot be saved: ")
 
 
 def test_a_full_disk_is_said_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -156,4 +156,4 @@ def test_a_script_that_each_worker_would_run_as_well_is_told_so(tmp_path: Path) 
         "run_tasks([1], print, print, lambda task, loss: None)\n"
     )
     done = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True)
-    assert "UsageError: the script runs in each worker too" in done.stderr
+    assert "UsageError: each worker imports the script" in done.stderr

@@ -1,8 +1,8 @@
-"""Who does tasks: processes of this machine, or a Dask or Ray cluster; to the caller all are alike.
+"""Engines that run tasks: processes of this machine, or a Dask or Ray cluster, with one interface.
 
-`local` has a pipe to each process, which brings every message at once, ends what hangs, and loses
-one task with a process that dies (:mod:`optsched.runtime.worker_pool`). The others are engines of
-their own that choose the machine; a task's messages come when it is done.
+The engine `local` has a pipe to each process. It passes on every message at once, kills processes
+that hang, and loses only one task if a process dies (:mod:`optsched.runtime.worker_pool`). The
+other engines choose the machine themselves; the messages of a task arrive when it is done.
 """
 
 from __future__ import annotations
@@ -22,40 +22,41 @@ ENGINES = ("local", "dask", "ray")
 PATIENCE = 10.0
 """Seconds to wait for a cluster to answer."""
 LOOK_SECONDS = 0.2
-"""Between two tries."""
+"""Seconds between two attempts."""
 _ADDRESS = re.compile(r"(?:\w+://)?\[?([^\[\]/]+)\]?:(\d{1,5})")
 
 __all__ = ["ENGINES", "LocalEngine", "TaskEngine", "open_engine"]
 
 
 def open_engine(name: str, jobs: int = 1, address: str | None = None) -> TaskEngine:
-    """Return an engine, to be used as a context: what it started ends with it.
+    """Return an engine for use as a context; processes it started end with the context.
 
     Parameters
     ----------
     name
         One of :data:`ENGINES`.
     jobs
-        Processes of this machine, where the engine starts them; for `local` 0 is this process.
+        Number of processes that the engine starts on this machine; with `local` and 0, tasks run in
+        this process.
     address
-        Of a cluster that runs already, to which these are added by others. Without one `dask` and
-        `ray` start processes of their own, which listen on this machine only.
+        Address of a running cluster. Without it, `dask` and `ray` start processes of their own,
+        which listen on this machine only.
 
     Raises
     ------
     UsageError
-        If there is no such engine or cluster.
+        If the engine is unknown or the cluster does not answer.
     MissingDependencyError
-        If its package is not installed.
+        If the package of the engine is not installed.
     """
     expect("jobs", jobs, int)
     if jobs < 0:
         raise UsageError(f"jobs must be at least 0, got {jobs}")
     if name not in ENGINES:
-        raise UsageError(f"engine {name!r} is none of {', '.join(ENGINES)}")
+        raise UsageError(f"unknown engine {name!r}, expected one of {', '.join(ENGINES)}")
     if name == "local":
         if address is not None:
-            raise UsageError("an address goes with --engine dask or ray: local has none")
+            raise UsageError("an address requires --engine dask or ray")
         return LocalEngine(jobs)
     if jobs < 1:
         raise UsageError(f"engine {name} needs at least one process, got {jobs}")
@@ -71,19 +72,21 @@ def open_engine(name: str, jobs: int = 1, address: str | None = None) -> TaskEng
 
 
 def _require_listener(address: str) -> None:
-    """Stop where nobody listens, not even soon: the engines would try for minutes."""
+    """Raise an error if no process answers at an address in time; the engines would try for
+    minutes.
+    """
     expect("address", address, str)
     place = _ADDRESS.fullmatch(address)
     if place is None:
-        raise UsageError(f"address {address!r} is no HOST:PORT, such as 127.0.0.1:8786")
+        raise UsageError(f"expected an address HOST:PORT such as 127.0.0.1:8786, got {address!r}")
     clock = Clock.of(Limits(PATIENCE))
     while True:
         try:
             socket.create_connection((place[1], int(place[2])), PATIENCE).close()
         except (OSError, OverflowError) as error:
             if clock.expired():
-                raise UsageError(f"nobody answers at {address}: {error}") from None
-            # Whoever starts a cluster may start this at the same moment.
+                raise UsageError(f"no cluster answers at {address}: {error}") from None
+            # The cluster may have been started at the same moment.
             time.sleep(min(LOOK_SECONDS, PATIENCE))
         else:
             return

@@ -1,7 +1,8 @@
-"""Workers of a Dask cluster, or of one on this machine that is started for the run.
+"""Engine on the workers of a Dask cluster, or of a local one started for the run.
 
-A cluster is started with `dask scheduler --host 127.0.0.1` and, once a core, `dask worker
-tcp://127.0.0.1:8786 --nthreads 1 --nworkers 4`; machines of a network take their own addresses.
+A cluster is started with `dask scheduler --host 127.0.0.1` and `dask worker tcp://127.0.0.1:8786
+--nthreads 1 --nworkers 4`, with one worker per core. In a network, use the addresses of the
+machines.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from optsched.runtime.worker_pool import Work
 
 _Task = TypeVar("_Task")
 LOOK_SECONDS = 1.0
-"""Between two looks at how many workers there are."""
+"""Seconds between two checks of the number of workers."""
 PATIENCE = 10.0
 """Seconds to wait for a scheduler."""
 
 
 class DaskEngine(FutureEngine):
-    """Workers of a Dask cluster.
+    """Engine on the workers of a Dask cluster.
 
     Parameters
     ----------
     jobs
-        Processes to start, where no cluster is named.
+        Number of processes to start if no cluster is given.
     address
-        Of the scheduler.
+        Address of the scheduler.
     """
 
     name = "dask"
@@ -44,7 +45,7 @@ class DaskEngine(FutureEngine):
             raise MissingDependencyError("distributed", "dask") from None
         self.cluster: Any = None
         if address is None:
-            # Who dies with a worker is counted here, unit by unit.
+            # Dask must not retry: this engine counts the losses of each task itself.
             dask.config.set({"distributed.scheduler.allowed-failures": 0})
             logging.getLogger("distributed").setLevel(logging.ERROR)
             self.cluster = distributed.LocalCluster(
@@ -65,24 +66,24 @@ class DaskEngine(FutureEngine):
         self._look()
 
     def submit(self, work: Work[_Task], task: _Task) -> Future[Collected]:
-        """Begin a task on any worker that is not excluded."""
+        """Start a task on any worker that is not excluded."""
         future: Future[Collected] = self.executor.submit(collect_on_dask, work, task)
         return future
 
     def slots(self) -> int:
-        """Look now and then how many workers there are: more may have come."""
+        """Return the number of slots, checking from time to time for new workers."""
         if self.pause.expired():
             self._look()
         return super().slots()
 
     def exclude(self) -> bool:
-        """Give no more work to the worker whose message is being handled."""
+        """Exclude the worker whose message is being handled from further work."""
         self.excluded.add(self.current)
         self._look()
         return bool(self.executor_workers or not self.excluded)
 
     def close(self) -> None:
-        """Leave the cluster; one that was started here ends."""
+        """Leave the cluster, and stop it if it was started by this engine."""
         self.client.close()
         if self.cluster is not None:
             self.cluster.close()
@@ -98,7 +99,7 @@ class DaskEngine(FutureEngine):
 
 
 def collect_on_dask(work: Work[Any], task: Any) -> Collected:
-    """Do a task and say which worker did it."""
+    """Do a task and return its messages with the address of the worker."""
     from distributed import get_worker
 
     return Collected(get_worker().address, collect(work, task).messages)

@@ -1,4 +1,4 @@
-"""What an engine is, and the loop of those that return futures."""
+"""Interface of task engines, and the main loop of engines that return futures."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ OnLoss = Callable[[_Task, WorkerLoss], _Task | None]
 
 
 class TaskEngine(ABC):
-    """Does tasks somewhere; a context that ends what it started.
+    """Engine that runs tasks; a context that ends all processes it started.
 
     Attributes
     ----------
     name
-        What it is called.
+        Name of the engine.
     jobs
-        Tasks that it does at a time.
+        Number of tasks that run at a time.
     is_remote
-        Whether workers may be on other machines, and see other files.
+        True if workers may be on other machines with other files.
     """
 
     name = ""
@@ -59,28 +59,28 @@ class TaskEngine(ABC):
         runs: int = 1,
         grace: float = GRACE,
     ) -> bool:
-        """Do tasks as a :class:`optsched.runtime.worker_pool.WorkerPool` does."""
+        """Run tasks as :class:`optsched.runtime.worker_pool.WorkerPool` does."""
 
     def exclude(self) -> bool:
-        """Give no more work to whoever sent the message that is being handled.
+        """Exclude the worker that sent the current message from further work.
 
-        Returns whether there are others. An engine that can not choose says that there are.
+        Return True if there are other workers, or if the engine cannot choose workers.
         """
         return True
 
-    def close(self) -> None:  # noqa: B027 - most have started nothing
-        """End what was started."""
+    def close(self) -> None:  # noqa: B027 - optional for subclasses
+        """End all processes that were started."""
 
 
 class Collected(NamedTuple):
-    """What a task told, and the worker that did it, as its engine calls it."""
+    """The messages of a task, and the worker that did it, as named by its engine."""
 
     worker: str
     messages: list[Any]
 
 
 def collect(work: Work[Any], task: Any) -> Collected:
-    """Do a task and return its messages: where no pipe leads back to the driver."""
+    """Do a task and return its messages, for engines without a pipe to the driver."""
     messages: list[Any] = []
     last = work(task, messages.append)
     if last is not None:
@@ -89,18 +89,18 @@ def collect(work: Work[Any], task: Any) -> Collected:
 
 
 class FutureEngine(TaskEngine):
-    """An engine that takes a task and returns a future."""
+    """Engine that takes a task and returns a future."""
 
     is_remote = True
     current = ""
-    """The worker whose messages are being handled."""
+    """Worker whose messages are being handled."""
 
     @abstractmethod
     def submit(self, work: Work[_Task], task: _Task) -> Future[Collected]:
-        """Begin a task."""
+        """Start a task."""
 
     def slots(self) -> int:
-        """Return how many tasks may be under way: some more than are done at a time."""
+        """Return the number of tasks to keep submitted, slightly more than run at a time."""
         return self.jobs + 1 + self.jobs // 4
 
     def run(
@@ -113,7 +113,7 @@ class FutureEngine(TaskEngine):
         runs: int = 1,
         grace: float = GRACE,
     ) -> bool:
-        """Keep all slots filled and hand over what comes back, until nothing is left."""
+        """Keep all slots filled and handle results until no task is left."""
         turn = _Turn(self, work, handle, on_loss)
         try:
             while turn.fill(take):
@@ -126,7 +126,7 @@ class FutureEngine(TaskEngine):
 
 
 class _Turn:
-    """Tasks under way."""
+    """Tasks under way during one run."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class _Turn:
         self.left: deque[Any] = deque()
 
     def fill(self, take: Take[Any]) -> bool:
-        """Begin tasks while there is room; return whether any is under way."""
+        """Start tasks while there is room; return True if some task is under way."""
         while len(self.running) < self.engine.slots():
             task = self.left.popleft() if self.left else take()
             if task is None:
@@ -150,13 +150,13 @@ class _Turn:
         return bool(self.running)
 
     def listen(self, seconds: float) -> None:
-        """Hand over what comes within this time."""
+        """Handle the results that arrive within this time."""
         done, _ = wait(self.running, timeout=seconds, return_when=FIRST_COMPLETED)
         for future in done:
             self._receive(future)
 
     def interrupt(self) -> None:
-        """Begin nothing more, and listen for a short while."""
+        """Cancel tasks that are not running yet, and wait for the others for a short time."""
         with suppress(KeyboardInterrupt):
             for future in list(self.running):
                 if future.cancel():
@@ -170,9 +170,9 @@ class _Turn:
         try:
             found = future.result()
         except (ImportError, AttributeError) as error:
-            # What a task is made of is not there: another version, or none.
+            # A module of the task is missing on the worker, or is another version.
             raise UsageError(
-                f"a worker can not do the work ({error}): install the same version everywhere"
+                f"a worker cannot run the task ({error}): install the same version on all machines"
             ) from error
         except (Exception, CancelledError) as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]

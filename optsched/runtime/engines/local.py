@@ -1,4 +1,4 @@
-"""Processes of this machine."""
+"""Engine on processes of this machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _Task = TypeVar("_Task")
 
 
 class LocalEngine(TaskEngine):
-    """Processes of this machine, each with a pipe of its own.
+    """Engine on processes of this machine, each with its own pipe.
 
     Parameters
     ----------
     jobs
-        How many; 0 does it all in this one, where nothing can be ended from outside.
+        Number of processes; with 0 all tasks run in this process and cannot be killed.
     """
 
     name = "local"
@@ -35,5 +35,5 @@ class LocalEngine(TaskEngine):
         runs: int = 1,
         grace: float = GRACE,
     ) -> bool:
-        """Do tasks as a :class:`WorkerPool` does."""
+        """Run tasks as :class:`WorkerPool` does."""
         return WorkerPool(take, work, handle, on_loss, self.jobs, grace, runs).run()

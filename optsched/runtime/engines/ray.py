@@ -1,4 +1,4 @@
-"""Workers of a Ray cluster, or of one on this machine that is started for the run.
+"""Engine on the workers of a Ray cluster, or of a local one started for the run.
 
 A cluster is started with `ray start --head --node-ip-address 127.0.0.1`; other machines join it
 with `ray start --address HOST:6379`.
@@ -20,21 +20,23 @@ from optsched.runtime.worker_pool import Work
 
 _Task = TypeVar("_Task")
 ONE_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""Set to 0 Ray is for one machine on every system, and listens on 127.0.0.1; on Linux it takes the
-address that others reach in place of that one, even where it is asked for by name."""
+"""Environment variable of Ray. If it is 0, Ray runs on a single machine and listens on 127.0.0.1 on
+every system; otherwise, on Linux, it replaces that address by the external one, even if 127.0.0.1
+is requested explicitly.
+"""
 LOOK_SECONDS = 1.0
-"""Between two looks at how many cores there are."""
+"""Seconds between two checks of the number of cores."""
 
 
 class RayEngine(FutureEngine):
-    """Workers of a Ray cluster; each task has a core.
+    """Engine on the workers of a Ray cluster; each task uses one core.
 
     Parameters
     ----------
     jobs
-        Processes to start, where no cluster is named.
+        Number of processes to start if no cluster is given.
     address
-        Of the head node.
+        Address of the head node.
     """
 
     name = "ray"
@@ -50,34 +52,34 @@ class RayEngine(FutureEngine):
         self.ray: Any = ray
         here = {"num_cpus": jobs, "_node_ip_address": "127.0.0.1", "include_dashboard": False}
         try:
-            # Without an address Ray would take a cluster that runs here for others, or did.
+            # Without an address Ray would join a cluster of another program on this machine.
             start = here if address is None else {}
             ray.init(address=address or "local", log_to_driver=False, **start)
         except (OSError, ValueError, RuntimeError) as error:
             raise UsageError(f"no Ray cluster at {address}: {error}") from None
-        # A task that takes its process with it is counted here, and tried again from here.
+        # Ray must not retry: this engine counts the losses of each task and resubmits it itself.
         self.task = ray.remote(num_cpus=1, max_retries=0)(collect)
         self.pause = Clock.of(Limits(0.0))
         self.slots()
 
     def submit(self, work: Work[_Task], task: _Task) -> Future[Collected]:
-        """Begin a task wherever a core is free."""
+        """Start a task on any free core."""
         future: Future[Collected] = self.task.remote(work, task).future()
         return future
 
     def slots(self) -> int:
-        """Look now and then how many cores there are: more may have come."""
+        """Return the number of slots, checking from time to time for new cores."""
         if self.pause.expired():
             self.jobs = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
             self.pause = Clock.of(Limits(LOOK_SECONDS))
         return super().slots()
 
     def run(self, *given: Any, **more: Any) -> bool:
-        """Do as all do; what Ray prints of its workers is kept from standard output."""
+        """Run tasks as other engines do, with Ray's output about workers sent to standard error."""
         with redirect_stdout(sys.stderr):
             return super().run(*given, **more)
 
     def close(self) -> None:
-        """Leave the cluster; one that was started here ends."""
+        """Leave the cluster, and stop it if it was started by this engine."""
         with redirect_stdout(sys.stderr):
             self.ray.shutdown()

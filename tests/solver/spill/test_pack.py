@@ -262,8 +262,8 @@ def test_checker_keeps_pools_apart() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Pool("p", -1), "-1 is no number of bytes"),
-        (lambda: Pool("p", 1.5), "1.5 is no number of bytes"),
+        (lambda: Pool("p", -1), "-1 is not a number of bytes"),
+        (lambda: Pool("p", 1.5), "1.5 is not a number of bytes"),
         (lambda: Pool(3), "the name of a pool wants a str, got int"),
     ],
 )
