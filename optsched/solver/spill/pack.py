@@ -355,7 +355,7 @@ class _PoolFiller:
         if not np.array_equal(own, members):
             free = ~self.pinned[own]
             steps = steps_of_pool(self.problem, own, free, pool.capacity)
-            bound = steps.more(np.ones(len(own), np.bool_), free) or 0
+            bound = steps.more(np.ones(len(own), np.bool_), free, self.clock) or 0
         self.spilled_bound += bound
         return chosen.ids, chosen.result
 

@@ -9,6 +9,7 @@ has a bound whenever it ends, and an answer once its best choice packs.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -44,17 +45,18 @@ class Steps:
         """Return by how much the live bytes of each step pass the capacity; shape `(steps,)`."""
         return np.maximum(self.height @ stays - self.capacity, 0).astype(np.int64, copy=False)
 
-    def more(self, stays: BoolArray, free: BoolArray) -> int | None:
+    def more(self, stays: BoolArray, free: BoolArray, clock: Clock) -> int | None:
         """Return bytes that at least must still leave of the `free` ones; None if no choice does.
 
         At a step that is too full the buffers that leave have at least the excess, and a sum of
-        their heights is no more than they cost. Steps that share no free buffer add up.
+        their heights is no more than they cost: out of time, sums are not looked at. Steps that
+        share no free buffer add up.
         """
         excess = self.excess(stays)
         needs: list[tuple[int, int]] = []
         for t in np.flatnonzero(excess).tolist():
             heights = self.height[t][free & (self.height[t] > 0)]
-            least = least_sum(heights, int(excess[t]))
+            least = least_sum(heights, int(excess[t]), exact=not clock.expired())
             if least is None:
                 return None
             needs.append((least, t))
@@ -67,26 +69,50 @@ class Steps:
                 total += least
         return total
 
-    def relieved(self, *, lasting: bool) -> BoolArray:
+    def relieved(self, clock: Clock, *, lasting: bool) -> BoolArray:
         """Return who stays if those leave that take most excess away per byte of their own.
 
         Excess that nobody movable has a part in remains. With `lasting` excess counts as long as it
-        lasts, and a buffer may make up at one step for what it lacks at another.
+        lasts, and a buffer may make up at one step for what it lacks at another. Out of time, it is
+        not counted anew who takes away how much.
         """
         stays = np.ones(len(self.size), np.bool_)
         while True:
-            excess = self.excess(stays)
-            if lasting:
-                here = self.length * (excess > 0) @ self.height
-                share = np.minimum(self.length * excess @ (self.height > 0), here)
-            else:
-                share = np.minimum(excess[:, None], self.height).sum(axis=0)
-            able = np.flatnonzero(stays & self.movable & (share > 0))
+            able, share = self._relief(stays, lasting=lasting)
             if not len(able):
                 return stays
             # Equal relief per byte: the larger one leaves, so that fewer do.
-            order = np.lexsort((-self.size[able], -share[able] / self.size[able]))
-            stays[able[order][: 1 + len(able) // SPILL_EFFORT.at_once]] = False
+            order = able[np.lexsort((-self.size[able], -share / self.size[able]))]
+            clock.spend(1)
+            late = clock.expired()
+            count = self._enough(stays, order) if late else 1 + len(able) // SPILL_EFFORT.at_once
+            stays[order[:count]] = False
+
+    def _relief(self, stays: BoolArray, *, lasting: bool) -> tuple[IntArray, IntArray]:
+        """Return who can relieve a step that is too full, and how much each of them does."""
+        excess = self.excess(stays)
+        full = np.flatnonzero(excess)
+        excess, height = excess[full], self.height[full]
+        if lasting:
+            length = self.length[full]
+            share = np.minimum(length * excess @ (height > 0), length @ height)
+        else:
+            share = np.minimum(excess[:, None], height).sum(axis=0)
+        able = np.flatnonzero(stays & self.movable & (share > 0))
+        return able, share[able]
+
+    def _enough(self, stays: BoolArray, order: IntArray) -> int:
+        """Return how many of the first of some buffers must leave for no less excess if all do."""
+
+        def excess(count: int) -> IntArray:
+            kept = stays.copy()
+            kept[order[:count]] = False
+            return self.excess(kept)
+
+        least = excess(len(order))
+        # More that leave never make more excess.
+        counts = range(len(order) + 1)
+        return bisect_left(counts, True, key=lambda count: bool((excess(count) <= least).all()))
 
 
 def steps_of_pool(
@@ -122,13 +148,16 @@ def steps_of_pool(
     return Steps(table, problem.size[members], movable, capacity, length)
 
 
-def least_sum(heights: IntArray, least: int) -> int | None:
-    """Return the least sum of some of these numbers that is `least` or more; None without one."""
+def least_sum(heights: IntArray, least: int, *, exact: bool = True) -> int | None:
+    """Return the least sum of some of these numbers that is `least` or more; None without one.
+
+    A bound on it unless `exact`, and for large numbers.
+    """
     if int(heights.sum()) < least:
         return None
     unit = int(np.gcd.reduce(heights))
     want = -(-least // unit)
-    if want > SPILL_EFFORT.sum_bits:
+    if want > SPILL_EFFORT.sum_bits or not exact:
         return want * unit
     # Bit s says that a sum s below `want` can be had; of those from there on the least counts.
     sums, best = 1, None
@@ -170,7 +199,11 @@ def choose_spill(
     """
     movable = movable & (problem.size[members] > 0) & (problem.end > problem.start)[members]
     # Neither way to count relief is always the better one, nor always what packs.
-    ways = [_relieved(problem, members, movable, capacity, lasting=way) for way in (True, False)]
+    part = clock.share(SPILL_EFFORT.relief_share)
+    ways = [
+        _relieved(problem, members, movable, capacity, part.share(0.5), lasting=True),
+        _relieved(problem, members, movable, capacity, part, lasting=False),
+    ]
     for stays in sorted(ways, key=lambda kept: -int(problem.size[members[kept]].sum())):
         result = pack(members[stays], capacity)
         if _fits(result, capacity):
@@ -208,14 +241,20 @@ def choose_spill(
 
 
 def _relieved(
-    problem: PackingProblem, members: IntArray, movable: BoolArray, capacity: int, *, lasting: bool
+    problem: PackingProblem,
+    members: IntArray,
+    movable: BoolArray,
+    capacity: int,
+    clock: Clock,
+    *,
+    lasting: bool,
 ) -> BoolArray:
     """Return which of the members stay so that their live bytes are within the capacity."""
     stays = np.ones(len(members), np.bool_)
     while True:
         now = np.flatnonzero(stays)
         steps = steps_of_pool(problem, members[now], movable[now], capacity, every=True)
-        kept = steps.relieved(lasting=lasting)
+        kept = steps.relieved(clock, lasting=lasting)
         if kept.all():
             return stays
         stays[now[~kept]] = False
@@ -244,7 +283,7 @@ def least_leaving(
     """
     effort = SPILL_EFFORT
     every = np.ones(len(steps.size), np.bool_)
-    first = steps.more(every, steps.movable)
+    first = steps.more(every, steps.movable, clock)
     roof = int(steps.size[steps.movable].sum()) + 1 if cost is None else cost
     if first is None or int(steps.movable.sum()) > effort.movable:
         return None, roof if first is None else min(first, roof)
@@ -267,7 +306,7 @@ def least_leaving(
                 unknown = min(unknown, node.cost)
                 continue
         for stays, free in _children(steps, node, excess):
-            more = steps.more(stays, free)
+            more = steps.more(stays, free, clock)
             if more is not None:
                 left = int(steps.size[~stays].sum())
                 child = _Node(max(node.cost, left + more), len(heap) + nodes, stays, free)
