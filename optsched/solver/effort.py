@@ -97,7 +97,7 @@ class SpillEffort:
     """Orders that are packed, at most."""
     at_once: int = 200
     """One in this many buffers leaves before the loads are counted anew."""
-    relief_share: float = 0.3
+    relief_share: float = 0.2
     """For choosing who leaves one by one; the rest of them then leave in larger groups."""
     movable: int = 400
     """Up to this many buffers that may leave are searched: a node takes time for all of them."""

@@ -346,6 +346,7 @@ def joint_model(best: PlanIncumbent, clock: Clock) -> None:
     if outcome.plan is not None:
         best.offer(outcome.plan, "cpsat")
     best.claim(best.objective, outcome.bound)
+    best.cut_short |= outcome.stop_reason.is_limit
     outcome.stop_reason.raise_if_interrupted()
 
 

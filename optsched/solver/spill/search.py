@@ -72,21 +72,19 @@ class Steps:
     def relieved(self, clock: Clock, *, lasting: bool) -> BoolArray:
         """Return who stays if those leave that take most excess away per byte of their own.
 
-        Excess that nobody movable has a part in remains. With `lasting` excess counts as long as it
-        lasts, and a buffer may make up at one step for what it lacks at another. Out of time, it is
-        not counted anew who takes away how much.
+        Excess that nobody movable has a part in remains, as does what is left out of time. With
+        `lasting` excess counts as long as it lasts, and a buffer may make up at one step for what
+        it lacks at another.
         """
         stays = np.ones(len(self.size), np.bool_)
         while True:
             able, share = self._relief(stays, lasting=lasting)
-            if not len(able):
+            if not len(able) or clock.expired():
                 return stays
-            # Equal relief per byte: the larger one leaves, so that fewer do.
-            order = able[np.lexsort((-self.size[able], -share / self.size[able]))]
             clock.spend(1)
-            late = clock.expired()
-            count = self._enough(stays, order) if late else 1 + len(able) // SPILL_EFFORT.at_once
-            stays[order[:count]] = False
+            # Equal relief per byte: the larger one leaves, so that fewer do.
+            order = np.lexsort((-self.size[able], -share / self.size[able]))
+            stays[able[order][: 1 + len(able) // SPILL_EFFORT.at_once]] = False
 
     def _relief(self, stays: BoolArray, *, lasting: bool) -> tuple[IntArray, IntArray]:
         """Return who can relieve a step that is too full, and how much each of them does."""
@@ -101,18 +99,60 @@ class Steps:
         able = np.flatnonzero(stays & self.movable & (share > 0))
         return able, share[able]
 
-    def _enough(self, stays: BoolArray, order: IntArray) -> int:
-        """Return how many of the first of some buffers must leave for no less excess if all do."""
 
-        def excess(count: int) -> IntArray:
+class _Load:
+    """Live bytes of some buffers at each step at which one of them begins."""
+
+    def __init__(self, problem: PackingProblem, members: IntArray) -> None:
+        parts = select(problem, members).solid
+        self.owner, self.height = parts.owner, parts.high - parts.low
+        self.at, self.horizon = np.unique(parts.start), parts.end.max(initial=0)
+        self.first = np.searchsorted(self.at, parts.start)
+        self.last = np.searchsorted(self.at, parts.end)
+        self.count = len(members)
+
+    def of(self, stays: BoolArray) -> IntArray:
+        """Return the live bytes of those that stay, shape `(steps,)`."""
+        height = np.where(stays[self.owner], self.height, 0)
+        change = np.zeros(len(self.at) + 1, np.int64)
+        np.add.at(change, self.first, height)
+        np.subtract.at(change, self.last, height)
+        return np.cumsum(change)[:-1]
+
+    def leavers(self, movable: BoolArray, size: IntArray, capacity: int) -> BoolArray:
+        """Return who leaves if it is counted anew a few times only who relieves most.
+
+        Of the least number that must leave in turn three in four leave, and then of the rest.
+        """
+        stays = np.ones(self.count, np.bool_)
+        while True:
+            turn = self._turn(stays, movable, size, capacity)
+            count = self._enough(stays, turn, capacity)
+            if not count:
+                return ~stays
+            stays[turn[: (3 * count + 3) // 4]] = False
+
+    def _turn(
+        self, stays: BoolArray, movable: BoolArray, size: IntArray, capacity: int
+    ) -> IntArray:
+        """Return those that may leave, the one that relieves most steps per byte first."""
+        full = np.append(0, np.cumsum(self.of(stays) > capacity))
+        relief = (full[self.last] - full[self.first]) * self.height
+        share = np.bincount(self.owner, relief, self.count) * (movable & stays) / size.clip(1)
+        return np.argsort(-share, kind="stable")[: np.count_nonzero(share)]
+
+    def _enough(self, stays: BoolArray, turn: IntArray, capacity: int) -> int:
+        """Return how many of some must leave in turn for no more live bytes than if all do."""
+
+        def load(count: int) -> IntArray:
             kept = stays.copy()
-            kept[order[:count]] = False
-            return self.excess(kept)
+            kept[turn[:count]] = False
+            return self.of(kept)
 
-        least = excess(len(order))
-        # More that leave never make more excess.
-        counts = range(len(order) + 1)
-        return bisect_left(counts, True, key=lambda count: bool((excess(count) <= least).all()))
+        least = np.maximum(load(len(turn)), capacity)
+        # More that leave never make more live bytes.
+        counts = range(len(turn) + 1)
+        return bisect_left(counts, True, key=lambda count: bool((load(count) <= least).all()))
 
 
 def steps_of_pool(
@@ -127,24 +167,18 @@ def steps_of_pool(
 
     Of very many steps only the fullest are looked at: any choice has to relieve these.
     """
-    parts = select(problem, members).solid
-    start, end, owner, height = parts.start, parts.end, parts.owner, parts.high - parts.low
-    at = np.unique(start)
-    first, last = np.searchsorted(at, start), np.searchsorted(at, end)
-    change = np.zeros(len(at) + 1, np.int64)
-    np.add.at(change, first, height)
-    np.subtract.at(change, last, height)
-    load = np.cumsum(change)[:-1]
+    live = _Load(problem, members)
+    load = live.of(np.ones(len(members), np.bool_))
     # A step after which nothing ends before the next one begins is contained in that.
-    closes = np.zeros(len(at) + 1, np.bool_)
-    closes[last] = True
+    closes = np.zeros(len(live.at) + 1, np.bool_)
+    closes[live.last] = True
     rows = np.flatnonzero((load > capacity) & (closes[1:] | every))
-    most = SPILL_EFFORT.table // max(1, len(owner))
+    most = SPILL_EFFORT.table // max(1, len(live.owner))
     rows = rows[np.argsort(-load[rows], kind="stable")[:most], None]
-    step, part = np.nonzero((first <= rows) & (rows < last))
+    step, part = np.nonzero((live.first <= rows) & (rows < live.last))
     table = np.zeros((len(rows), len(members)), np.int64)
-    table[step, owner[part]] = height[part]
-    length = np.diff(np.append(at, end.max(initial=0)))[rows[:, 0]].astype(np.float64)
+    table[step, live.owner[part]] = live.height[part]
+    length = np.diff(np.append(live.at, live.horizon))[rows[:, 0]].astype(np.float64)
     return Steps(table, problem.size[members], movable, capacity, length)
 
 
@@ -199,10 +233,10 @@ def choose_spill(
     """
     movable = movable & (problem.size[members] > 0) & (problem.end > problem.start)[members]
     # Neither way to count relief is always the better one, nor always what packs.
-    part = clock.share(SPILL_EFFORT.relief_share)
+    relief = clock.share(SPILL_EFFORT.relief_share)
     ways = [
-        _relieved(problem, members, movable, capacity, part.share(0.5), lasting=True),
-        _relieved(problem, members, movable, capacity, part, lasting=False),
+        _relieved(problem, members, movable, capacity, relief.share(0.5), lasting=True),
+        _relieved(problem, members, movable, capacity, relief, lasting=False),
     ]
     for stays in sorted(ways, key=lambda kept: -int(problem.size[members[kept]].sum())):
         result = pack(members[stays], capacity)
@@ -218,7 +252,8 @@ def choose_spill(
         able = able if len(able) >= count else np.flatnonzero(stays & movable)
         stays[able[np.argsort(problem.size[members[able]], kind="stable")[:count]]] = False
         # Packing many takes long: they leave in ever larger groups, as do all out of time.
-        count = 1 if count == 1 and not clock.expired() else 2 * count
+        late = clock.expired()
+        count = 1 if count == 1 and not late else 4 * count if late else 2 * count
         result = pack(members[stays], capacity)
     if not _fits(result, capacity):
         return Spill(members[stays], result, 0)
@@ -253,6 +288,11 @@ def _relieved(
     stays = np.ones(len(members), np.bool_)
     while True:
         now = np.flatnonzero(stays)
+        if clock.expired():
+            live = _Load(problem, members[now])
+            leavers = live.leavers(movable[now], problem.size[members[now]], capacity)
+            stays[now[leavers]] = False
+            return stays
         steps = steps_of_pool(problem, members[now], movable[now], capacity, every=True)
         kept = steps.relieved(clock, lasting=lasting)
         if kept.all():

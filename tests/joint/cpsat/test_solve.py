@@ -8,6 +8,7 @@ import pytest
 from optsched.check.plan import check_plan
 from optsched.errors import PlanError, UsageError
 from optsched.joint.cpsat import CpSatEffort, CpSatOutcome, solve_joint
+from optsched.joint.cpsat import solve as solve_module
 from optsched.joint.cpsat.solver import SAFE
 from optsched.model.builder import GraphBuilder
 from optsched.model.plan import Plan
@@ -46,6 +47,20 @@ def test_pairs_and_groups_agree_with_brute_force(seed: int) -> None:
     assert outcome.value == (None if expected is None else expected[0])
     if outcome.plan is not None:
         check_plan(graph, outcome.plan, slab=outcome.value)
+
+
+def test_a_model_that_takes_too_long_to_build_is_not_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = random_graph(np.random.default_rng(0), 400)
+    start = random_plan(np.random.default_rng(0), graph)
+    assert start is not None
+    slab = check_plan(graph, start).slab
+    monkeypatch.setattr(solve_module, "joint_model", None)
+    outcome = solve_joint(graph, limits=Limits(seconds=2), warm_start=start, slab_bound=3)
+    assert (outcome.value, outcome.bound, outcome.plan) == (slab, 3, start)
+    assert outcome.stop_reason is StopReason.TIME_LIMIT
+    assert not outcome.optimal
 
 
 @pytest.mark.parametrize("seed", range(15))
