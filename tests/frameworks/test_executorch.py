@@ -91,6 +91,16 @@ def test_arena_is_what_was_planned_and_results_are_the_same(
     assert program.equals(before)
 
 
+def test_little_is_not_worth_another_order() -> None:
+    """The program's own order is kept, and the record says what another one saves."""
+    module, arguments = MODELS["wide branches"]()
+    exported = export(module, arguments)
+    lower(exported, arguments, memory_planning(time_limit=20, min_gain="99%"))
+    (planned,) = records()
+    assert planned.after == planned.before
+    assert "the minimum gain is 99 %" in planned.reason
+
+
 def test_offsets_alone_are_never_above_greedy(model: tuple[str, Any, Any, Program]) -> None:
     """With the program's own order."""
     _, exported, arguments, before = model
@@ -234,6 +244,7 @@ def test_a_failure_of_ours_is_the_framework_s_plan(
         ({"capacities": {1: "many"}}, "many"),
         ({"memory_planning_algo": greedy}, "the algorithm is ours"),
         ({"time_limit": -1}, "-1"),
+        ({"min_gain": "much"}, "min_gain must be bytes or a percentage"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:

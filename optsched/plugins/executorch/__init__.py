@@ -18,6 +18,7 @@ from typing import Any, SupportsIndex
 
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.model.pools import Pool
+from optsched.plugins.gain import MinGain, parse_gain
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Limits
 
@@ -28,6 +29,7 @@ def memory_planning(
     capacities: Mapping[int, int | str | SupportsIndex | None] | None = None,
     limits: Limits | None = None,
     time_limit: float | None = None,
+    min_gain: MinGain | str | SupportsIndex = "0.1%",
     **options: Any,
 ) -> Any:
     """Return a `MemoryPlanningPass` that plans with optsched.
@@ -42,6 +44,9 @@ def memory_planning(
         next one that is named. Without capacities a memory is as large as it takes.
     limits, time_limit
         For one method's order, and again for its offsets; 60 seconds by default.
+    min_gain
+        The least that another order must save of the arenas: a percentage, or bytes. Arenas are
+        small, so the default has no least number of bytes. With capacities any saving counts.
     options
         Passed on to `MemoryPlanningPass`: `alloc_graph_input`, `alignment` and so on.
 
@@ -56,7 +61,7 @@ def memory_planning(
     MissingDependencyError
         If ExecuTorch is not installed.
     UsageError
-        If a capacity makes no sense.
+        If a capacity or `min_gain` makes no sense.
     """
     try:
         from optsched.plugins.executorch.planning import planning_pass
@@ -67,7 +72,9 @@ def memory_planning(
     if "memory_planning_algo" in options:
         raise UsageError("memory_planning_algo: the algorithm is ours")
     limits = limits or Limits(seconds=60.0 if time_limit is None else time_limit)
-    return planning_pass(reorder, _pools(capacities), limits, options)
+    # With capacities even a few bytes may decide whether the tensors fit.
+    gain = parse_gain(0) if capacities else parse_gain(min_gain)
+    return planning_pass(reorder, _pools(capacities), limits, gain, options)
 
 
 def _pools(capacities: Mapping[int, Any] | None) -> list[Pool]:

@@ -28,6 +28,7 @@ from optsched.model.order_rules import moved_ops
 from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.pools import Pool
 from optsched.plugins.executorch.program import FixedOrderError, ProgramGraph, reorder
+from optsched.plugins.gain import MinGain, kept_reason, worth_it
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
@@ -40,10 +41,14 @@ _LOG = logging.getLogger(__name__)
 
 
 def planning_pass(
-    reordering: bool, pools: Sequence[Pool], limits: Limits, options: Mapping[str, Any]
+    reordering: bool,
+    pools: Sequence[Pool],
+    limits: Limits,
+    min_gain: MinGain,
+    options: Mapping[str, Any],
 ) -> MemoryPlanningPass:
     """Return the pass; what it takes is said in :func:`optsched.plugins.executorch`."""
-    return OptimalPlanning(reordering, pools, limits, **options)
+    return OptimalPlanning(reordering, pools, limits, min_gain, **options)
 
 
 class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
@@ -51,16 +56,22 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
 
     Parameters
     ----------
-    reordering, pools, limits, options
+    reordering, pools, limits, min_gain, options
         As in :func:`optsched.plugins.executorch.memory_planning`.
     """
 
     def __init__(
-        self, reordering: bool, pools: Sequence[Pool], limits: Limits, **options: Any
+        self,
+        reordering: bool,
+        pools: Sequence[Pool],
+        limits: Limits,
+        min_gain: MinGain,
+        **options: Any,
     ) -> None:
         algorithms = [self.optimal] if pools else [self.optimal, greedy]
         super().__init__(memory_planning_algo=MemoryPlanningAlgorithmSuite(algorithms), **options)
         self.reordering, self.pools, self.limits = reordering, pools, limits
+        self.min_gain = min_gain
 
     def run(self, graph_module: Any, graph_signature: Any = None) -> Any:
         """Plan one method."""
@@ -105,8 +116,9 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
             result = solve_in_pools(graph, self.pools, limits=self.limits).result
         else:
             result = solve(graph, limits=self.limits)
-        gains = result.plan is not None and result.slab is not None and result.slab < before
-        after = result.slab if gains else before
+        best = before if result.plan is None or result.slab is None else result.slab
+        gains = worth_it(before, best, self.min_gain)
+        after = best if gains else before
         record = _record(
             len(program.nodes),
             before=before,
@@ -116,7 +128,7 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
             solver_seconds=result.runtime,
         )
         if result.plan is None or not gains:
-            return replace(record, reason="no order known needs less")
+            return replace(record, reason=kept_reason(before, best, self.min_gain))
         order = [v for v in result.plan.order if v < len(program.nodes)]
         reorder(module, [program.nodes[v] for v in order])
         moved = moved_ops(order, range(len(order)))
