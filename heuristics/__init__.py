@@ -1,7 +1,8 @@
-"""Heuristic orderings and packings: warm starts, upper bounds, and what is compared.
+"""Heuristic orderings and packings: warm starts and upper bounds for `solve`, methods for
+`compare`.
 
-`ORDERINGS[name](graph, seed)` gives an order, `PACKINGS[name](problem)` the offsets. Both hold what
-can be compared, a user's own methods among it:
+`ORDERINGS[name](graph, seed)` returns an order, `PACKINGS[name](problem)` returns offsets. Both
+contain all methods that can be compared, including those that users register:
 
 >>> from heuristics import register_ordering
 >>> @register_ordering
@@ -10,8 +11,9 @@ can be compared, a user's own methods among it:
 >>> ORDERINGS["reversed_ids"] is reversed_ids
 True
 
-`solve` uses neither: what it tries is fixed, :data:`OWN_ORDERINGS` and :data:`OWN_PACKINGS`.
-Other frameworks' methods that bring it nothing new are only compared.
+`solve` does not use these tables. It tries the fixed methods in :data:`OWN_ORDERINGS` and
+:data:`OWN_PACKINGS`. Methods of other frameworks that would not improve its results are only
+compared.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ OWN_ORDERINGS: Mapping[str, Ordering] = MappingProxyType(
         "lpmf_backward_random": lpmf_backward_random,
     }
 )
-"""Makers of orders by name that `solve` tries."""
+"""Orderings that `solve` tries, by name."""
 
 OWN_PACKINGS: Mapping[str, Packing] = MappingProxyType(
     joining(
@@ -99,14 +101,14 @@ OWN_PACKINGS: Mapping[str, Packing] = MappingProxyType(
         }
     )
 )
-"""Makers of offsets by name that `solve` tries."""
+"""Packings that `solve` tries, by name."""
 
 ORDERINGS: dict[str, Ordering] = {
     **OWN_ORDERINGS,
     "eager_free": eager_free,
     "lpmf_successors": lpmf_successors,
 }
-"""Makers of orders that can be compared: those that `solve` tries, others and those registered."""
+"""Orderings that can be compared: those that `solve` tries, others, and registered ones."""
 
 PACKINGS: dict[str, Packing] = {
     **OWN_PACKINGS,
@@ -119,7 +121,7 @@ PACKINGS: dict[str, Packing] = {
         }
     ),
 }
-"""Makers of offsets that can be compared: those that `solve` tries, others and those registered."""
+"""Packings that can be compared: those that `solve` tries, others, and registered ones."""
 
 
 def _successors_above(text: str) -> Ordering:
@@ -130,21 +132,27 @@ def _inductor_of(text: str) -> Ordering:
     names = text.split("/")
     for name in names:
         if name not in ORDERINGS or name == "inductor":
-            raise UsageError(f"method 'inductor:{text}': {name!r} is no ordering it can weigh")
+            raise UsageError(
+                f"method 'inductor:{text}': {name!r} is not an ordering that it can compare"
+            )
     return partial(inductor, methods=tuple(ORDERINGS[name] for name in names))
 
 
 PARAMETERS: Mapping[str, Callable[[str], Ordering]] = MappingProxyType(
     {"lpmf_successors": _successors_above, "inductor": _inductor_of}
 )
-"""Orderings that take a parameter, `NAME:PARAMETER`: bytes as of `parse_bytes` above which an op
-is large for `lpmf_successors`; the orderings, joined by `/`, that `inductor` weighs."""
+"""Orderings that take a parameter, `NAME:PARAMETER`. For `lpmf_successors` it is the number of
+bytes, in a form of `parse_bytes`, above which an op counts as large. For `inductor` it is the list
+of orderings to compare, separated by `/`.
+"""
 
 _Order = TypeVar("_Order", bound=Callable[[Graph, int], Sequence[int] | IntArray])
 _Pack = TypeVar("_Pack", bound=Callable[[PackingProblem], Sequence[int] | IntArray])
 _LOG = logging.getLogger(__name__)
 _SEPARATORS = "+:=*?,"
-"""What a method's name can not hold, since the command line reads it otherwise."""
+"""Characters that are not allowed in a method's name, because they have a meaning on the command
+line.
+"""
 
 
 @overload
@@ -153,22 +161,26 @@ def register_ordering(name: _Order) -> _Order: ...
 def register_ordering(name: str | None = None) -> Callable[[_Order], _Order]: ...
 @keywords
 def register_ordering(name: object = None) -> object:
-    """Make a function `(graph, seed) -> order` a method of `compare`.
+    """Register a function `(graph, seed) -> order` as a method of `compare`.
 
-    Run again, in a notebook say, the same function replaces the one before.
+    If the same function is registered again, for example in a notebook, it replaces the previous
+    one.
 
     Parameters
     ----------
     name
-        Name of the method; that of the function by default, also without parentheses.
+        Name of the method (default: the name of the function). The decorator can also be used
+        without parentheses.
 
     Raises
     ------
     UsageError
-        If the name is another method's, is empty, or would be read otherwise on the command line.
+        If the name belongs to another method, is empty, or has a special character of the command
+        line.
 
     Examples
     --------
+    >>> from optsched import register_ordering
     >>> @register_ordering
     ... def as_listed(graph, seed):
     ...     return range(len(graph.ops))
@@ -184,7 +196,7 @@ def register_packing(name: _Pack) -> _Pack: ...
 def register_packing(name: str | None = None) -> Callable[[_Pack], _Pack]: ...
 @keywords
 def register_packing(name: object = None) -> object:
-    """Make a function `problem -> offsets` a method of `compare`.
+    """Register a function `problem -> offsets` as a method of `compare`.
 
     Parameters
     ----------
@@ -198,6 +210,7 @@ def register_packing(name: object = None) -> object:
 
     Examples
     --------
+    >>> from optsched import register_packing
     >>> @register_packing
     ... def one_after_another(problem):
     ...     return problem.size.cumsum() - problem.size
@@ -209,10 +222,10 @@ def register_packing(name: object = None) -> object:
 
 @cache
 def load_plugins() -> None:
-    """Register what installed packages offer under `optsched.orderings` and `optsched.packings`.
+    """Register the entry points `optsched.orderings` and `optsched.packings` of installed packages.
 
-    The name of an entry point is the method's name. One that can not be loaded or registered is
-    logged and left out, so that it spoils no comparison.
+    The name of an entry point is the name of the method. Entry points that cannot be loaded or
+    registered are logged and skipped, so that they do not prevent a comparison.
     """
     from importlib.metadata import entry_points
 
@@ -221,11 +234,11 @@ def load_plugins() -> None:
             try:
                 _register(methods, entry.name, entry.load())
             except Exception as error:
-                _LOG.warning("plug-in %s of %s is left out: %s", entry.name, group, error)
+                _LOG.warning("plug-in %s of %s is skipped: %s", entry.name, group, error)
 
 
 def _registering(methods: dict[str, Any], name: object) -> object:
-    """Return what registers the function that follows; the function itself if it is given."""
+    """Register the given function, or return a decorator that registers one."""
     if callable(name):
         return _register(methods, None, name)
     return lambda method: _register(methods, name, method)
@@ -234,10 +247,10 @@ def _registering(methods: dict[str, Any], name: object) -> object:
 def _register(methods: dict[str, Any], name: object, method: Any) -> Any:
     table = "ORDERINGS" if methods is ORDERINGS else "PACKINGS"
     if not callable(method):
-        raise UsageError(f"a method is a function, got {type(method).__name__}")
+        raise UsageError(f"a method must be a function, got {type(method).__name__}")
     name = getattr(method, "__name__", "") if name is None else name
     if not isinstance(name, str) or not name.strip() or set(name) & set(_SEPARATORS):
-        raise UsageError(f"a method can not be named {name!r}")
+        raise UsageError(f"invalid method name {name!r}")
     for held, known in (("ORDERINGS", ORDERINGS), ("PACKINGS", PACKINGS)):
         if name in known:
             new = method if held == table else None

@@ -1,6 +1,6 @@
-"""Our heuristics in the order in which they are worth trying, each made only when asked for.
+"""The heuristics that `solve` tries, in order of promise, each one run only on demand.
 
-One that fails is logged and left out: it costs a warm start, not the plan.
+A heuristic that fails is logged and skipped: it only costs a warm start.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from optsched.model.packing_problem import PackingProblem, select
 _LOG = logging.getLogger(__name__)
 
 PROMISING_ORDERINGS = ("lpmf_backward", "program", "lpmf", "xla_dfs", "dfs", "xla_list", "bfs")
-"""Tried in this sequence, then what is left of `OWN_ORDERINGS`."""
+"""Orderings that are tried first, in this order; the rest of `OWN_ORDERINGS` follows."""
 COMPOSITE_ORDERINGS = ("inductor", "xla_default")
-"""The best of others: they bring nothing new."""
+"""Orderings that return the best result of others and therefore add none."""
 PROMISING_PACKINGS = (
     "skyline",
     "first_fit_size",
@@ -31,21 +31,21 @@ PROMISING_PACKINGS = (
     "first_fit_breadth",
     "first_fit_arrival",
 )
-"""Tried in this sequence; the other packings seldom win and cost more."""
+"""Packings to try, in this order; the other packings seldom win and take more time."""
 MANY_BUFFERS = 20_000
-"""From so many buffers on the packings of :data:`DOMINATED` are left out."""
+"""Minimum number of buffers at which the packings of :data:`DOMINATED` are skipped."""
 DOMINATED = {
-    "hill_climb": "with so many buffers it is first fit by size",
+    "hill_climb": "with this number of buffers it is first fit by size",
     "best_fit_area": "never the best on large traces, and the slowest",
     "greedy_by_profile_breadth": "never better than first fit by breadth on large traces, "
     "and slower",
     "naive": "no packing is larger",
 }
-"""Packings that bring nothing new where buffers are many, and why."""
+"""Packings that do not improve results if there are many buffers, with the reasons."""
 RANDOM_RUNS = 20
-"""Randomised LPMF runs, half of them backwards."""
+"""Number of randomized LPMF runs, half of them backward."""
 RANDOM_WORK = 200_000
-"""Ops that all random runs together may schedule, unless their number is given."""
+"""Maximum number of ops scheduled in all random runs, unless the number of runs is given."""
 
 
 def candidate_orders(
@@ -55,18 +55,18 @@ def candidate_orders(
     random_runs: int | None = None,
     peak_of: Callable[[IntArray], int] | None = None,
 ) -> Iterator[tuple[str, IntArray]]:
-    """Yield the name and order of every ordering, then of random runs.
+    """Yield name and order of every ordering, then of random runs.
 
     Parameters
     ----------
     graph
         The graph.
     seed
-        Of the random runs; their own seed is part of their name.
+        Seed of the random runs; the seed of each run is part of its name.
     random_runs
-        How many; by default :data:`RANDOM_RUNS`, fewer on large graphs.
+        Number of random runs (default: :data:`RANDOM_RUNS`, fewer on large graphs).
     peak_of
-        Measures an order's peak memory, where the caller keeps what it has measured.
+        Function that measures the peak memory of an order, for callers that cache peaks.
     """
     measure = partial(peak_memory, graph) if peak_of is None else peak_of
     random = ("lpmf_random", "lpmf_backward_random")
@@ -95,10 +95,10 @@ def candidate_orders(
 
 
 def packing_turn(buffers: int) -> list[str]:
-    """Return the names of all packings that are worth their time for this many buffers.
+    """Return the names of all packings worth running for this number of buffers.
 
-    Promising ones come first, the baseline and the slowest last; see :data:`DOMINATED` for what is
-    left out.
+    Promising ones come first, the baseline and the slowest one last. Those of :data:`DOMINATED` are
+    skipped for many buffers.
     """
     last = ("naive", "hill_climb")
     rest = [name for name in OWN_PACKINGS if name not in (*PROMISING_PACKINGS, *last)]
@@ -108,17 +108,17 @@ def packing_turn(buffers: int) -> list[str]:
 
 
 def packings_left_out(buffers: int) -> dict[str, str]:
-    """Return the packings that are not worth their time for so many buffers, and why."""
+    """Return the packings not worth running for this number of buffers, with the reasons."""
     return DOMINATED if buffers >= MANY_BUFFERS else {}
 
 
 def candidate_offsets(
     problem: PackingProblem, rows: Sequence[IntArray] = ()
 ) -> Iterator[tuple[str, IntArray]]:
-    """Yield the name and offsets of the packings worth trying.
+    """Yield name and offsets of the packings worth trying.
 
-    `rows` are the positions of each pool's buffers, where there are several. Each pool keeps its
-    best packing so far, whatever is tried next.
+    `rows` are the positions of each pool's buffers, if there are several pools. Each pool keeps its
+    best packing so far.
     """
     best: list[IntArray | None] = [None] * len(rows)
     for name in PROMISING_PACKINGS if problem.is_in_range else ():
@@ -137,9 +137,9 @@ def candidate_offsets(
 
 
 def pack_apart(problem: PackingProblem, rows: Sequence[IntArray], packing: Packing) -> IntArray:
-    """Return the offsets of a packing, made of each pool's buffers by themselves.
+    """Return the offsets of a packing that is applied to the buffers of each pool separately.
 
-    Packings need not know of groups that share an offset: each is one buffer to them.
+    Packings need not handle groups that share an offset: each group is passed as one buffer.
     """
     if problem.must_share:
         joined = problem.joined
@@ -154,7 +154,7 @@ def pack_apart(problem: PackingProblem, rows: Sequence[IntArray], packing: Packi
 
 
 def _random_order(graph: Graph, seed: int, run: int, best: int) -> tuple[str, IntArray]:
-    """Return the order of a random run, and its name; half of the runs aim below `best`."""
+    """Return name and order of a random run; half of the runs aim for a peak below `best`."""
     ordering = (lpmf_backward_random, lpmf_random)[run % 2]
     own_seed = seed + run // 2 + 1
     bound = max(0, best - 1) if own_seed % 2 else 0

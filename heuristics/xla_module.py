@@ -1,4 +1,4 @@
-"""XLA's scheduling of a module by memory: called computations first, each by itself.
+"""XLA's memory scheduling of a module: each computation separately, called ones first.
 
 >>> from heuristics.xla_module import schedule_module
 >>> from optsched import GraphBuilder
@@ -38,9 +38,9 @@ from optsched.model.module import Call, Module
 from optsched.model.packing_problem import PackingProblem
 
 ALIGNMENT: Final = 64
-"""Of every chunk of XLA's heap on the CPU, in bytes."""
+"""Alignment in bytes of every chunk of XLA's heap on the CPU."""
 MOST_BUFFERS: Final = 1_000_000
-"""Of a run in which every call is carried out: more are refused."""
+"""Maximum number of buffers in a run that executes every call; larger runs are rejected."""
 
 Orders = Mapping[str, Sequence[int]]
 """Op ids by computation, first to run first."""
@@ -53,9 +53,10 @@ _BY_INSTRUCTIONS: Final[Mapping[str, Callable[..., IntArray]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ModuleSchedule:
-    """An order of each computation, and the bytes that each needs.
+    """An order of each computation, and the bytes that each computation needs.
 
-    They count the largest of what is called at each op, and no fragmentation.
+    At each op that calls computations, the bytes include those of the largest one. Fragmentation is
+    not included.
     """
 
     orders: dict[str, tuple[int, ...]]
@@ -65,28 +66,29 @@ class ModuleSchedule:
 def schedule_module(
     module: Module, scheduler: str | Ordering = "xla_default", seed: int = 0
 ) -> ModuleSchedule:
-    """Give every computation an order, those that it calls first, and check all of them.
+    """Order every computation, called ones first, and check the result.
 
     Parameters
     ----------
     module
-        Any module. The schedulers of XLA see instructions as XLA does where it was read so
-        (:func:`optsched.formats.hlo.logical.read_logical_module`).
+        Any module. If it was read with :func:`optsched.formats.hlo.logical.read_logical_module`,
+        XLA's schedulers see the instructions as XLA does.
     scheduler
-        A name of `ORDERINGS`, or a function `(graph, seed) -> op ids` of one's own. It is given
-        the graph of a computation in which an op has what it calls as workspace.
+        A name in `ORDERINGS`, or a function `(graph, seed) -> op ids`. The scheduler receives the
+        graph of a computation in which the memory of called computations is workspace of the
+        calling op.
     seed
-        For the scheduler.
+        Seed of the scheduler.
 
     Raises
     ------
     UsageError
-        If there is no scheduler of this name.
+        If the scheduler is unknown.
     PlanError
-        If it returns no order of a computation, with the computation's name.
+        If the scheduler does not return an order of a computation; the message names it.
     """
     if isinstance(scheduler, str) and scheduler not in ORDERINGS:
-        raise UsageError(f"scheduler {scheduler!r} is none of {', '.join(ORDERINGS)}")
+        raise UsageError(f"unknown scheduler {scheduler!r}, expected one of {', '.join(ORDERINGS)}")
     orders: dict[str, tuple[int, ...]] = {}
     memory: dict[str, int] = {}
     for name in module.computations:
@@ -107,7 +109,7 @@ def order_computation(
     scheduler: str | Ordering,
     seed: int = 0,
 ) -> Sequence[int] | IntArray:
-    """Return a scheduler's order of one computation, given the memory of those that it calls."""
+    """Return a scheduler's order of one computation, given the memory of the ones it calls."""
     graph = module.with_blocks(computation, memory)
     if not isinstance(scheduler, str):
         return scheduler(graph, seed)
@@ -117,14 +119,14 @@ def order_computation(
     own, found = module.graphs[computation], []
     code = as_instructions(module, computation)
     for name in names:
-        # Of the three, the list scheduler alone looks at what is called.
+        # Only the list scheduler takes called computations into account.
         seen = _with_called(module, computation, memory, code) if name == "xla_list" else code
         found.append(_BY_INSTRUCTIONS[name](own, seed, code=seen))
     return min(found, key=lambda order: peak_memory(graph, order))
 
 
 def as_instructions(module: LogicalModule, computation: str) -> Instructions:
-    """Translate a computation; O((n + edges) log n)."""
+    """Translate a computation into instructions, in O((n + edges) log n)."""
     graph, logical = module.graphs[computation], module.logical[computation]
     n, m = len(graph.ops), len(graph.buffers)
     size = np.array([buffer.size for buffer in graph.buffers], np.int64)
@@ -158,7 +160,10 @@ def as_instructions(module: LogicalModule, computation: str) -> Instructions:
 def _with_called(
     module: Module, computation: str, memory: Mapping[str, int], code: Instructions
 ) -> Instructions:
-    """Let instructions define what they call, which their own results may be part of."""
+    """Add the memory of called computations to the bytes that the calling instructions define.
+
+    The results of an instruction can be part of that memory.
+    """
     defined = code.defined.copy()
     for call in module.calls_of(computation):
         v = module.graphs[computation].op_ids[call.op]
@@ -169,21 +174,27 @@ def _with_called(
 
 
 def minimum_memory_for_module(module: Module, orders: Orders) -> int:
-    """Return the bytes that a schedule needs without fragmentation when calls are carried out.
+    """Return the bytes that a schedule needs without fragmentation if all calls are executed.
 
-    Unlike in `memory_by_computation` nothing is shared between a caller and what it calls, and
-    what is not a while, call or conditional has no computation in this memory.
+    Unlike in `memory_by_computation`, the buffers of a caller and of a called computation are never
+    shared, and only while, call and conditional instructions have computations in this memory.
     """
     carried_out = tuple(replace(call, results_inside=False) for call in _carried_out(module))
     return check_schedule(replace(module, calls=carried_out), orders)[module.entry]
 
 
 def heap_size(module: Module, orders: Orders, *, alignment: int = ALIGNMENT) -> int:
-    """Return the bytes that a schedule needs as XLA's heap places buffers: fragmentation included.
+    """Return the bytes that a schedule needs on XLA's heap, including fragmentation.
 
-    The largest buffer is placed first, at the tightest hole; of equals the one that lives longer.
-    All offsets are multiples of `alignment`. It raises `PlanError` if the schedule breaks a rule,
-    `UsageError` if calls within calls make too many buffers.
+    The largest buffer is placed first, in the tightest hole; among buffers of equal size, the one
+    that lives longest comes first. All offsets are multiples of `alignment`.
+
+    Raises
+    ------
+    PlanError
+        If the schedule breaks a rule.
+    UsageError
+        If nested calls lead to too many buffers.
     """
     check_schedule(module, orders)
     runs: dict[str, IntArray] = {}
@@ -206,10 +217,11 @@ def _carried_out(module: Module) -> tuple[Call, ...]:
 def _heap_run(
     module: Module, name: str, order: Sequence[int], runs: Mapping[str, IntArray]
 ) -> IntArray:
-    """Return when the heap allocates and frees each buffer, and its bytes, shape `(k, 3)`.
+    """Return the times at which the heap allocates and frees each buffer, and its bytes; shape `(k,
+    3)`.
 
-    The clock counts allocations and frees. What an op calls runs between what it allocates and
-    what it frees, one computation after the other.
+    Time counts allocations and frees. Called computations run one after another, after the
+    allocations and before the frees of the calling op.
     """
     graph = module.graphs[name]
     ranges, size = live_ranges(graph, order), graph.arrays.size

@@ -1,1 +1,1 @@
-"""Kernels: loops over flat arrays, each a readable Python twin and a compiled form."""
+"""Kernels of the heuristics: loops over flat arrays that run as Python or compiled."""

@@ -1,4 +1,9 @@
-"""Breadth first: the op whose predecessors ran earliest."""
+"""Breadth-first order: the ready op whose predecessors ran earliest runs next.
+
+Ready ops are compared by the ascending steps of their predecessors, in lexicographic order. For
+example, an op whose predecessors ran at steps 0 and 5 comes before one whose predecessor ran at
+step 1, and an op with predecessors at 0 only comes before both.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from optsched.runtime.kernel import inner, kernel
 
 @inner
 def is_earlier(a: int, b: int, ptr: IntArray, steps: IntArray) -> bool:
-    """Compare the rows of `steps` of two ops as words in a dictionary; then compare the ops."""
+    """Return True if op `a` comes before op `b`: compare their rows of `steps`, then their ids."""
     i, j = ptr[a], ptr[b]
     while i < ptr[a + 1] and j < ptr[b + 1]:
         if steps[i] != steps[j]:
@@ -37,7 +42,7 @@ def push(heap: IntArray, count: int, v: int, ptr: IntArray, steps: IntArray) -> 
 
 @inner
 def pop(heap: IntArray, count: int, ptr: IntArray, steps: IntArray) -> int:
-    """Take the earliest op out of a binary heap of `count` ops."""
+    """Remove and return the earliest op of a binary heap of `count` ops."""
     top, v = heap[0], heap[count - 1]
     at, child = 0, 1
     while child < count - 1:
@@ -53,10 +58,10 @@ def pop(heap: IntArray, count: int, ptr: IntArray, steps: IntArray) -> int:
 
 @kernel
 def run_breadth_first(pred_ptr: IntArray, succ_ptr: IntArray, succ: IntArray) -> IntArray:
-    """Return the order.
+    """Return the breadth-first order.
 
-    The steps of an op's predecessors arrive in ascending order, one as each of them runs: the row
-    by which ready ops are compared is sorted as it fills, and complete when the op is ready.
+    The steps of an op's predecessors are appended to its row as they run, so the row is sorted, and
+    it is complete when the op becomes ready.
     """
     n = len(pred_ptr) - 1
     steps = np.empty(pred_ptr[n], np.int64)

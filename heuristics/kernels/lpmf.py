@@ -1,4 +1,4 @@
-"""Least peak memory first, forwards and backwards."""
+"""Least peak memory first (LPMF), forward and backward."""
 
 from __future__ import annotations
 
@@ -42,28 +42,35 @@ def run_forward(
     gain: IntArray,
     cap: IntArray,
 ) -> IntArray:
-    """Schedule from the first step on; return the order.
+    """Return the LPMF order, scheduled from the first step on.
+
+    Sketch: keep the ready ops in a search tree by the bytes they allocate (`rise`), scored by the
+    net bytes they add (`net`). At each step run the op of lowest score among those
+    that stay within the peak so far, or among those that allocate least if none does. When a buffer
+    has one user left, that user will free it, so its score falls. With a threshold, a second tree
+    finds the op with the earliest successor if all ready ops are large.
 
     Parameters
     ----------
     pred_ptr, succ_ptr, succ, read_ptr, read, user_ptr, user, size, alloc, own
-        Of the graph. With a threshold, rows of `succ` stand in the order in which ops that
-        become ready together are to be queued.
+        Arrays of the graph. With a threshold, the rows of `succ` list ops that become ready
+        together in the order in which they are queued.
     left
-        Shape `(m,)`: users of each buffer that have not run, and one more if it is kept.
+        Shape `(m,)`: number of users of each buffer still to run, plus one if it is kept.
         Overwritten.
     live, most
-        Bytes live at the start; most bytes that may be live without being a new peak.
+        Bytes live at the start; maximum of live bytes that does not count as a new peak.
     bias, tie, weight
-        Shape `(n + 1,)`: added to the bytes an op leaves behind; breaks ties; balances the tree.
+        Shape `(n + 1,)`: value added to the net bytes of an op; tie-breaker; random weights
+        that balance the tree.
     threshold
-        If above 0 and every ready op allocates more than this, the op that has the earliest
-        successor runs next.
+        If positive and every ready op allocates more than this, the op with the earliest successor
+        runs next.
     gain
-        Parallel to `user`, or empty if nothing is in-place: bytes that the user need not allocate
-        if the buffer dies at it.
+        Parallel to `user`, or empty if the graph is not in-place: bytes that the user need not
+        allocate if the buffer dies at it.
     cap
-        Shape `(n,)`: no op saves more than this in all.
+        Shape `(n,)`: maximum number of bytes that each op can save in total.
     """
     n = len(alloc)
     waits = row_lengths(pred_ptr)
@@ -87,7 +94,7 @@ def run_forward(
     net[n] = NEVER
     tree = make_tree(n)
 
-    # The second queue: by earliest successor, then by when the op became ready.
+    # The second queue is sorted by earliest successor, then by the time the op became ready.
     queue = make_tree(n if threshold > 0 else 0)
     flat, first, arrival = np.zeros(n, np.int64), np.full(n + 1, n, np.int64), tie.copy()
     first[n] = NEVER
@@ -176,11 +183,16 @@ def run_backward(
     gain: IntArray,
     cap: IntArray,
 ) -> IntArray:
-    """Schedule from the last step back; return the order, first op first.
+    """Return the LPMF order, scheduled from the last step back; the first op comes first.
 
-    Seen backwards an op brings to life what it uses last, and then gives up what it allocates.
-    `held`, shape `(m,)`, is 1 for buffers that are live after the current step, and overwritten;
-    all else is as in :func:`run_forward`, `live` at the end.
+    Seen backward, an op makes the buffers that it uses last live, and then releases those that it
+    allocates. `held`, shape `(m,)`, is 1 for buffers that are live after the current step, and is
+    overwritten. The other parameters are as in :func:`run_forward`, with `live` at the end.
+
+    Sketch: keep the ops whose successors all run later in a search tree by the bytes they make live
+    (`rise`), scored by the bytes they leave live before them (`net`). At each step choose the op of
+    lowest score within the peak so far. When a buffer becomes live, its other users no longer pay
+    for it, so they move in the tree.
     """
     n = len(alloc)
     waits = row_lengths(succ_ptr)
@@ -190,7 +202,7 @@ def run_backward(
         for k in range(read_ptr[v], read_ptr[v + 1]):
             if held[read[k]] == 0:
                 grow[v] += size[read[k]]
-    # What an op need not allocate where it is the last user; what it must find room for.
+    # Bytes that an op saves in place as the last user of an input; bytes that it makes live.
     saved, rise = np.zeros(n, np.int64), grow.copy()
     if len(gain) > 0:
         for b in range(len(held)):
@@ -224,8 +236,8 @@ def run_backward(
             if waits[u] == 0:
                 state[u] = READY
                 insert(tree, u, rise, net, tie, weight)
-        # What comes to life now costs its other users nothing any more. Each moves once in the
-        # tree, however many buffers it shares.
+        # The other users of a buffer that becomes live do not pay for it any more. Each user
+        # moves in the tree once, regardless of the number of buffers it shares.
         moving = 0
         for k in range(read_ptr[v], read_ptr[v + 1]):
             b = read[k]

@@ -1,4 +1,4 @@
-"""Orders of graphs with several pools: ops move while the sum of the peaks allows it."""
+"""Local search over orders for several pools, by the sum of the peaks of the pools."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from optsched.model.arrays import IntArray
 from optsched.runtime.kernel import kernel
 
 MEMORY = 64
-"""A move is made if it is no worse than the order so many moves ago."""
+"""Length of the history for late acceptance: a move is accepted if the result is at least as good
+as the order that many moves ago.
+"""
 
 
 @kernel
@@ -22,18 +24,18 @@ def sum_of_peaks(
     pool: IntArray,
     change: IntArray,
 ) -> int:
-    """Return the most live bytes of each pool, summed.
+    """Return the sum over all pools of the maximum of live bytes.
 
     Parameters
     ----------
     step
         Shape `(n,)`: the step of each op.
     birth, size, keep, pool
-        Of the buffers that count, shape `(m,)`; birth -1 is before the first step.
+        Shape `(m,)`: data of the buffers that count; birth -1 means before the first step.
     user_ptr, user
-        Ops that hold each buffer, its producer among them; one at least unless it is kept.
+        Ops that hold each buffer, including its producer; at least one unless it is kept.
     change
-        Shape `(pools, n + 1)`: scratch.
+        Shape `(pools, n + 1)`: work space.
     """
     pools, steps = change.shape
     change[:, :] = 0
@@ -72,23 +74,30 @@ def run_moves(
     pool: IntArray,
     pools: int,
 ) -> IntArray:
-    """Return the best order met on a walk of so many tried moves, shape `(n,)`.
+    """Return the best order found in a walk of `moves` attempted moves, shape `(n,)`.
 
-    A move takes one op to another step between its last predecessor and its first successor.
-    Late acceptance: worse orders are taken as long as they are no worse than an earlier one.
+    A move takes one op to another step between its last predecessor and its first successor. By
+    late acceptance, an order is accepted if it is at least as good as the current one or as the one
+    :data:`MEMORY` moves ago.
+
+    Sketch: draw an op and a new step for it, shift the ops in between, and compute the sum of the
+    peaks from scratch. Keep the move if it is accepted, otherwise shift back. Remember the best
+    order.
 
     Parameters
     ----------
     order
         A valid order, shape `(n,)`.
-    moves, seed
-        How many are tried; of the choices.
+    moves
+        Number of attempted moves.
+    seed
+        Seed of the random choices.
     pred_ptr, pred, succ_ptr, succ
         Ops that must run before and after each op.
     birth, user_ptr, user, size, keep, pool
-        As of `sum_of_peaks`.
+        As in `sum_of_peaks`.
     pools
-        How many pools there are.
+        Number of pools.
 
     References
     ----------

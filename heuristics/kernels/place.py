@@ -1,4 +1,8 @@
-"""Placing buffers one after another, each into the first or tightest hole that holds it."""
+"""Placement of buffers one after another, each in the first or tightest hole that is large enough.
+
+Example: a buffer of 3 bytes overlaps in time with two placed ones, at bytes 0-4 and 10-12. First
+fit places it at 4, in the hole 4-10. Without a large enough hole it would go on top, at 12.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from optsched.runtime.kernel import inner, kernel
 
 @inner
 def align(offset: int, alignment: int) -> int:
-    """Return the first multiple of `alignment` from `offset` on."""
+    """Return the first multiple of `alignment` at or above `offset`."""
     return -(-offset // alignment) * alignment
 
 
@@ -24,23 +28,25 @@ def run_place(
     pin: IntArray,
     tightest: bool,
 ) -> IntArray:
-    """Return offsets, shape `(k,)`.
+    """Return the offsets of all buffers, shape `(k,)`.
 
     Parameters
     ----------
     sequence
-        Buffers, first to be placed first.
+        Buffers in order of placement.
     start, end, size, alignment, pin
-        Of the packing problem.
+        Columns of the packing problem.
     tightest
-        Take the smallest hole that is large enough, the lowest among equals; else the lowest
-        hole. Where there is none the buffer goes above all it meets.
+        If True, use the smallest hole that is large enough, and the lowest one among equals; if
+        False, the lowest hole that is large enough. Without such a hole the buffer goes above all
+        placed buffers that overlap it in time.
 
     Notes
     -----
-    Buffers placed so far stand in ascending offset; one pass over those that overlap the new one
-    in time shows the holes between them. O(k) memory, O(k^2) time with a small constant: what the
-    pass needs of a buffer, start, end, offset and end of its bytes, lies side by side.
+    Placed buffers are kept sorted by offset. One pass over those that overlap the new buffer in
+    time finds the holes between them. The kernel takes O(k) memory and O(k^2) time with a small
+    constant, because the fields that the pass reads of a buffer (start, end, offset and end of its
+    bytes) are adjacent in memory.
     """
     offsets = np.zeros(len(sequence), np.int64)
     placed, count = np.empty((len(sequence), 4), np.int64), 0
@@ -50,7 +56,7 @@ def run_place(
         for q in range(count if found < 0 else 0):
             if max(first, placed[q, 0]) >= min(last, placed[q, 1]):
                 continue
-            # Division is slow: most holes are too small even without alignment.
+            # Division is slow, so skip holes that are too small even without alignment.
             if size[i] <= placed[q, 2] - low:
                 at = align(low, alignment[i])
                 if size[i] <= placed[q, 2] - at < spare:
@@ -63,7 +69,7 @@ def run_place(
         offsets[i] = found
         at = count
         while at > 0 and placed[at - 1, 2] > found:
-            # Not in a loop, of which a processor would make four moves and not one.
+            # Unrolled, so that the row is moved at once rather than in four separate steps.
             placed[at, 0], placed[at, 1] = placed[at - 1, 0], placed[at - 1, 1]
             placed[at, 2], placed[at, 3] = placed[at - 1, 2], placed[at - 1, 3]
             at -= 1
@@ -84,10 +90,15 @@ def run_place_apart(
     partners: IntArray,
     tightest: bool,
 ) -> IntArray:
-    """Return offsets as :func:`run_place` does, where some buffers are kept apart as well.
+    """Return offsets as :func:`run_place` does, for problems with pairs to keep apart.
 
-    Buffer `i` is kept apart from `partners[pairs[i]:pairs[i + 1]]`. Start and end of the live
-    ranges are `ranges`, shape `(2, k)`. Where there are no such pairs `run_place` is quicker.
+    Buffer `i` must not overlap any of `partners[pairs[i]:pairs[i + 1]]`, even if they are never
+    live together. `ranges`, shape `(2, k)`, holds start and end of the live ranges. Without such
+    pairs :func:`run_place` is faster.
+
+    Sketch: mark the partners of the next buffer. Scan the placed buffers by ascending offset, and
+    skip those that are not marked and do not overlap it in time. Test the hole below each remaining
+    buffer. Insert the buffer by insertion sort.
     """
     start, end = ranges[0], ranges[1]
     offsets = np.zeros(len(sequence), np.int64)

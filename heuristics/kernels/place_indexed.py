@@ -1,4 +1,4 @@
-"""Placing many buffers one after another, with an index over time instead of a scan over all."""
+"""Placement of many buffers, with an index over time in place of a scan over all buffers."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from optsched.runtime.kernel import inner, kernel
 
 @inner
 def nodes_of(first: int, last: int, leaves: int, whole: IntArray, part: IntArray) -> int:
-    """Find the tree nodes that matter to the sections `[first, last)`.
+    """Find the tree nodes that are relevant to the sections `[first, last)`.
 
     Parameters
     ----------
     first, last
         Sections, `first < last`.
     leaves
-        Leaves of the tree: a power of two. Node `v` has the children `2v` and `2v + 1`, leaf `s`
-        is node `leaves + s`.
+        Number of leaves of the tree, a power of two. Node `v` has the children `2v` and `2v + 1`;
+        leaf `s` is node `leaves + s`.
     whole, part
-        Filled with the fewest nodes that make up the sections, and with the nodes above those.
+        Output: the fewest nodes that together cover exactly the sections, and their ancestors.
 
     Returns
     -------
     int
-        How many are in `whole`, plus 1000 times how many are in `part`.
+        Number of nodes in `whole`, plus 1000 times the number of nodes in `part`.
     """
     wholes, parts = 0, 0
     left, right = first + leaves, last + leaves
@@ -47,14 +47,16 @@ def nodes_of(first: int, last: int, leaves: int, whole: IntArray, part: IntArray
         if right != left and (right + 1) * width - leaves > last:
             part[parts] = right
             parts += 1
-        # The row above starts at half the number but each node is twice as wide.
+        # In the row above, node numbers are halved and each node is twice as wide.
         left, right, width = left >> 1, right >> 1, width << 1
     return wholes + 1000 * parts
 
 
 @inner
 def add_bytes(lows: IntArray, highs: IntArray, begin: int, length: int, low: int, high: int) -> int:
-    """Unite `[low, high)` with the ascending byte ranges of a list; return its new length."""
+    """Add `[low, high)` to a sorted list of disjoint byte ranges; return the new length of the
+    list.
+    """
     at, end = begin, begin + length
     while at < end:
         middle = (at + end) >> 1
@@ -110,10 +112,15 @@ def find_hole(
     alignment: int,
     tightest: bool,
 ) -> int:
-    """Return the offset of the lowest or tightest hole between the ranges of several lists.
+    """Return the offset of the lowest or tightest hole between the byte ranges of several lists.
 
-    List `l` is `lows[at[l]:end[l]]` with its `highs`, not empty; `at`, `end`, `keys` and `items`
-    are overwritten. The longest list is walked through, the others are merged by a heap.
+    List `l` is `lows[at[l]:end[l]]` with its `highs`; it is not empty. `at`, `end`, `keys` and
+    `items` are overwritten.
+
+    Sketch: merge the lists by ascending range. The longest list is scanned directly, the others are
+    merged by a heap, so that most steps do not touch the heap. `low` is the highest end so far; a
+    range that starts above it leaves a hole. Ranges of a list that follow each other too closely to
+    leave a hole of the needed size are skipped at once.
     """
     longest = 0
     for q in range(1, lists):
@@ -131,7 +138,7 @@ def find_hole(
     while p < past or lists > 0:
         walks = p < past and (lists == 0 or lows[p] <= keys[0])
         room = (lows[p] if walks else keys[0]) - low
-        # Division is slow, so first what holds for any padding below `alignment`.
+        # Division is slow, so first test conditions that hold for any padding below `alignment`.
         if size <= room < spare + alignment:
             found = align(low, alignment)
             if size <= low + room - found < spare:
@@ -141,7 +148,7 @@ def find_hole(
         if walks:
             low = max(low, highs[p])
             p += 1
-            # What leaves too little room below it, whatever the other lists say, is passed at once.
+            # A range with too little room below it in its own list cannot bound a suitable hole.
             while p < past and lows[p] - low < size:
                 low = max(low, highs[p])
                 p += 1
@@ -180,31 +187,36 @@ def run_place_indexed(
     Parameters
     ----------
     sequence, size, alignment, pin, tightest
-        As for `run_place`.
+        As in `run_place`.
     first, last
         Live ranges in sections, numbered below `sections`.
+    sections
+        Number of sections.
     blocks
-        Time is cut into this many blocks, a power of two.
+        Number of blocks into which time is divided, a power of two.
 
     Notes
     -----
-    A binary tree over the sections; the nodes of one of its rows are the blocks. A live range is
-    made up of O(log k) nodes, its own. Lists of occupied byte ranges, united where they touch:
+    A binary tree covers the sections; the nodes of one of its rows are the blocks. A live range is
+    the union of O(log k) nodes, its own nodes. The index consists of lists of occupied byte ranges,
+    merged where they touch:
 
-    - per node, of the buffers that are live somewhere in it;
-    - per node below the blocks, of the buffers that have it as their own;
-    - per block, of the buffers that are live in all of it.
+    * per node: the buffers that are live somewhere in the node;
+    * per node below the blocks: the buffers that have the node as one of their own;
+    * per block: the buffers that are live in all of the block.
 
-    What a buffer meets is in the first lists of its own nodes and the others of the nodes above.
-    O(k (log k + blocks)) memory at worst. A placement costs O(r log log k), where r is the number
-    of united ranges that it passes: few where buffers lie close.
+    All placed buffers that overlap a live range appear in the first lists of its own nodes, or in
+    the other lists of the ancestors of these nodes. The index takes O(k (log k + blocks)) memory at
+    worst. A placement costs O(r log log k), where r is the number of merged ranges that it passes;
+    r is small if buffers lie close together.
     """
     leaves = blocks
     while leaves < sections:
         leaves *= 2
     per_block = leaves // blocks
     whole, part = np.empty(200, np.int64), np.empty(200, np.int64)
-    # Lists below 2 leaves: of the buffers live in all of a node; above: in some of it.
+    # Lists with numbers below 2 * leaves hold the buffers live in all of a node, the others those
+    # live in some part of it.
     begin = np.zeros(4 * leaves + 1, np.int64)
     for i in sequence:
         if size[i] > 0 and first[i] < last[i]:
@@ -238,7 +250,8 @@ def run_place_indexed(
                 elif q < wholes + parts:
                     v = part[q - wholes] if part[q - wholes] >= 2 * blocks else 0
                 else:
-                    # Who lives in all of a node above the blocks lives in one of these two.
+                    # A buffer that is live in all of a node above the blocks is live in all of one
+                    # of the two outer blocks of the live range.
                     v = blocks + (first[i] if q == wholes + parts else last[i] - 1) // per_block
                 if length[v] > 0:
                     at[lists], end[lists] = begin[v], begin[v] + length[v]

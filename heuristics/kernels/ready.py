@@ -1,13 +1,16 @@
-"""The set of ready ops, as a search tree that answers "which op next?" in logarithmic time.
+"""The set of ready ops as a search tree that finds the next op in logarithmic time.
 
-A treap: a binary search tree by `size[op]` that is kept balanced by random `weight[op]`. Every
-node also knows the best op of its subtree, by least `net`, then least `tie`. So the best op among
-those with `size <= limit` is found on one path, however the limit moves from step to step; no
-scan, and nothing migrates between queues.
+The tree is a treap: a binary search tree by `size[op]`, balanced by random weights `weight[op]`.
+Every node also stores the best op of its subtree, the one with the lowest `net`, then the lowest
+`tie`. The best op among those with `size <= limit` is therefore found on a single path, for any
+limit. It needs no scans and no separate queues per limit.
 
-A tree is an int64 array of shape `(ops + 1, 4)`; a row holds left child, right child, parent and
-best op of the subtree. The last row stands for "no op": its left child is the root. Likewise
-`net` has one more entry, larger than all others, and `weight` too.
+A tree is an int64 array of shape `(ops + 1, 4)`. A row holds the left child, right child, parent
+and best op of the subtree. The last row stands for "no op"; its left child is the root. `net` and
+`weight` also have one more entry, larger than all others.
+
+Example: ops 0, 1 and 2 have sizes 4, 8 and 6 and net bytes 3, -2 and 0. Within a limit of 6, the
+best op is 2; within a limit of 8, it is 1.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from optsched.runtime.kernel import inner
 LEFT, RIGHT, UP, BEST = 0, 1, 2, 3
 
 NEVER = 2**63 - 1
-"""The `net` of no op."""
+"""The `net` of "no op"."""
 
 
 @inner
@@ -31,13 +34,13 @@ def make_tree(count: int) -> IntArray:
 
 @inner
 def goes_first(a: int, b: int, net: IntArray, tie: IntArray) -> bool:
-    """Whether op `a` is better than op `b`."""
+    """Return True if op `a` is better than op `b`."""
     return bool(net[a] < net[b] or (net[a] == net[b] and tie[a] < tie[b]))
 
 
 @inner
 def update_node(tree: IntArray, v: int, net: IntArray, tie: IntArray) -> None:
-    """Find the best op of a subtree whose children know theirs."""
+    """Update the best op of a subtree from those of its children."""
     best = v
     for side in (LEFT, RIGHT):
         other = tree[tree[v, side], BEST]
@@ -48,7 +51,7 @@ def update_node(tree: IntArray, v: int, net: IntArray, tie: IntArray) -> None:
 
 @inner
 def update_path(tree: IntArray, v: int, net: IntArray, tie: IntArray) -> None:
-    """Tell all ancestors that the op's `net` has changed."""
+    """Update the best ops of an op and all its ancestors after a change of its `net`."""
     nobody = len(tree) - 1
     while v != nobody:
         update_node(tree, v, net, tie)
@@ -57,7 +60,7 @@ def update_path(tree: IntArray, v: int, net: IntArray, tie: IntArray) -> None:
 
 @inner
 def rotate_up(tree: IntArray, v: int) -> None:
-    r"""Let an op and its parent change places; the order by size stays.
+    r"""Exchange an op and its parent; the order by size is kept.
 
     ::
 
@@ -83,7 +86,7 @@ def rotate_up(tree: IntArray, v: int) -> None:
 def insert(
     tree: IntArray, v: int, size: IntArray, net: IntArray, tie: IntArray, weight: IntArray
 ) -> None:
-    """Add an op."""
+    """Add an op to the tree."""
     nobody = len(tree) - 1
     parent, side, at = nobody, LEFT, tree[nobody, LEFT]
     while at != nobody:
@@ -102,7 +105,7 @@ def insert(
 
 @inner
 def remove(tree: IntArray, v: int, net: IntArray, tie: IntArray, weight: IntArray) -> None:
-    """Take an op out."""
+    """Remove an op from the tree."""
     nobody = len(tree) - 1
     while True:
         left, right = tree[v, LEFT], tree[v, RIGHT]
@@ -119,7 +122,7 @@ def remove(tree: IntArray, v: int, net: IntArray, tie: IntArray, weight: IntArra
 
 @inner
 def least_size(tree: IntArray, size: IntArray) -> int:
-    """Return the least size in a tree that is not empty."""
+    """Return the minimum size in a tree that is not empty."""
     nobody = len(tree) - 1
     at = tree[nobody, LEFT]
     while tree[at, LEFT] != nobody:
@@ -129,7 +132,7 @@ def least_size(tree: IntArray, size: IntArray) -> int:
 
 @inner
 def best_within(tree: IntArray, limit: int, size: IntArray, net: IntArray, tie: IntArray) -> int:
-    """Return the best op of `size <= limit`, or the number of ops if there is none."""
+    """Return the best op with `size <= limit`, or the number of ops if none exists."""
     nobody = len(tree) - 1
     best, at = nobody, tree[nobody, LEFT]
     while at != nobody:
@@ -145,6 +148,6 @@ def best_within(tree: IntArray, limit: int, size: IntArray, net: IntArray, tie: 
 
 @inner
 def best_of_all(tree: IntArray) -> int:
-    """Return the best op whatever its size, or the number of ops if there is none."""
+    """Return the best op of the tree, or the number of ops if the tree is empty."""
     nobody = len(tree) - 1
     return int(tree[tree[nobody, LEFT], BEST])

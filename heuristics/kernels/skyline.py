@@ -1,4 +1,4 @@
-"""Best-fit strip packing with fixed abscissae: the lowest gap takes the widest that it holds."""
+"""Best-fit strip packing with fixed abscissae: the lowest gap takes the widest buffer that fits."""
 
 from __future__ import annotations
 
@@ -46,33 +46,35 @@ def run_skyline(
     size: IntArray,
     alignment: IntArray,
 ) -> IntArray:
-    """Return offsets, shape `(k,)`, of buffers by priority, the most wanted first; no pins.
+    """Return the offsets, shape `(k,)`, of buffers numbered by priority, without pins.
 
     Parameters
     ----------
     by_start
         Buffers by ascending start.
     begun
-        How many of them start before each section, shape `(sections + 1,)`.
+        Shape `(sections + 1,)`: number of buffers that start before each section.
     first, last
         Live ranges in sections; not empty.
     size, alignment
-        Of the buffers.
+        Columns of the packing problem.
 
     Notes
     -----
-    The skyline is the lowest free offset of each section: segments of equal height. The lowest one
-    takes the first buffer by priority that lives within it; where there is none, it rises to the
-    lower of its neighbours. "The first that starts at or after `a` and ends by `b`" is asked of a
-    binary tree over the buffers by start, where each node has its buffers by end, and a tree of
-    minimum ranks over these. O(k log^2 k) time, O(k log k) memory.
+    The skyline is the lowest free offset of each section, stored as segments of equal height. The
+    lowest segment takes the first buffer by priority that lives within it. Without such a buffer,
+    the segment rises to the lower one of its neighbors. The query for the first buffer that starts
+    at or after `a` and ends by `b` uses a binary tree over the buffers by start. Each of its nodes
+    has its buffers sorted by end, with a tree of minimum ranks over them. The kernel takes O(k
+    log^2 k) time and O(k log k) memory.
     """
     k, sections = len(first), len(begun) - 1
     offsets = np.zeros(k, np.int64)
     rows, width = 1, 1
     while width < k:
         rows, width = rows + 1, 2 * width
-    # Row h: the buffers by start in blocks of 2^h, each block by end; `spot` is a buffer's place.
+    # Row h has the buffers by start in blocks of 2^h, and each block is sorted by end; `spot` is
+    # the position of a buffer in each row.
     order, spot = np.empty((rows, width), np.int64), np.empty((rows, k), np.int64)
     least = np.full((rows, 2 * width), 2**62)
     for p in range(width):
@@ -97,7 +99,8 @@ def run_skyline(
             for q in range(block - 1, 0, -1):
                 least[h, 2 * p + q] = min(least[h, 2 * p + 2 * q], least[h, 2 * p + 2 * q + 1])
 
-    # A segment is named by its first section: its end, its height; `before[b]` ends at `b`.
+    # Segments are identified by their first section: `until` is the end and `height` the height of
+    # a segment, `before[b]` is the segment that ends at `b`.
     until, height = np.zeros(sections + 1, np.int64), np.full(sections + 1, -1)
     before = np.zeros(sections + 1, np.int64)
     keys, items = np.empty(6 * k + 8, np.int64), np.empty(6 * k + 8, np.int64)
@@ -159,7 +162,7 @@ def run_skyline(
                 floor = height[before[a]]
             if b < sections:
                 floor = min(floor, height[b])
-        # The segment [a, b) has a new height; neighbours of that height become one with it.
+        # The segment [a, b) has a new height; merge it with neighbors of equal height.
         if a > 0 and height[before[a]] == floor:
             height[a] = -1
             a = before[a]

@@ -1,4 +1,9 @@
-"""Placing buffers in the order of their starts: what is free is kept as a list of byte ranges."""
+"""Placement of buffers in order of their starts, with a list of free byte ranges.
+
+A buffer placed in this order can only overlap those that are live at its start. A sweep over time
+that returns the bytes of ended buffers to the free list therefore replaces the scan over all placed
+buffers.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,9 @@ ENDLESS = 2**63 - 1
 
 @inner
 def carve(lows: IntArray, highs: IntArray, count: int, hole: int, at: int, top: int) -> int:
-    """Take `[at, top)` out of one of `count` ascending byte ranges; return how many are left."""
+    """Remove `[at, top)` from one of `count` ascending free ranges; return the new number of
+    ranges.
+    """
     low, high = lows[hole], highs[hole]
     if low < at and top < high:
         for q in range(count, hole + 1, -1):
@@ -44,9 +51,9 @@ def run_sweep(
 ) -> IntArray:
     """Return the same offsets as `run_place`, shape `(k,)`; buffers without bytes lie at 0.
 
-    `sequence` is by ascending start, `ending` by ascending end, all else as for `run_place`. The
-    buffers placed before that overlap a new one are those live at its start, so the holes are what
-    they leave free. O(k h) time with h holes, O(k) memory.
+    `sequence` is sorted by ascending start, `ending` by ascending end; the other parameters are as
+    in `run_place`. Placed buffers that overlap a new one are those live at its start, so the holes
+    are the bytes they leave free. The kernel takes O(k h) time with h holes, and O(k) memory.
     """
     lows, highs = np.empty(len(sequence) + 2, np.int64), np.empty(len(sequence) + 2, np.int64)
     lows[0], highs[0], holes = 0, ENDLESS, 1
@@ -60,7 +67,7 @@ def run_sweep(
             ended += 1
             if size[j] > 0 and start[j] < end[j]:
                 holes = add_bytes(lows, highs, 0, holes, offsets[j], offsets[j] + size[j])
-        # The last hole has no end: it is taken where no other holds the buffer.
+        # The last hole is unbounded; it is used if no other hole is large enough.
         hole, spare = holes - 1, ENDLESS
         for q in range(holes - 1):
             if highs[q] - lows[q] < size[i]:
@@ -84,12 +91,13 @@ def run_scan(
     size: IntArray,
     alignment: IntArray,
 ) -> IntArray:
-    """Return offsets, shape `(k,)`; buffers without bytes lie at 0; parameters as for `run_sweep`.
+    """Return offsets, shape `(k,)`; buffers without bytes lie at 0; parameters as in `run_sweep`.
 
-    All bytes below the highest top so far are either live or in a free region; regions that touch
-    are one. A buffer takes the smallest region that holds it, the lowest among equals, or else
-    new bytes above that top, even where a region that is too small ends there: this is what sets
-    it apart from `run_sweep`. O(k h) time with h regions, O(k) memory.
+    All bytes below the highest top so far are either live or in a free region; adjacent regions are
+    merged. A buffer takes the smallest region that is large enough, and the lowest one among
+    equals. Without such a region it takes new bytes above that top, even if a region that is too
+    small ends there, which distinguishes the method from `run_sweep`. The kernel takes O(k h) time
+    with h regions, and O(k) memory.
     """
     room = 2 * len(sequence) + 2
     lows, highs, regions = np.empty(room, np.int64), np.empty(room, np.int64), 0

@@ -12,9 +12,10 @@ from optsched.runtime.kernel import kernel
 
 @kernel
 def run_post_order(roots: IntArray, ptr: IntArray, children: IntArray) -> IntArray:
-    """Visit the roots in turn; each op after all its children, which are visited as they stand.
+    """Return the post-order of the ops reachable from the roots, which are visited in turn.
 
-    A row of `children` may name an op twice. Ops that no root reaches are left out.
+    Each op comes after all its children, which are visited in the order of their row. A row of
+    `children` may contain an op twice.
     """
     n = len(ptr) - 1
     at = ptr.copy()
@@ -46,9 +47,9 @@ def run_post_order(roots: IntArray, ptr: IntArray, children: IntArray) -> IntArr
 def append_by_rank(
     by_rank: IntArray, ptr: IntArray, followers: IntArray, filled: IntArray, children: IntArray
 ) -> None:
-    """Append each op, first in rank first, to the rows of its followers; rows end at `filled`.
+    """Append each op, in order of rank, to the rows of its followers; rows end at `filled`.
 
-    Sorts all rows at once in linear time.
+    This sorts all rows at once, in linear time.
     """
     for u in by_rank:
         for k in range(ptr[u], ptr[u + 1]):
@@ -59,10 +60,10 @@ def append_by_rank(
 
 @kernel
 def run_smallest_first(pred_ptr: IntArray, succ_ptr: IntArray, succ: IntArray) -> IntArray:
-    """Run the ready op of the smallest id at each step."""
+    """Return the order in which the ready op with the smallest id runs at each step."""
     n = len(pred_ptr) - 1
     waits = row_lengths(pred_ptr)
-    ready = [v for v in range(n) if waits[v] == 0]  # ascending, and so a heap
+    ready = [v for v in range(n) if waits[v] == 0]  # ascending, hence a heap
     order = np.empty(n, np.int64)
     for step in range(n):
         v = heappop(ready)
@@ -89,20 +90,23 @@ def run_eager_free(
     alloc: IntArray,
     own: IntArray,
 ) -> IntArray:
-    """Run the smallest ready op that frees more than it allocates, else the smallest of all.
+    """Return the order in which ready ops that free more than they allocate run first.
+
+    At each step the op with the smallest id among these runs, or, if there are none, the one with
+    the smallest id among all ready ops.
+
+    Sketch: keep two heaps by id, of all ready ops and of the eager ones among them. When a buffer
+    has one user left, that user will free it. The bytes that an op frees only grow while it waits,
+    so an op enters the eager heap at most once. It is skipped later in the other heap. The kernel
+    takes O((n + edges) log n) time.
 
     Parameters
     ----------
     pred_ptr, succ_ptr, succ, read_ptr, read, user_ptr, user, size, alloc, own
-        Of the graph.
+        Arrays of the graph.
     left
-        Shape `(m,)`: users of each buffer that have not run, and one more if it is kept.
+        Shape `(m,)`: number of users of each buffer still to run, plus one if it is kept.
         Overwritten.
-
-    Notes
-    -----
-    What an op frees only grows while it waits: it enters the heap of those that free more than
-    they allocate once, and is then passed over in the other. O((n + edges) log n).
     """
     n = len(alloc)
     waits, freed = row_lengths(pred_ptr), own.copy()
@@ -110,7 +114,7 @@ def run_eager_free(
         for k in range(read_ptr[v], read_ptr[v + 1]):
             if left[read[k]] == 1:
                 freed[v] += size[read[k]]
-    # In ascending order, and so heaps.
+    # Both lists are ascending, hence heaps.
     ready = [v for v in range(n) if waits[v] == 0]
     eager = [v for v in ready if freed[v] > alloc[v]]
     done, is_eager = np.zeros(n, np.bool_), np.zeros(n, np.bool_)

@@ -1,4 +1,4 @@
-"""XLA's list scheduler: the ready instruction that frees most bytes."""
+"""XLA's list scheduler: the ready instruction that frees most bytes runs next."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WAITING, READY, DONE = 0, 1, 2
 
 @inner
 def has(ptr: IntArray, idx: IntArray, row: int, entry: int) -> bool:
-    """Whether an ascending row holds an entry."""
+    """Return True if an ascending row contains an entry."""
     low, high = ptr[row], ptr[row + 1]
     while low < high:
         middle = (low + high) // 2
@@ -34,9 +34,9 @@ def first_shared(
     user: IntArray,
     place: IntArray,
 ) -> int:
-    """Return the place of the first operand of `v` that is one of `u` too, or -1.
+    """Return the position of the first operand of `v` that is also an operand of `u`, or -1.
 
-    `place` gives the operands of `v` their first place, and others -1.
+    `place` has the first position of each operand of `v`, and -1 for other instructions.
     """
     if operand_ptr[v + 1] - operand_ptr[v] <= operand_ptr[u + 1] - operand_ptr[u]:
         for k in range(operand_ptr[v], operand_ptr[v + 1]):
@@ -53,7 +53,7 @@ def first_shared(
 
 @inner
 def sort_first(values: IntArray, count: int) -> None:
-    """Sort the first `count` values, Shell's way: `np.sort` takes long to compile."""
+    """Sort the first `count` values by Shell's method, since `np.sort` takes long to compile."""
     gap = 1
     while gap < count:
         gap = 3 * gap + 1
@@ -87,31 +87,37 @@ def run_list_scheduler(
     defined: IntArray,
     weight: IntArray,
 ) -> IntArray:
-    """Schedule `n` instructions that use `m` buffers.
+    """Schedule `n` instructions that use `m` buffers; return their order.
+
+    Sketch: keep the ready instructions in a search tree by the bytes they define minus the bytes
+    they free. Run the best one, decrement the uses of its buffers, and insert the instructions that
+    become ready. If a buffer has one use left, the priority of its last user rises, but the tree is
+    updated only at the moment when XLA would notice.
 
     Parameters
     ----------
     listing
         Instructions in program order.
     operand_ptr, operand, user_ptr, user
-        Operands in operand order, repeats included; users ascending.
+        Operands in operand order, including repeats; users, ascending.
     control_ptr, after_ptr, after
-        Row starts of control predecessors; control successors.
+        Row starts of the control predecessors; control successors.
     use_ptr, use, holder_ptr, holder
-        Instruction to the buffers among its operands; buffer to the instructions that use it.
+        Buffers among the operands of each instruction; instructions that use each buffer.
     size, left
-        Shape `(m,)`: bytes that count when freed; unscheduled uses, overwritten.
+        Shape `(m,)`: bytes that count when freed; number of unscheduled uses, overwritten.
     defined
-        Shape `(n,)`: bytes an instruction defines.
+        Shape `(n,)`: bytes that each instruction defines.
     weight
-        Shape `(n + 1,)`: balances the tree.
+        Shape `(n + 1,)`: random weights that balance the tree.
 
     Notes
     -----
-    XLA keeps a sorted multimap and takes its last entry, so among equals the one queued last. A
-    priority that rises is noticed only when an operand of the op just scheduled has the riser as
-    a user: then, and in the order of these operands and their users, risers are queued anew. XLA
-    looks at every user of every operand to find them; here the risers are known beforehand.
+    XLA keeps a sorted multimap and takes its last entry; among equal entries, that is the one
+    queued last. XLA notices a risen priority only when an operand of the op just scheduled has the
+    instruction as a user. The instructions found in this way are queued again, in the order of
+    these operands and their users. XLA examines every user of every operand to find them; here the
+    instructions whose priority has risen are recorded in advance.
     """
     n = len(defined)
     waits = np.zeros(n, np.int64)
@@ -126,7 +132,7 @@ def run_list_scheduler(
             if left[use[k]] == 1:
                 freed[v] += size[use[k]]
 
-    # The tree finds the least `net`, then the least `tie`. More users win, then later arrival.
+    # The tree finds the lowest `net`, then the lowest `tie`: more users first, then later arrival.
     most_arrivals = n + len(use) + 1
     tree, net, tie = make_tree(n), np.full(n + 1, NEVER, np.int64), np.zeros(n + 1, np.int64)
     flat, state, arrived = np.zeros(n, np.int64), np.zeros(n, np.int64), 0
@@ -141,7 +147,7 @@ def run_list_scheduler(
             insert(tree, v, flat, net, tie, weight)
 
     place = np.full(n, -1, np.int64)
-    # Ready instructions whose priority has risen unnoticed.
+    # Ready instructions with a risen priority that XLA does not notice yet.
     risers, rising, listed = np.empty(n, np.int64), 0, np.zeros(n, np.int64)
     order = np.empty(n, np.int64)
     for step in range(n):
@@ -216,10 +222,11 @@ def run_history(
     defined: IntArray,
     counts: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """Return what XLA's DFS scheduler orders operands by, shape `(n,)` each.
+    """Return the keys by which XLA's DFS scheduler orders operands, each of shape `(n,)`.
 
-    Extra users (users beyond the first) and bytes of an instruction and all its history; shared
-    history counts once per path, up to a cap: `limit`, and the bytes defined so far in `order`.
+    They are the number of extra users (users beyond the first) and the bytes of an instruction and
+    all its history. Shared history counts once per path, up to a cap: `limit` for the users, and
+    the bytes defined so far in `order` for the bytes.
 
     Parameters
     ----------
@@ -232,7 +239,7 @@ def run_history(
     user_ptr
         Row starts of the users.
     defined
-        Shape `(n,)`: bytes an instruction defines.
+        Shape `(n,)`: bytes that each instruction defines.
     counts
         Shape `(n,)`: 0 for instructions that are ignored.
     """
@@ -250,7 +257,7 @@ def run_history(
             if seen_by[u] == v:
                 continue
             seen_by[u] = v
-            # Capped at each addition, so that no sum leaves 64 bits.
+            # The cap is applied at each addition, so that no sum overflows 64 bits.
             bytes_ = cap if total[u] > cap - bytes_ else bytes_ + total[u]
             users = min(limit, users + extra[u])
         total[v], extra[v] = bytes_, users

@@ -1,4 +1,4 @@
-"""What the orderings share: their type, and rows of neighbours put in a wanted order."""
+"""Helpers of the orderings: their type, and sorted rows of neighbors."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ from optsched.model.inplace import matched_bytes
 
 
 class Ordering(Protocol):
-    """Makes a valid order of a graph; the same graph and seed give the same order."""
+    """Function that returns a valid order of a graph; equal graphs and seeds give equal orders."""
 
     def __call__(self, graph: Graph, seed: int = 0) -> IntArray:
         """Return the op ids, first to run first, shape `(n,)`."""
 
 
 def work_of(arrays: GraphArrays) -> int:
-    """Elements a sorter goes through; tells whether compiled code pays."""
+    """Return the number of elements that a sorter visits, which decides if compiling pays off."""
     return arrays.op_count + len(arrays.pred.idx) + len(arrays.read.idx)
 
 
 @lru_cache(maxsize=4)
 def balance(count: int) -> IntArray:
-    """Return the weights of a tree of ops, shape `(count + 1,)`; no influence on any order."""
+    """Return random weights that balance a tree of ops, shape `(count + 1,)`.
+
+    They do not affect any order.
+    """
     return np.append(np.random.default_rng(0).permutation(count), count).astype(np.int64)
 
 
 def sort_rows(rows: Rows, *keys: IntArray) -> Rows:
-    """Sort the entries of each row by keys, the first most important, one value per entry."""
+    """Sort the entries of each row by keys, most significant first, with one value per entry."""
     return Rows(rows.ptr, rows.idx[np.lexsort((*reversed(keys), rows.owners()))])
 
 
@@ -44,10 +47,11 @@ def flatten(rows: Sequence[Collection[int]]) -> tuple[IntArray, IntArray]:
 
 
 def savings(arrays: GraphArrays) -> tuple[IntArray, IntArray]:
-    """Return what LPMF's kernels need to know of in-place: `gain` and `cap`, see there.
+    """Return the in-place data of LPMF's kernels, `gain` and `cap` (see there).
 
-    Of an op with several outputs and inputs they take the sum of what each input may hold, up to
-    the heaviest matching of all: not always what can be had, but near enough to sort by.
+    For an op with several outputs and inputs, the kernels take the sum of the maximum gains of its
+    inputs, up to the size of the heaviest matching. This can exceed the real saving, but is close
+    enough as a sort key.
     """
     cap = np.zeros(arrays.op_count, np.int64)
     if not len(arrays.inplace_op):

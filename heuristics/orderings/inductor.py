@@ -1,4 +1,4 @@
-"""TorchInductor's breadth-first and depth-first orders, and its choice of the best."""
+"""TorchInductor's breadth-first and depth-first orders, and its choice of the best order."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from optsched.model.liveness import peak_memory
 
 
 def bfs(graph: Graph, seed: int = 0) -> IntArray:
-    """Return the order of Inductor's `topological_sort_bfs`, tie-breaks included.
+    """Return the order of Inductor's `topological_sort_bfs`, including its tie-breaks.
 
-    The ready op whose predecessors ran earliest runs next: their steps, ascending, are compared
-    as words in a dictionary; ties go to the op listed first. O((n + edges) log n) comparisons.
+    The ready op whose predecessors ran earliest runs next: the ascending steps of the predecessors
+    are compared lexicographically, and ties go to the op listed first. O((n + edges) log n)
+    comparisons.
 
     References
     ----------
@@ -32,16 +33,16 @@ def bfs(graph: Graph, seed: int = 0) -> IntArray:
 
 
 def dfs(graph: Graph, seed: int = 0) -> IntArray:
-    """Return the order of Inductor's `topological_sort_dfs`, tie-breaks included.
+    """Return the order of Inductor's `topological_sort_dfs`, including its tie-breaks.
 
-    Ops are visited by the bytes they allocate and use, then as listed; each after what it depends
-    on, visited by the same rule. O((n + edges) log n).
+    Ops are visited by the bytes they allocate and use, then in listing order. Each one runs after
+    its dependencies, which are visited by the same rule. O((n + edges) log n).
 
     Notes
     -----
-    Inductor walks the dependencies an op names itself: producers of `reads`, and `control`. What
-    else must run before (producers of `uses`, overwriters, parents) is in its graphs reached
-    through these; in others it is visited after them, so the order is valid for any graph.
+    Inductor follows the dependencies that an op names: the producers of `reads`, and `control`. In
+    its own graphs all other predecessors (producers of `uses`, overwriters, parents) are reached
+    through these. In other graphs they are visited after them, so the order is valid for any graph.
 
     References
     ----------
@@ -56,17 +57,20 @@ def dfs(graph: Graph, seed: int = 0) -> IntArray:
 def inductor(
     graph: Graph, seed: int = 0, *, methods: Sequence[Ordering] = (lpmf, bfs, dfs)
 ) -> IntArray:
-    """Return the order of least peak among program, LPMF, BFS, DFS; ties go to the first named.
+    """Return the order of minimum peak among program, LPMF, BFS and DFS; ties go to the first.
 
-    Inductor knows nothing of in-place: it sorts and measures as if no output shared its bytes.
+    Inductor does not model in-place execution: orders are made and measured as if every output had
+    bytes of its own.
 
     Parameters
     ----------
-    graph, seed
-        What is ordered, and the seed that each method gets.
+    graph
+        The graph.
+    seed
+        Seed passed to each method.
     methods
-        What is weighed beside the order as listed, which `reorder_for_peak_memory` keeps on ties
-        whatever methods it is called with.
+        Methods to compare with the listing order, which `reorder_for_peak_memory` always considers
+        first and keeps on ties.
 
     References
     ----------
@@ -78,17 +82,18 @@ def inductor(
 
 
 def bytes_touched(arrays: GraphArrays) -> IntArray:
-    """Bytes each op allocates and uses, shape `(n,)`."""
-    # Where a sum of all reads leaves 64 bits it wraps around, and its differences wrap back.
+    """Return the bytes that each op allocates and uses, shape `(n,)`."""
+    # If the running sum overflows 64 bits, it wraps around, and its differences wrap back.
     sums = np.zeros(len(arrays.read.idx) + 1, np.int64)
     np.cumsum(arrays.size[arrays.read.idx], out=sums[1:])
     return arrays.alloc + np.diff(sums[arrays.read.ptr])
 
 
 def _children(graph: Graph, by_size: IntArray) -> Rows:
-    """What each op visits, in the order of `by_size`: what it names, then what else comes before.
+    """Return the ops that each op visits: the named dependencies, then all predecessors.
 
-    The second part repeats the first; a walk passes over what it has seen.
+    Each part is in the order of `by_size`. The second part repeats the first; a walk skips ops that
+    it has visited.
     """
     arrays = graph.arrays
     followers = [arrays.succ]
@@ -105,7 +110,7 @@ def _children(graph: Graph, by_size: IntArray) -> Rows:
 
 
 def _named_followers(graph: Graph) -> Rows:
-    """Return the ops that name each op: they read a buffer it makes, or control says so."""
+    """Return the ops that name each op as a dependency, by reading its buffers or by control."""
     reader, buffer = flatten([op.reads for op in graph.ops])
     waiter, control = flatten([op.control for op in graph.ops])
     producer = graph.arrays.producer[buffer]
@@ -116,7 +121,7 @@ def _named_followers(graph: Graph) -> Rows:
 
 
 def _names_too_little(graph: Graph) -> bool:
-    """Whether ops may have predecessors other than producers of what they read, and control."""
+    """Return True if ops may have predecessors beyond producers of `reads` and `control`."""
     arrays = graph.arrays
     return (
         bool((arrays.birth != arrays.producer).any())

@@ -1,4 +1,4 @@
-"""Least peak memory first: Inductor's greedy order, the same backwards, and with random ties."""
+"""Least peak memory first (LPMF): Inductor's greedy order, forward, backward and randomized."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from optsched.model.arrays import IntArray, Rows
 from optsched.model.graph import Graph
 
 NOISE = (0.0, 0.02, 0.1, 0.3)
-"""How far a score may move, relative to the bytes the op allocates and uses; one per run."""
+"""Amplitudes of the noise of a score, relative to the bytes that the op allocates and uses; each
+run draws one.
+"""
 
 
 def lpmf(graph: Graph, seed: int = 0, *, size_threshold: int = 0) -> IntArray:
-    """Return the order of Inductor's `topological_sort_lpmf`, tie-breaks included.
+    """Return the order of Inductor's `topological_sort_lpmf`, including its tie-breaks.
 
     Among the ready ops that fit below the peak so far, the one that leaves the fewest bytes live
-    runs next; if none fits, the one that allocates least. Ties go to the op listed first. With a
-    `size_threshold` above 0 (Inductor's `size_threshold_for_succ_based_strategy`), whenever every
-    ready op allocates more than so many bytes, the op with the earliest successor runs next, among
-    equals the one that has been ready longest.
+    runs next; if no op fits, the one that allocates least. Ties go to the op listed first. With a
+    positive `size_threshold` (Inductor's `size_threshold_for_succ_based_strategy`), if every ready
+    op allocates more than this number of bytes, the op with the earliest successor runs next; among
+    equals, the one that has been ready longest.
 
     Notes
     -----
-    Inductor scans all ready ops at each step. Here the same op is found in O(log n), so that the
-    whole takes O((n + edges) log n) on graphs of any width.
+    Inductor scans all ready ops at each step. Here the same op is found in O(log n), so that a run
+    takes O((n + edges) log n) on graphs of any width.
 
-    In an in-place graph, of which Inductor knows nothing, an op allocates less by what it writes
-    into inputs that die at it.
+    In an in-place graph, which Inductor does not model, the allocation of an op is reduced by the
+    bytes it writes into inputs that die at it.
 
     References
     ----------
-    torch/_inductor/memory.py. J. Lee, S. Ha and others, "Buffer memory optimization for video
-    codec application modeled in Simulink", DAC 2006.
+    torch/_inductor/memory.py. J. Lee, S. Ha and others, "Buffer memory optimization for video codec
+    application modeled in Simulink", DAC 2006.
     """
     n = len(graph.ops)
     index = np.arange(n + 1, dtype=np.int64)
@@ -42,10 +44,10 @@ def lpmf(graph: Graph, seed: int = 0, *, size_threshold: int = 0) -> IntArray:
 
 
 def lpmf_successors(graph: Graph, seed: int = 0, *, size_threshold: int | None = None) -> IntArray:
-    """Return LPMF's order with its mode for steps at which every ready op is large.
+    """Return the LPMF order with its mode for steps at which every ready op is large.
 
-    The threshold of :func:`lpmf` is by default the median of what an op allocates, of those that
-    allocate. Inductor's own, 0, never has that mode: it is `lpmf`.
+    The default threshold of this method is the median of the bytes that allocating ops allocate.
+    Inductor's own default is 0, which disables the mode and gives :func:`lpmf`.
 
     References
     ----------
@@ -61,9 +63,9 @@ def lpmf_successors(graph: Graph, seed: int = 0, *, size_threshold: int | None =
 def lpmf_backward(graph: Graph, seed: int = 0) -> IntArray:
     """Return the order that LPMF's rule gives from the last step back to the first.
 
-    Seen backwards, an op allocates the buffers whose last user it is and frees the ones it
-    produces. The rule is that of :func:`lpmf`; ties go to the op listed
-    last. Backward passes and other graphs that end narrow gain most. O((n + edges) log n).
+    Seen backward, an op allocates the buffers whose last user it is and frees those it produces.
+    The rule is that of :func:`lpmf`; ties go to the op listed last. Graphs with few live bytes at
+    their end, such as backward passes, gain most. O((n + edges) log n).
     """
     n = len(graph.ops)
     index = np.arange(n + 1, dtype=np.int64)
@@ -71,22 +73,23 @@ def lpmf_backward(graph: Graph, seed: int = 0) -> IntArray:
 
 
 def lpmf_random(graph: Graph, seed: int = 0, *, bound: int = 0) -> IntArray:
-    """Return a randomised LPMF order, the same for the same seed.
+    """Return a randomized LPMF order; equal seeds give equal orders.
 
-    The seed chooses how ties are broken, the amount of noise, and the noise. As long as no more
-    than `bound` bytes are live, the op that leaves the fewest behind runs next, peak so far or not.
-    With the peak of a known order a run concentrates on staying below it.
+    The seed determines tie-breaks, the amplitude of the noise, and the noise. As long as at most
+    `bound` bytes are live, the op that leaves the fewest bytes live runs next, even if it raises
+    the peak. With the peak of a known order as bound, a run concentrates on staying below that
+    peak.
     """
     return schedule_forward(graph, *_draw(graph, seed), bound=bound)
 
 
 def lpmf_backward_random(graph: Graph, seed: int = 0, *, bound: int = 0) -> IntArray:
-    """Return a randomised order of LPMF run backwards; see :func:`lpmf_random`."""
+    """Return a randomized order of backward LPMF; see :func:`lpmf_random`."""
     return schedule_backward(graph, *_draw(graph, seed), bound=bound)
 
 
 def _draw(graph: Graph, seed: int) -> tuple[IntArray, IntArray]:
-    """Noise and ranks for ties, shape `(n + 1,)` each."""
+    """Return noise and tie-breaking ranks, each of shape `(n + 1,)`."""
     arrays, n = graph.arrays, len(graph.ops)
     random = np.random.default_rng(seed)
     owner = np.repeat(np.arange(n), np.diff(arrays.read.ptr))
@@ -105,7 +108,10 @@ def schedule_forward(
     size_threshold: int = 0,
     bound: int = 0,
 ) -> IntArray:
-    """Run the kernel; `bias` and `tie` have shape `(n + 1,)`, up to `bound` bytes are no peak."""
+    """Run the forward kernel with noise and ranks of shape `(n + 1,)`.
+
+    Peaks of at most `bound` bytes are not counted as peaks.
+    """
     arrays = graph.arrays
     succ = arrays.succ if succ is None else succ
     kept = int(arrays.size[arrays.keep].sum())
@@ -132,7 +138,7 @@ def schedule_forward(
 
 
 def _rows_as_queued(graph: Graph) -> Rows:
-    """Successors as Inductor meets them: buffer by buffer, readers before mere users of each."""
+    """Return successors as Inductor queues them: by buffer, readers before other users of each."""
     users: list[list[int]] = [[] for _ in graph.buffers]
     for names in ([op.reads for op in graph.ops], [op.uses for op in graph.ops]):
         for v, buffers in enumerate(names):
@@ -147,7 +153,10 @@ def _rows_as_queued(graph: Graph) -> Rows:
 
 
 def schedule_backward(graph: Graph, bias: IntArray, tie: IntArray, bound: int = 0) -> IntArray:
-    """Run the kernel; `bias` and `tie` have shape `(n + 1,)`, up to `bound` bytes are no peak."""
+    """Run the backward kernel with noise and ranks of shape `(n + 1,)`.
+
+    Peaks of at most `bound` bytes are not counted as peaks.
+    """
     arrays = graph.arrays
     kept = int(arrays.size[arrays.keep].sum())
     return run_backward.for_work(work_of(arrays))(

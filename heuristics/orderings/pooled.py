@@ -1,4 +1,4 @@
-"""Orders for several pools: a walk that lowers the sum of the pools' peaks."""
+"""Orders for several pools: local search that lowers the sum of the peaks of the pools."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from optsched.model.arrays import IntArray, build_rows
 from optsched.model.graph import Graph
 
 WORK = 50_000_000
-"""Steps and buffers that the moves of one round look at, all told."""
+"""Steps and buffers visited by all moves of one round."""
 STALE = 3
-"""Rounds without a better order after which the walk ends."""
+"""Number of rounds without improvement after which the search stops."""
 
 
 def pooled_orders(
     graph: Graph, order: IntArray, *, seed: int = 0, work: int = WORK
 ) -> Iterator[IntArray]:
-    """Yield ever better orders by the sum of the pools' peaks, one a round, from a given one.
+    """Yield the best order after each round of a search by the sum of the peaks of the pools.
 
-    What counts for a plan of several pools is the sum of their slabs, and no slab is below the
-    peak of its pool. Each round tries as many moves of one op as its `work` allows. Outputs of the
-    graph have bytes of their own, whatever may be written in place.
+    A plan of several pools is measured by the sum of its slabs, and each slab is at least the peak
+    of its pool. Each round tries the number of single-op moves that its `work` allows. Outputs of
+    the graph are measured with bytes of their own, even if they may be written in place.
     """
     arrays = graph.arrays
     if arrays.op_count < 2:

@@ -1,4 +1,4 @@
-"""The order in which the graph lists its ops, and that with early frees."""
+"""The order in which the graph lists its ops, and the same order with early frees."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from optsched.model.graph import Graph
 
 
 def program(graph: Graph, seed: int = 0) -> IntArray:
-    """Return the listing order; where that is no valid order, the smallest ready id comes first.
+    """Return the listing order if it is valid; otherwise run the ready op of smallest id at each
+    step.
 
-    A valid listing is returned as it is. O((n + edges) log n).
+    O((n + edges) log n) at worst.
     """
     pred = graph.arrays.pred
     ops = np.arange(len(graph.ops), dtype=np.int64)
@@ -24,15 +25,15 @@ def program(graph: Graph, seed: int = 0) -> IntArray:
 
 
 def eager_free(graph: Graph, seed: int = 0) -> IntArray:
-    """Run the first listed of the ready ops that free more than they allocate, if there is one.
+    """Run, at each step, the first listed ready op that frees more than it allocates, if any.
 
-    Else the first listed of all ready ops runs: where nothing is to be gained at once, the order
-    stays as it was. In-place is not taken into account.
+    Otherwise the first listed ready op runs, so that the listing order is kept where freeing early
+    gains nothing. In-place execution is not taken into account.
 
     References
     ----------
     PyTorch pull request 196848, "Add stable eager-free peak-memory schedule candidate". Its text
-    leaves open which of several such ops goes first; here it is the first listed.
+    does not specify which of several such ops runs first; here it is the first listed.
     """
     arrays = graph.arrays
     return run_eager_free.for_work(work_of(arrays))(

@@ -1,4 +1,4 @@
-"""Orders for several streams: a walk that lowers the largest total size of conflicting buffers."""
+"""Orders for several streams: local search for a smaller maximum total of conflicting buffers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 
 ROUND = 64
-"""Moves that a round tries."""
+"""Number of moves attempted per round."""
 STALE = 8
-"""Rounds without a better order after which the walk ends."""
+"""Number of rounds without improvement after which the search stops."""
 
 
 def stream_orders(graph: Graph, order: IntArray, *, seed: int = 0) -> Iterator[IntArray]:
-    """Yield the best order so far, once a round, from a given one of a graph on several streams.
+    """Yield the best order so far after each round of a search from a given order.
 
-    A move takes a buffer of the largest antichain and lets the op that allocates it run later, or
-    one that uses it earlier, past others of its stream. Moves that make the antichain no larger are
-    kept; the seed is of the choices.
+    The graph is on several streams. A move picks a buffer of the largest antichain and lets the op
+    that allocates it run later, or an op that uses it run earlier, past other ops of its stream.
+    Moves that do not enlarge the antichain are kept. `seed` is that of the random choices.
     """
     rng = np.random.default_rng(seed)
     current, best = order.tolist(), order
@@ -45,7 +45,7 @@ def stream_orders(graph: Graph, order: IntArray, *, seed: int = 0) -> Iterator[I
 def _moved(
     graph: Graph, order: list[int], found: Antichain, rng: np.random.Generator
 ) -> list[int] | None:
-    """Return the order with one op moved past others of its stream; None if none can be."""
+    """Return the order with one op moved past others of its stream, or None if none can move."""
     arrays = graph.arrays
     b = found.buffers[int(rng.integers(len(found.buffers)))]
     makers = [int(v) for v in (arrays.birth[b],) if v >= 0]

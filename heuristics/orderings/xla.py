@@ -1,4 +1,4 @@
-"""XLA's schedulers of instructions by memory, on a graph as XLA sees it."""
+"""XLA's memory schedulers of instructions, on a graph translated into XLA's view."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from optsched.model.liveness import peak_memory
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """Instructions `0 .. n - 1` are the ops, the following ones the graph inputs (parameters).
+    """A graph as XLA's instructions: `0 .. n - 1` are the ops, then come graph inputs (parameters).
 
-    Those of an HLO module (:mod:`heuristics.xla_module`) are all ops, parameters as well.
+    In an HLO module (:mod:`heuristics.xla_module`) parameters are ops as well.
 
     Parameters
     ----------
@@ -28,24 +28,24 @@ class Instructions:
     listing
         Program order: parameters, then ops.
     operands
-        In operand order, repeats included.
+        Operands in operand order, including repeats.
     users
         Instructions that have this one as an operand, ascending.
     before, after
-        Control predecessors in the order given, and successors, ascending. What else must run
-        before an op (its overwriters, its parents at birth) counts as a control predecessor.
+        Control predecessors in the given order, and control successors, ascending. Other ops that
+        must run before an op (overwriters, its parents at birth) count as control predecessors.
     defined
-        Bytes each instruction defines; 0 for those that the heuristics ignore.
+        Bytes that each instruction defines; 0 for instructions that the heuristics ignore.
     ignored
-        Shape `(instructions,)`: parameters and constants.
+        Shape `(instructions,)`: True for parameters and constants.
     uses
         Buffers that each instruction uses.
     counted, live_out
-        Shape `(buffers,)`: bytes that count when they are freed; whether they outlive all ops.
+        Shape `(buffers,)`: bytes that count when freed; True for buffers that outlive all ops.
     limit
-        Instructions of the whole module.
+        Number of instructions of the full module.
     root
-        The instruction whose result is that of the computation; None where there is no such.
+        The instruction whose result is that of the computation, or None.
     """
 
     ops: int
@@ -68,7 +68,7 @@ class Instructions:
 
 
 def as_instructions(graph: Graph) -> Instructions:
-    """Translate a graph; O((n + edges) log n)."""
+    """Translate a graph into instructions, in O((n + edges) log n)."""
     n, arrays = len(graph.ops), graph.arrays
     parameters = np.flatnonzero(arrays.producer < 0)
     count = n + len(parameters)
@@ -102,7 +102,7 @@ def as_instructions(graph: Graph) -> Instructions:
 
 
 def xla_default(graph: Graph, seed: int = 0) -> IntArray:
-    """Return the order of least peak among list, DFS and post-order; ties go to the first named.
+    """Return the order of minimum peak among list, DFS and post-order; ties go to the first.
 
     References
     ----------
@@ -116,15 +116,15 @@ def xla_default(graph: Graph, seed: int = 0) -> IntArray:
 def xla_list(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -> IntArray:
     """Return the order of XLA's `ListMemoryScheduler`; `code` is the graph as instructions.
 
-    The ready instruction that frees most bytes, less those it defines, runs next; ties go to the
+    The ready instruction with the most bytes freed minus bytes defined runs next; ties go to the
     one with more users, then to the one queued last. O((n + edges) log n).
 
     Notes
     -----
-    Parameters (graph inputs) are instructions of no bytes: they are scheduled, first in the
-    listing, and dropped at the end. Bytes of an output that nobody reads are never freed. The
-    reference leaves open the order of users and control successors (it is the order in which the
-    module was built): here ascending, as in a parsed module.
+    Parameters (graph inputs) are instructions without bytes: they come first in the listing, are
+    scheduled, and are dropped at the end. Bytes of an output that no op reads are never freed. The
+    reference does not specify the order of users and control successors (it is the order in which
+    the module was built); here it is ascending, as in a parsed module.
 
     References
     ----------
@@ -156,7 +156,7 @@ def xla_list(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -
 
 
 def _root_uses(graph: Graph, count: int) -> Rows:
-    """Buffers that each instruction uses; a view defines no buffer."""
+    """Return the buffers that each instruction uses, without views, which define no buffer."""
     read = graph.arrays.read
     owners = np.repeat(np.arange(len(graph.ops)), np.diff(read.ptr))
     roots = np.array(graph.roots, np.int64)
@@ -167,15 +167,16 @@ def _root_uses(graph: Graph, count: int) -> Rows:
 def xla_dfs(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -> IntArray:
     """Return the order of XLA's `DFSMemoryScheduler`.
 
-    Post-order; the operands and control predecessors of an instruction are visited by
-    decreasing extra users, then decreasing bytes, both summed over all that leads to them, then
-    by name. O((n + edges) log n). `code` is as for :func:`xla_list`.
+    The order is a post-order. The operands and control predecessors of an instruction are visited
+    by decreasing extra users, then decreasing bytes, both summed over their history, then by name.
+    O((n + edges) log n). `code` is as in :func:`xla_list`.
 
     Notes
     -----
-    XLA visits instructions that lead nowhere as listed and the root of the computation last. A
-    graph has no root: all ops without users and control successors are visited as listed. The cap
-    of the extra users is the number of instructions of the module: of a graph, its own.
+    XLA visits instructions without users or successors in listing order, and the root of the
+    computation last. A graph does not have a root: all ops without users and control successors are
+    visited in listing order. The cap of the extra users is the number of instructions of the
+    module; for a graph, it is the number of its own.
 
     References
     ----------
@@ -211,8 +212,9 @@ def xla_dfs(graph: Graph, seed: int = 0, *, code: Instructions | None = None) ->
 def xla_post_order(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -> IntArray:
     """Return the order of XLA's `PostOrderMemoryScheduler`.
 
-    Instructions without users are visited as listed, each after its control predecessors (last
-    one first) and its operands (in operand order). O(n + edges). `code` is as for :func:`xla_list`.
+    Instructions without users are visited in listing order, each one after its control predecessors
+    (last one first) and its operands (in operand order). O(n + edges). `code` is as in
+    :func:`xla_list`.
 
     References
     ----------

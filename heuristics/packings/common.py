@@ -1,4 +1,4 @@
-"""What the packings share: their type, and the placing of buffers in a given sequence."""
+"""Helpers of the packings: their type, and the placement of buffers in a given sequence."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from optsched.model.arrays import IntArray, distinct, pack_rows
 from optsched.model.packing_problem import PackingProblem
 
 MANY = 1_000
-"""Beyond this many buffers the index over time is quicker than a scan over all of them."""
+"""Number of buffers above which the index over time is faster than a scan over all of them."""
 BLOCKS = 128
-"""Blocks of that index."""
+"""Number of blocks of that index."""
 
 
 class Packing(Protocol):
-    """Makes offsets for a packing problem; a buffer with gaps is packed as if it had none."""
+    """Function that returns offsets for a packing problem; gaps in buffers are ignored."""
 
     def __call__(self, problem: PackingProblem) -> IntArray:
-        """Return the offsets, shape `(k,)`: aligned, pins honoured."""
+        """Return the offsets, shape `(k,)`: aligned, and equal to the pins of pinned buffers."""
 
 
 def joining(packings: Mapping[str, Packing]) -> dict[str, Packing]:
-    """Return packings that take the buffers of a group that shares an offset for one."""
+    """Return packings that treat each group of buffers with a common offset as one buffer."""
     return {name: _join_first(packing) for name, packing in packings.items()}
 
 
@@ -49,9 +49,18 @@ def place_in_turn(
 ) -> IntArray:
     """Place pinned buffers at their pins, then the others in sequence; see the kernels.
 
-    Buffers that have no bytes or are never live come last, so that they are in nobody's way. The
-    sequence holds all buffers; `tightest` is best fit instead of first fit; `times` is how often
-    the caller will ask: compiling pays sooner.
+    Buffers that have no bytes or are never live come last, so that they do not affect others.
+
+    Parameters
+    ----------
+    problem
+        The packing problem.
+    sequence
+        All buffers, in order of placement.
+    tightest
+        True for best fit, False for first fit.
+    times
+        Expected number of calls; with more calls, compiling pays off sooner.
     """
     hollow = (problem.size == 0) | (problem.start == problem.end)
     rank = 2 * hollow[sequence] + (problem.pin[sequence] < 0)
@@ -73,7 +82,7 @@ def place_in_turn(
             BLOCKS,
             tightest,
         )
-    # The kernel compares pairs of buffers, a cheap step: 64 of them count as one element.
+    # The kernel compares pairs of buffers, which is cheap: 64 pairs count as one element.
     run = run_place.for_work(times * len(turn) * len(turn) // 64)
     return run(
         turn,
@@ -89,7 +98,7 @@ def place_in_turn(
 def _place_apart(
     problem: PackingProblem, turn: IntArray, *, tightest: bool, times: int
 ) -> IntArray:
-    """Place in a sequence; pairs that are kept apart meet as if they were live together."""
+    """Place buffers in sequence, treating pairs to keep apart as if they were live together."""
     live = (problem.size > 0) & (problem.start < problem.end)
     pairs = problem.keep_apart[live[problem.keep_apart].all(axis=1)]
     both = np.concatenate([pairs, pairs[:, ::-1]])
@@ -101,9 +110,12 @@ def _place_apart(
 
 
 def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) -> IntArray:
-    """Place in a sequence as the kernels do, in Python's own integers, which do not overflow.
+    """Place buffers as the kernels do, in Python integers, which do not overflow.
 
-    It raises `GraphError` if a buffer would end beyond 64-bit integers.
+    Raises
+    ------
+    GraphError
+        If a buffer would end beyond 64-bit integers.
     """
     start, end = problem.start.tolist(), problem.end.tolist()
     size, alignment = problem.size.tolist(), problem.alignment.tolist()
@@ -132,7 +144,9 @@ def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) ->
 
 
 def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: bool) -> IntArray:
-    """Place in a sequence of ascending starts: as `place_in_turn`, but quicker if it may sweep."""
+    """Place buffers of ascending start as :func:`place_in_turn` does, by a faster sweep if
+    possible.
+    """
     if not is_swept(problem):
         return place_in_turn(problem, sequence, tightest=tightest)
     return run_sweep.for_work(len(problem))(
@@ -147,21 +161,21 @@ def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: boo
 
 
 def is_swept(problem: PackingProblem) -> bool:
-    """Whether one sweep over time can place the buffers: pins and pairs know no time."""
+    """Return True if a sweep over time can place the buffers: it supports no pins or pairs."""
     knows_time = not (problem.pin >= 0).any() and not len(problem.keep_apart)
     return knows_time and problem.is_in_range
 
 
 def sections_of(problem: PackingProblem) -> tuple[IntArray, IntArray, IntArray]:
-    """Cut time where live ranges start, and say which sections each of them covers.
+    """Cut time at the starts of live ranges, and return the sections that each range covers.
 
-    Two live ranges overlap if and only if they share the later of their starts.
+    Two live ranges overlap if and only if they share the later one of their starts.
 
     Returns
     -------
     starts, first, last
-        First step of each section; each buffer's sections `[first, last)`, none where it is
-        never live.
+        First step of each section; half-open range of sections of each buffer, empty if it is never
+        live.
     """
     live = problem.start < problem.end
     starts = distinct(problem.start[live])

@@ -1,10 +1,10 @@
-"""Packings that take the buffers one after another, in one of several sequences.
+"""Packings that place the buffers one after another, in one of several sequences.
 
-First fit puts each into the lowest hole that holds it, best fit into the tightest. Best fit by size
-is `greedy_by_size`, by breadth `greedy_by_profile_breadth`. First fit in the sequence of arrival is
-a first-fit allocator at run time, best fit by start a best-fit one. What a placement costs is said
-in `heuristics.kernels`: all are quasi-linear on traces of models, and quadratic at worst; memory is
-O(k log k).
+First fit places each buffer in the lowest hole that is large enough, best fit in the tightest. Best
+fit by size is `greedy_by_size`, best fit by breadth `greedy_by_profile_breadth`. First fit in order
+of arrival is a first-fit allocator at run time, and best fit by start a best-fit allocator. The
+kernels in `heuristics.kernels` state their costs: all are quasi-linear on traces of models and
+quadratic at worst, with O(k log k) memory.
 
 References
 ----------
@@ -29,7 +29,7 @@ Sequence = Callable[[PackingProblem], IntArray]
 
 
 def fit(problem: PackingProblem, *, sequence: Sequence, tightest: bool) -> IntArray:
-    """Place all buffers in a sequence."""
+    """Place all buffers in the order of a sequence."""
     by_start = sequence in (sequences.by_start, sequences.by_arrival)
     place = place_by_start if by_start else place_in_turn
     return place(problem, sequence(problem), tightest=tightest)
@@ -48,19 +48,19 @@ FIRST_FIT: dict[str, Packing] = {
     f"first_fit_{name}": partial(fit, sequence=sequence, tightest=False)
     for name, sequence in _SEQUENCES.items()
 }
-"""First fit, by what comes first in its name."""
+"""First fit in several sequences; the name states the primary key."""
 BEST_FIT: dict[str, Packing] = {
     f"best_fit_{name}": partial(fit, sequence=_SEQUENCES[name], tightest=True)
     for name in ("area", "start", "lifetime", "conflicts")
 }
-"""Best fit, by what comes first in its name."""
+"""Best fit in several sequences; the name states the primary key."""
 
 
 def greedy_by_size(problem: PackingProblem) -> IntArray:
-    """Place the largest first, each into the smallest hole that holds it.
+    """Place the buffers by descending size, each in the smallest hole that is large enough.
 
-    Equal sizes keep their order. A hole lies between buffers placed before that overlap in time;
-    where none is large enough, the buffer goes above the top of the highest.
+    Buffers of equal size keep their order. A hole lies between placed buffers that overlap in time;
+    if no hole is large enough, the buffer goes on top of the highest one.
 
     References
     ----------
@@ -72,10 +72,10 @@ def greedy_by_size(problem: PackingProblem) -> IntArray:
 
 
 def greedy_by_longest_and_size(problem: PackingProblem) -> IntArray:
-    """Place the longest-lived first, the larger among equals, each into the smallest hole.
+    """Place the buffers by descending lifetime, then size, each in the smallest hole.
 
-    What is equal in both too: the earlier start first. Where no hole is large enough, the buffer
-    goes above the top of the highest that it meets.
+    Further ties go to the earlier start. If no hole is large enough, the buffer goes on top of the
+    highest placed one that overlaps it in time.
 
     References
     ----------
@@ -86,11 +86,11 @@ def greedy_by_longest_and_size(problem: PackingProblem) -> IntArray:
 
 
 def greedy_by_breadth(problem: PackingProblem) -> IntArray:
-    """Take the ops by the bytes they read and write, most first; place each one's, largest first.
+    """Place the buffers op by op, most bytes read and written first, largest buffer of an op first.
 
-    A buffer goes into the smallest hole that holds it, else above all it meets. Which ops read and
-    write a buffer says `problem.uses`; live ranges without a graph are taken as written at their
-    first step and read at their last.
+    A buffer goes into the smallest hole that is large enough, else above all buffers that overlap
+    it in time. The uses of a buffer are those of `problem.uses`; without them, it is assumed to be
+    written at its first step and read at its last.
 
     References
     ----------
@@ -100,22 +100,23 @@ def greedy_by_breadth(problem: PackingProblem) -> IntArray:
 
 
 def greedy_by_profile_breadth(problem: PackingProblem) -> IntArray:
-    """Take the ops by bytes live at them, most first; place each one's buffers, largest first.
+    """Place the buffers op by op, most live bytes first, largest buffer of an op first.
 
-    A buffer goes into the smallest hole that holds it, else above all it meets. Sorting takes
-    O(k log k) time and memory: a buffer's turn comes with the fullest op that it is live at.
+    A buffer goes into the smallest hole that is large enough, else above all buffers that overlap
+    it in time. Its turn comes with the fullest op at which it is live. Sorting takes O(k log k)
+    time and memory.
 
     References
     ----------
     Y. Pisarchyk, J. Lee, "Efficient Memory Management for Deep Neural Net Inference",
-    arXiv:2001.03288: "greedy by breadth" for offset calculation; an op's profile is all that is
-    live at it.
+    arXiv:2001.03288: "greedy by breadth" for offset calculation; the profile of an op is the set of
+    buffers live at it.
     """
     return place_in_turn(problem, sequences.by_breadth(problem), tightest=True)
 
 
 def tflm_greedy(problem: PackingProblem) -> IntArray:
-    """Place the largest first, as listed last first among equals, each into the lowest hole.
+    """Place the buffers by descending size, ties in reverse listing order, each in the lowest hole.
 
     References
     ----------
@@ -128,23 +129,22 @@ def tflm_greedy(problem: PackingProblem) -> IntArray:
 
 
 def linear_scan(problem: PackingProblem) -> IntArray:
-    """Walk over the starts; take the smallest free region that is enough, else grow at the end.
+    """Place the buffers by start, each in the smallest free region, else at the end of the slab.
 
-    Equal starts: the earlier end first. What has ended becomes a free region, regions that touch
-    become one, and what a buffer leaves of its region stays free. A region at the end of the slab
-    is not extended: a buffer that fits nowhere lies above all bytes ever used. An allocator at
-    run time that keeps them as they arrive and takes the lowest is `first_fit_arrival`.
-    O(k h) time with h regions.
+    Among equal starts, the earlier end comes first. The bytes of an ended buffer become a free
+    region, adjacent regions are merged, and the unused rest of a region stays free. A region at the
+    end of the slab is not extended: a buffer that does not fit in any region lies above all bytes
+    used so far. The variant of a run-time allocator, in order of arrival and with the lowest hole,
+    is `first_fit_arrival`. O(k h) time with h regions.
 
     References
     ----------
-    PyTorch pull request 64347, torch/csrc/jit/passes/memory_planning/linear_scan.cpp.
-    C. Wimmer, H. Moessenboeck, "Optimized interval splitting in a linear scan register
-    allocator", VEE 2005.
+    PyTorch pull request 64347, torch/csrc/jit/passes/memory_planning/linear_scan.cpp. C. Wimmer, H.
+    Moessenboeck, "Optimized interval splitting in a linear scan register allocator", VEE 2005.
     """
     sequence = np.lexsort((problem.end, problem.start))
     if not is_swept(problem):
-        # Of pins and pairs the kernel knows nothing: each goes into the tightest hole.
+        # The kernel does not support pins and pairs; use best fit in this sequence.
         return place_in_turn(problem, sequence, tightest=True)
     return run_scan.for_work(len(problem))(
         sequence,

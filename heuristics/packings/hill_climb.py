@@ -1,4 +1,4 @@
-"""Hill climb over the sequences in which first fit places the buffers."""
+"""Hill climbing over the sequences in which first fit places the buffers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from optsched.model.packing_problem import PackingProblem
 
 ATTEMPTS = 100
 PLACEMENTS = 50_000
-"""Bound on attempts times buffers."""
+"""Upper limit of attempts times buffers."""
 
 
 def hill_climb(problem: PackingProblem) -> IntArray:
-    """Start with the largest first; swap turns of what ends at the slab's top and what it meets.
+    """Improve first fit by size by exchanging buffers in its sequence.
 
-    A swap stays if the slab does not grow. The work is bounded by attempts and by placements, so
-    beyond some ten thousand buffers it is little more than first fit by size.
+    An attempt exchanges a buffer that ends at the top of the slab with an earlier one that overlaps
+    it in time, or one step further. The exchange is kept if the slab does not grow. Attempts and
+    placements are limited, so with more than about ten thousand buffers the result is close to that
+    of first fit by size.
 
     References
     ----------
@@ -43,7 +45,7 @@ def hill_climb(problem: PackingProblem) -> IntArray:
         i = _any(tops, rng)
         rivals = _earlier(problem, turn, movable, i)
         if len(rivals) and rng.random() < 0.5:
-            # One step further: whom a rival of the buffer meets.
+            # One step further: a buffer that overlaps one of the rivals.
             i = _any(rivals, rng)
             rivals = _earlier(problem, turn, movable, i)
         if len(rivals) == 0:
@@ -62,11 +64,11 @@ def hill_climb(problem: PackingProblem) -> IntArray:
 def _earlier(
     problem: PackingProblem, turn: IntArray, movable: npt.NDArray[np.bool_], i: int
 ) -> IntArray:
-    """Return the buffers placed before `i` that it meets in time."""
+    """Return the movable buffers placed before `i` that overlap it in time."""
     meets = (problem.start < problem.end[i]) & (problem.end > problem.start[i])
     return np.flatnonzero(meets & movable & (turn < turn[i]))
 
 
 def _any(buffers: IntArray, rng: Random) -> int:
-    # Of all of Random, the stream of `random` alone is promised to stay as it is.
+    # Python guarantees reproducible values only for `Random.random`.
     return int(buffers[int(rng.random() * len(buffers))])

@@ -1,4 +1,4 @@
-"""No reuse at all: the baseline of every table."""
+"""Packing without any reuse of memory: the baseline of all tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from optsched.model.packing_problem import PackingProblem
 
 
 def naive(problem: PackingProblem) -> IntArray:
-    """Put every buffer after the one before it; no byte serves two, pinned ones excepted."""
+    """Place every buffer above the previous one; only pinned buffers may share bytes."""
     pinned = np.flatnonzero(problem.pin >= 0)
     blocks = sorted((int(problem.pin[i]), int(problem.pin[i] + problem.size[i])) for i in pinned)
     offsets = np.zeros(len(problem), np.int64)

@@ -1,4 +1,4 @@
-"""Sequences in which buffers are placed; equal in all that is named, the lower number first."""
+"""Sequences in which buffers are placed; remaining ties go to the lower number."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from optsched.model.packing_problem import PackingProblem
 
 
 def by_size(problem: PackingProblem) -> IntArray:
-    """Largest first, then longer lifetime."""
+    """Sort by descending size, then by descending lifetime."""
     return np.lexsort((problem.start - problem.end, -problem.size))
 
 
 def by_area(problem: PackingProblem) -> IntArray:
-    """Largest product of size and lifetime first."""
+    """Sort by descending product of size and lifetime."""
     duration = problem.end - problem.start
     most = int(problem.size.max(initial=0)) * int(duration.max(initial=0))
-    # In exact integers: the product may leave 64 bits.
+    # The product may exceed 64 bits; Python integers are exact.
     size = problem.size if most < 2**63 else problem.size.astype(object)
     return np.argsort(-(size * duration), kind="stable")
 
 
 def by_start(problem: PackingProblem) -> IntArray:
-    """Earliest start first, then larger."""
+    """Sort by ascending start, then by descending size."""
     return np.lexsort((-problem.size, problem.start))
 
 
 def by_arrival(problem: PackingProblem) -> IntArray:
-    """Earliest start first, as listed among equals."""
+    """Sort by ascending start, then in listing order."""
     return np.argsort(problem.start, kind="stable")
 
 
 def by_lifetime(problem: PackingProblem) -> IntArray:
-    """Longest lifetime first, then larger."""
+    """Sort by descending lifetime, then by descending size."""
     return np.lexsort((-problem.size, problem.start - problem.end))
 
 
 def by_conflicts(problem: PackingProblem) -> IntArray:
-    """Most buffers that overlap in time first, then larger."""
+    """Sort by descending number of buffers that overlap in time, then by descending size."""
     return np.lexsort((-problem.size, -conflicts(problem)))
 
 
 def by_breadth(problem: PackingProblem) -> IntArray:
-    """Buffers of the step with most live bytes first, then those of the next such step, and so on.
+    """Sort by steps: buffers of the step with the most live bytes first, and so on.
 
-    Among buffers of a step the larger first. Equal steps: the earlier first.
+    Buffers of the same step are sorted by descending size; steps with equal live bytes by time.
     """
     starts, first, last = sections_of(problem)
     load = np.zeros(len(starts) + 1, np.int64)
@@ -59,10 +59,10 @@ def by_breadth(problem: PackingProblem) -> IntArray:
 
 
 def by_own_breadth(problem: PackingProblem) -> IntArray:
-    """Buffers of the op that reads and writes most bytes first, then those of the next such op.
+    """Sort by ops: buffers of the op that reads and writes the most bytes first, and so on.
 
-    Among buffers of an op the larger first, then the earlier start, then the earlier end. Equal
-    ops: the earlier first. What no op reads or writes comes last.
+    Buffers of the same op are sorted by descending size, then by ascending start, then by ascending
+    end; ops with equal bytes by time. Buffers that no op uses come last.
     """
     owners, steps = problem.use_entries()
     known, place = np.unique(steps, return_inverse=True)
@@ -76,7 +76,9 @@ def by_own_breadth(problem: PackingProblem) -> IntArray:
 
 
 def conflicts(problem: PackingProblem) -> IntArray:
-    """Return how many buffers each one overlaps in time, itself included; 0 if never live."""
+    """Return the number of buffers that each one overlaps in time, itself included; 0 if never
+    live.
+    """
     live = problem.start < problem.end
     begun = np.searchsorted(np.sort(problem.start[live]), problem.end)
     ended = np.searchsorted(np.sort(problem.end[live]), problem.start, side="right")
@@ -84,9 +86,9 @@ def conflicts(problem: PackingProblem) -> IntArray:
 
 
 def _least(values: IntArray, first: IntArray, last: IntArray) -> IntArray:
-    """Return `min(values[first:last])` of each range; for an empty one more than any value.
+    """Return `min(values[first:last])` for each range; for an empty range, a larger number.
 
-    A table of the minima over all stretches of 1, 2, 4, ... values answers each range by two.
+    Tables of the minima over all windows of 1, 2, 4, ... values answer each range by two lookups.
     """
     least = np.full(len(first), len(values), np.int64)
     length, width = last - first, 1

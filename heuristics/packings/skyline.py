@@ -1,4 +1,4 @@
-"""Skyline: the best-fit heuristic of strip packing, with live ranges as fixed abscissae."""
+"""Skyline packing: the best-fit heuristic of strip packing, with live ranges as abscissae."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from optsched.model.packing_problem import PackingProblem
 
 
 def skyline(problem: PackingProblem) -> IntArray:
-    """Fill the lowest gap with the longest-lived buffer that it holds, the larger among equals.
+    """Fill the lowest gap with the longest-lived buffer that fits; ties go to the larger buffer.
 
-    Where a gap holds none of those left it is filled up to the lower of its sides. With pins or
-    pairs kept apart, buffers are placed first fit in the sequence of these offsets; with sizes
-    beyond 64-bit arithmetic, first fit, the longest-lived first. O(k log^2 k) time, O(k log k)
-    memory.
+    If no remaining buffer fits in the gap, the gap is filled up to the lower one of its sides. If
+    there are pins or pairs to keep apart, buffers are placed by first fit in the sequence of these
+    offsets. If sizes exceed 64-bit arithmetic, first fit by descending lifetime is used. O(k log^2
+    k) time, O(k log k) memory.
 
     References
     ----------
-    E. Burke, G. Kendall, G. Whitwell, "A new placement heuristic for the orthogonal
-    stock-cutting problem", Operations Research 52(4), 2004.
-    M. Sekiyama, T. Imai, Y. Negishi, "Profile-guided memory optimization for deep neural
-    networks", arXiv:1804.10001: the same for buffers, whose abscissae are fixed.
+    E. Burke, G. Kendall, G. Whitwell, "A new placement heuristic for the orthogonal stock-cutting
+    problem", Operations Research 52(4), 2004. M. Sekiyama, T. Imai, Y. Negishi, "Profile-guided
+    memory optimization for deep neural networks", arXiv:1804.10001: the same for buffers, whose
+    abscissae are fixed.
     """
     solid = np.flatnonzero((problem.size > 0) & (problem.start < problem.end))
     duration = problem.end[solid] - problem.start[solid]

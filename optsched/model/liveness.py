@@ -221,8 +221,10 @@ def snodes_allocfree(graph: Graph, order: Order) -> dict[int, OpMemory]:
     Graph inputs that count are allocated before the op of step 0. Buffers that are kept are never
     freed. An unused input is not live at any step.
 
-    References ---------- torch/_inductor/memory.py: `estimate_peak_memory_allocfree`, the third
-    result; the fourth is what :func:`buf_to_snode_last_use` returns.
+    References
+    ----------
+    torch/_inductor/memory.py: `estimate_peak_memory_allocfree`, the third result; the fourth is
+    what :func:`buf_to_snode_last_use` returns.
     """
     arrays, ranges = graph.arrays, live_ranges(graph, order)
     n = arrays.op_count

@@ -11,8 +11,10 @@ A region is a pool of the graph in which each buffer is pinned to its place in t
 Example: ops `p` and `q` keep 16 and 8 bytes from run to run and need 100 and 60 bytes of workspace.
 The region has 16 + 8 + 100 = 124 bytes, and both workspaces start at offset 24.
 
-References ---------- aitemplate/compiler/transform/memory_planning.py: `_compute_workspace`, and
-the triple `(max_blob, constant_offset, workspace)` that each of its planners returns.
+References
+----------
+aitemplate/compiler/transform/memory_planning.py: `_compute_workspace`, and the triple `(max_blob,
+constant_offset, workspace)` that each of its planners returns.
 """
 
 from __future__ import annotations

@@ -103,9 +103,9 @@ def test_a_function_that_is_defined_again_replaces_itself_and_no_other() -> None
 
 @pytest.mark.parametrize("wrong", [3, ["lpmf"]])
 def test_what_is_no_name_or_function_is_refused(wrong: Any) -> None:
-    with pytest.raises(UsageError, match="can not be named"):
+    with pytest.raises(UsageError, match="invalid method name"):
         register_ordering(wrong)(ORDERINGS["program"])
-    with pytest.raises(UsageError, match="a method is a function"):
+    with pytest.raises(UsageError, match="a method must be a function"):
         register_ordering("mine")(wrong)
 
 

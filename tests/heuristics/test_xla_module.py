@@ -133,7 +133,7 @@ def test_a_scheduler_of_ones_own_is_given_every_computation() -> None:
 def test_a_schedule_that_breaks_a_rule_is_refused_by_name() -> None:
     with pytest.raises(PlanError, match="computation 'wide': order runs op"):
         schedule_module(nested(), lambda graph, seed=0: list(range(len(graph.ops)))[::-1])
-    with pytest.raises(UsageError, match="scheduler 'none' is none of program, lpmf"):
+    with pytest.raises(UsageError, match="unknown scheduler 'none', expected one of program, lpmf"):
         schedule_module(nested(), "none")
 
 

@@ -20,7 +20,7 @@ def test_packers_that_were_not_tried_are_named_with_the_reason() -> None:
     assert "not tried" not in pack_text(problem, result, pack_record(problem, result))
     assert "left_out" not in pack_record(problem, result)
     many = replace(result, left_out=packings_left_out(60_000))
-    assert "not tried: hill_climb, with so many buffers it is" in pack_text(
+    assert "not tried: hill_climb, with this number of buffers it is" in pack_text(
         problem, many, pack_record(problem, many)
     )
     assert set(pack_record(problem, many)["left_out"]) == set(many.left_out)
