@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Unpack
 
-from optsched.errors import UsageError
+from optsched.errors import UsageError, expect, expect_function
 from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable
 from optsched.model.order_rules import NO_RULES, OrderRules
 from optsched.model.packing_problem import PackingProblem
+from optsched.model.plan import Plan
 from optsched.model.question import digest_of
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, Objective, choose_limits, choose_member
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from optsched.counterexamples.search import OnProgress
     from optsched.explanation import Explanation
     from optsched.formats.minimalloc import PackingTable
-    from optsched.model.plan import Plan
 
 
 @keywords
@@ -139,6 +140,13 @@ def _certified_rules(graph: Graph, result: Result) -> OrderRules:
     return question.rules if same == digest_of(question.graph) else NO_RULES
 
 
+def _fraction(loss: float | Fraction) -> Fraction:
+    try:
+        return Fraction(loss)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"at_least must be a number, got {loss!r}") from None
+
+
 @keywords
 def hunt(
     method: str,
@@ -180,6 +188,8 @@ def hunt(
     """
     from optsched import counterexamples as room
 
+    expect("source", source, Graph, PackingProblem, NoneType)
+    expect_function("on_progress", on_progress)
     target = room.HuntTarget(
         method=method,
         versus=versus,
@@ -189,7 +199,7 @@ def hunt(
         seconds=Limits(seconds=time_limit).seconds,
         tries=max_tries,
         seed=Limits(seed=seed).seed,
-        at_least=None if at_least is None else Fraction(at_least),
+        at_least=None if at_least is None else _fraction(at_least),
     )
     if source is not None:
         return room.hunt_from(source, target, on_progress=on_progress)
@@ -247,7 +257,12 @@ def report(
         graph = what if isinstance(what, Graph) else result.graph
         if graph is None or (plans is None and result.plan is None):
             raise UsageError("there is no plan to show")
+        expect("plans", plans, Plan, Mapping, NoneType)
         known = plans if isinstance(plans, Mapping) else {"plan": plans or result.plan}
+        for plan in known.values():
+            expect("plans", plan, Plan)
+        if not known:
+            raise UsageError("there is no plan to show")
         shown = [(name, plan, ()) for name, plan in known.items() if plan is not None]
         made = make_report(plannable(graph, inplace), result, shown)
     else:

@@ -159,7 +159,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "no time": (lambda: Limits(seconds=float("nan")), "nan is not a number of seconds"),
     "no workers": (lambda: Limits(workers=0), "workers must be at least 1"),
     "half a worker": (lambda: Limits(workers=1.5), "workers must be an integer, got 1.5"),  # type: ignore[arg-type]
-    "seed": (lambda: Limits(seed=-1), "seed must be at least 0 and below 2147483648, got -1"),
+    "seed": (lambda: Limits(seed=-1), "seed must be at least 0, got -1"),
     "work of two": (lambda: Limits(work=9, workers=2), "requires workers=1"),
     "capacity": (
         lambda: optsched.solve(diamond(), capacity="big"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from types import NoneType
 
 from heuristics import ORDERINGS, PACKINGS
 from optsched.counterexamples.small_graph import MAX_OPS
-from optsched.errors import UsageError
+from optsched.errors import UsageError, expect
+from optsched.runtime.limits import parse_integer
 
 
 class LossObjective(StrEnum):
@@ -79,6 +81,11 @@ class HuntTarget:
     """Loss to keep while shrinking an instance; None for the loss of the given instance."""
 
     def __post_init__(self) -> None:
+        expect("method", self.method, str)
+        expect("versus", self.versus, str, NoneType)
+        put = object.__setattr__
+        put(self, "max_ops", parse_integer("max_ops", self.max_ops, 0))
+        put(self, "max_bytes", parse_integer("max_bytes", self.max_bytes, 1))
         kinds = {kind_of(name) for name in (self.method, self.versus) if name is not None}
         if len(kinds) > 1:
             raise UsageError(f"methods {self.method!r} and {self.versus!r} are of different kinds")
@@ -86,6 +93,8 @@ class HuntTarget:
             raise UsageError(f"method {self.method!r} cannot be compared with itself")
         if not 2 <= self.max_ops <= MAX_OPS:
             raise UsageError(f"max_ops must be from 2 to {MAX_OPS}, got {self.max_ops}")
+        if self.tries is not None:
+            put(self, "tries", parse_integer("max_tries", self.tries, 0))
 
 
 def kind_of(method: str) -> str:

@@ -171,6 +171,7 @@ def tune(
     expect("settings", settings, FleetSettings, NoneType)
     expect("store", store, str, Path)
     expect("weights", weights, Mapping, NoneType)
+    expect("log", log, str, Path, NoneType)
     expect_function("on_progress", on_progress)
     chosen = settings or FleetSettings(**cast(dict[str, Any], options))
     rows = _fleet_graphs(_listed(graphs), named, weights or {})

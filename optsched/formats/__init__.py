@@ -104,6 +104,7 @@ def alignment_of(path: str | Path, text: str) -> int:
     return row.alignment
 
 
+@keywords
 def read_graph(
     path: str | Path,
     *,
@@ -135,6 +136,7 @@ def read_graph(
     return found
 
 
+@keywords
 def read_module(path: str | Path, **options: Any) -> Module:
     """Read all computations of a file, those that others call among them.
 

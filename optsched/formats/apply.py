@@ -18,6 +18,7 @@ from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, wri
 from optsched.formats.table import FORMATS
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.runtime.keywords import keywords
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Applied:
     checked: Checked
 
 
+@keywords
 def apply_plan(
     model: str | Path, plan: str | Path | Plan | Planned, output: str | Path, **options: Any
 ) -> Applied:

@@ -29,9 +29,11 @@ from optsched.formats.table import find_format
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
+from optsched.runtime.keywords import keywords
 from optsched.runtime.text import shield
 
 
+@keywords
 def export_plan(
     plan: str | Path | Plan | Planned,
     output: str | Path,

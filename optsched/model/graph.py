@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from optsched.errors import GraphError, UsageError
+from optsched.errors import GraphError, UsageError, expect
 from optsched.model.arrays import GraphArrays, build_arrays
 from optsched.model.dependencies import check_streams, find_cycle, find_predecessors
 from optsched.model.elements import (
@@ -85,6 +85,7 @@ class Graph:
     predecessors: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        expect("name of a graph", self.name, str)
         _check_names("op", [op.name for op in self.ops])
         _check_names("buffer", [buffer.name for buffer in self.buffers])
         _check_sizes(self.buffers)

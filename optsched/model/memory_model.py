@@ -18,6 +18,7 @@ from optsched.model.regions import ConstantsRegion, with_constants, with_workspa
 from optsched.model.streams import in_levels
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
+from optsched.runtime.limits import choose_member, parse_integer
 
 
 @keywords
@@ -65,9 +66,11 @@ class MemoryModel:
 
     def __post_init__(self) -> None:
         if self.align is not None:
-            parse_alignment(self.align)
-        if self.streams is not None and self.streams < 1:
-            raise UsageError(f"streams must be at least 1, got {self.streams}")
+            object.__setattr__(self, "align", parse_alignment(self.align))
+        region = choose_member(ConstantsRegion, self.constants, "constants")
+        object.__setattr__(self, "constants", region)
+        if self.streams is not None:
+            object.__setattr__(self, "streams", parse_integer("streams", self.streams, 1))
 
     def apply(self, graph: Graph) -> Graph:
         """Return the graph under these rules; all that they change is plain data of the result."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
 
-from optsched.errors import GraphError
+from optsched.errors import GraphError, expect
 from optsched.model.dependencies import find_cycle, topological_order
 from optsched.model.elements import Buffer
 from optsched.model.graph import Graph
@@ -100,6 +100,9 @@ class Module:
     computations: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        expect("graphs of a module", self.graphs, Mapping)
+        for graph in self.graphs.values():
+            expect("graphs of a module", graph, Graph)
         _require(self.graphs, self.entry, f"module {self.name!r}: its entry is")
         _check_calls(self.graphs, self.calls)
         callees = {name: self.callees_of(name) for name in self.graphs}

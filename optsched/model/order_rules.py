@@ -33,6 +33,7 @@ from optsched.errors import GraphError, UsageError
 from optsched.model.arrays import Integers
 from optsched.model.graph import Graph
 from optsched.runtime.keywords import keywords
+from optsched.runtime.limits import parse_integer
 
 MAX_EDGES = 1_000_000
 """Maximum number of edges that pinned ops may require."""
@@ -275,9 +276,7 @@ def make_baseline(
         an integer of at least 0.
     """
     if max_moved is not None:
-        if not isinstance(max_moved, SupportsIndex) or index(max_moved) < 0:
-            raise UsageError(f"max_moved must be an integer of at least 0, got {max_moved!r}")
-        max_moved = index(max_moved)
+        max_moved = parse_integer("max_moved", max_moved, 0)
     n = len(graph.ops)
     if order is None:
         asked = max_moved is not None or fewest_moves

@@ -7,7 +7,7 @@ from operator import index
 
 import numpy as np
 
-from optsched.errors import PlanError
+from optsched.errors import PlanError, expect
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
@@ -59,6 +59,8 @@ class Plan:
         plain = (None if x is None else _as_integer(x) for x in self.offsets)
         object.__setattr__(self, "offsets", tuple(plain))
         object.__setattr__(self, "order", tuple(map(_as_integer, self.order)))
+        expect("pools of a plan", self.pools, tuple, list)
+        object.__setattr__(self, "pools", tuple(self.pools))
 
     def __repr__(self) -> str:
         placed = sum(offset is not None for offset in self.offsets)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -24,9 +25,11 @@ from optsched.model.conflicts import Conflicts, Whole
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, select
 from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.keywords import keywords
 
 
-@dataclass(frozen=True, slots=True)
+@keywords
+@dataclass(frozen=True, slots=True, init=False)
 class Pool:
     """A memory pool with a slab of its own.
 
@@ -35,22 +38,27 @@ class Pool:
     name
         Name by which buffers refer to the pool.
     capacity
-        Bytes, or None if unlimited.
+        Bytes (`65536` or `"64KiB"`), or None if unlimited.
+
+    Raises
+    ------
+    UsageError
+        If the name is not a text, or the capacity is no number of bytes.
 
     Examples
     --------
-    >>> from optsched import Pool
-    >>> Pool("sram", 1024)
-    Pool(name='sram', capacity=1024)
+    >>> Pool("fast", "64KiB")
+    Pool(name='fast', capacity=65536)
     """
 
     name: str
-    capacity: int | None = None
+    capacity: int | None
 
-    def __post_init__(self) -> None:
-        expect("the name of a pool", self.name, str)
-        if self.capacity is not None:
-            object.__setattr__(self, "capacity", parse_bytes(self.capacity))
+    def __init__(self, name: str, capacity: SupportsIndex | str | None = None) -> None:
+        expect("the name of a pool", name, str)
+        object.__setattr__(self, "name", name)
+        bytes_ = None if capacity is None else parse_bytes(capacity)
+        object.__setattr__(self, "capacity", bytes_)
 
 
 def pools_of(graph: Graph) -> tuple[str, ...]:

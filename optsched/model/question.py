@@ -18,12 +18,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from types import NoneType
 from typing import Any
 
+from optsched.errors import expect
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
 from optsched.model.pools import Pool
-from optsched.runtime.limits import Objective
+from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.keywords import keywords
+from optsched.runtime.limits import Objective, choose_member
 from optsched.runtime.text import counted, listed, readable
 
 _DIGEST_BYTES = 16
@@ -31,6 +35,7 @@ _NAMED = 6
 """Ops of a rule that are named in a sentence."""
 
 
+@keywords
 @dataclass(frozen=True)
 class Question:
     """A question about a graph; an answer holds for this question and those that it covers.
@@ -71,6 +76,17 @@ class Question:
     objective: Objective = Objective.SLAB
     capacity: int | None = None
     pools: tuple[Pool, ...] = ()
+
+    def __post_init__(self) -> None:
+        expect("a question", self.graph, Graph)
+        expect("rules", self.rules, OrderRules)
+        expect("near", self.near, Baseline, NoneType)
+        put = object.__setattr__
+        put(self, "objective", choose_member(Objective, self.objective, "objective"))
+        put(self, "capacity", None if self.capacity is None else parse_bytes(self.capacity))
+        put(self, "pools", tuple(self.pools))
+        for pool in self.pools:
+            expect("pools", pool, Pool)
 
     @cached_property
     def planned(self) -> Graph:

@@ -1,4 +1,7 @@
-"""Errors for misspelled keywords of public functions, with a hint at the nearest parameter."""
+"""Errors for wrong arguments of public functions: misspelled keywords, and wrong types.
+
+Arguments that a function can use are left alone.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar
 
-from optsched.errors import UsageError
+from optsched.errors import OptschedError, UsageError
 from optsched.runtime.text import nearest
 
 Called = TypeVar("Called", bound=Callable[..., Any])
@@ -19,9 +22,10 @@ class KeywordError(UsageError, TypeError):
 
 
 def keywords(called: Called) -> Called:
-    """Report unknown keywords of a public function, or of a class's public methods, with a hint.
+    """Report wrong arguments of a public function, or of a class's public methods, in one line.
 
-    Signature and type stay the same for type checkers and `inspect`.
+    An unknown keyword is reported with the nearest parameter. If the function fails, an argument
+    that does not match its annotation is reported (:mod:`optsched.runtime.arguments`). Signature and type stay the same for type checkers and `inspect`.
 
     Examples
     --------
@@ -46,20 +50,35 @@ def _checked(function: FunctionType) -> FunctionType:
     @wraps(function)
     def called(*args: Any, **named: Any) -> Any:
         for name in named:
-            if name not in known:
+            if known and name not in known:
                 shown = sorted(x for x in known - {"self"} if not x.startswith("_"))
                 label = function.__qualname__.removesuffix(".__init__")
                 raise KeywordError(f"{label}() has no argument {name!r}{nearest(name, shown)}")
-        return function(*args, **named)
+        try:
+            return function(*args, **named)
+        except OptschedError:
+            raise
+        except (TypeError, AttributeError, ValueError, LookupError) as error:
+            from optsched.runtime.arguments import wrong_argument
+
+            wrong = wrong_argument(function, args, named)
+            if wrong is None:
+                raise
+            raise UsageError(wrong) from error
 
     return called  # type: ignore[return-value]
 
 
 def _known(function: FunctionType) -> frozenset[str]:
-    """Return the names of a function's parameters, including keywords unpacked from a TypedDict."""
+    """Return the names of a function's parameters, including keywords unpacked from a TypedDict.
+
+    The set is empty if the function takes any keyword and checks them itself.
+    """
     code = function.__code__
     count = code.co_argcount + code.co_kwonlyargcount
     known = frozenset(code.co_varnames[:count])
+    if function.__annotations__.get("options") == "Any":
+        return frozenset()
     for annotation in function.__annotations__.values():
         # Annotations are not evaluated; this one is the text `Unpack[LimitKeywords]`.
         unpacked = re.fullmatch(r"Unpack\[(\w+)\]", str(annotation))

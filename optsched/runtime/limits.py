@@ -156,10 +156,10 @@ class Limits:
         put = object.__setattr__
         if self.seconds is not None:
             put(self, "seconds", _seconds(self.seconds))
-        put(self, "workers", _integer("workers", self.workers, 1))
-        put(self, "seed", _integer("seed", self.seed, 0, 2**31))
+        put(self, "workers", parse_integer("workers", self.workers, 1))
+        put(self, "seed", parse_integer("seed", self.seed, 0, 2**31))
         if self.work is not None:
-            put(self, "work", _integer("work", self.work, 0))
+            put(self, "work", parse_integer("work", self.work, 0))
             if self.workers > 1:
                 raise UsageError("a work limit requires workers=1")
 
@@ -176,13 +176,22 @@ def _seconds(value: float) -> float | None:
     return None if seconds == float("inf") else seconds
 
 
-def _integer(what: str, value: int, least: int, end: int = 2**62) -> int:
+def parse_integer(what: str, value: SupportsIndex, least: int, end: int = 2**62) -> int:
+    """Return an integer of any type as an `int`.
+
+    Raises
+    ------
+    UsageError
+        If the value is not an integer in `[least, end)`; `what` is its name in the message.
+    """
     try:
         number = operator.index(value)
     except TypeError:
         raise UsageError(f"{what} must be an integer, got {value!r}") from None
-    if not least <= number < end:
-        raise UsageError(f"{what} must be at least {least} and below {end}, got {number}")
+    if number < least:
+        raise UsageError(f"{what} must be at least {least}, got {number}")
+    if number >= end:
+        raise UsageError(f"{what} must be below {end}, got {number}")
     return number
 
 
@@ -226,6 +235,8 @@ def choose_limits(limits: Given | None, named: LimitKeywords) -> Given | Limits:
             raise UsageError(
                 f"limits must be a Limits, got {limits!r}: write time_limit={limits!r}"
             )
+        if not hasattr(limits, "seconds"):
+            raise UsageError(f"limits must be a Limits, got {type(limits).__name__}")
         return limits
     if "time_limit" in given and "work" in given:
         raise UsageError("give either time_limit or work, not both")

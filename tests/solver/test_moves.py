@@ -92,7 +92,7 @@ def test_what_can_not_be_is_one_line() -> None:
         solve(graph, baseline=[0, 1, 2, 3, 4, 7])
     with pytest.raises(UsageError, match="runs op 'join' before op 'down1', which it needs"):
         solve(graph, baseline=(*IN_TURN[:3], "join", "down1"))
-    with pytest.raises(UsageError, match="max_moved must be an integer of at least 0, got -1"):
+    with pytest.raises(UsageError, match="max_moved must be at least 0, got -1"):
         solve(graph, max_moved=-1)
     with pytest.raises(UsageError, match="the warm start moves more than 0 ops"):
         solve(graph, baseline=IN_TURN, max_moved=0, warm_start=solve(graph).plan)
