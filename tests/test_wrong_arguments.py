@@ -163,7 +163,7 @@ def test_every_public_function_is_among_them() -> None:
         (lambda: Pool("fast", "much"), "'much' is no number of bytes"),
         (lambda: Question(GRAPH, objective="least"), "objective 'least' is none of slab, peak"),
         (lambda: Module("m", "diamond", "d"), "graphs of a module wants a Mapping, got str"),
-        (lambda: PackingProblem(keep_apart=[3]), "PackingProblem(): keep_apart must be"),
+        (lambda: PackingProblem(keep_apart=[3]), "a list of buffers, got 3"),
     ],
 )
 def test_what_is_said(wrong: Callable[[], Any], message: str) -> None:

@@ -39,7 +39,7 @@ def positions(
     place: Mapping[str, int] = {}
     found = []
     for row in rows:
-        if isinstance(row, str):
+        if isinstance(row, str) or not isinstance(row, Iterable):
             raise GraphError(f"{what}: expected a list of buffers, got {row!r}")
         members = []
         for x in row:
