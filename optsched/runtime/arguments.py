@@ -72,7 +72,7 @@ def _matches(value: Any, wanted: ast.expr, names: Mapping[str, Any]) -> bool:
 
 
 def _named(name: str, names: Mapping[str, Any]) -> Any:
-    """Return the object with a name; names imported for type checkers only are looked up in `optsched`."""
+    """Return the named object; names that only type checkers import are taken from `optsched`."""
     public = sys.modules["optsched"]
     known = names.get(name, getattr(builtins, name, None))
     return getattr(public, name, None) if known is None and name in public.__all__ else known
