@@ -1,5 +1,4 @@
-"""Heuristic orderings and packings: warm starts and upper bounds for `solve`, methods for
-`compare`.
+"""Heuristic orderings and packings: warm starts for `solve`, methods for `compare`.
 
 `ORDERINGS[name](graph, seed)` returns an order, `PACKINGS[name](problem)` returns offsets. Both
 contain all methods that can be compared, including those that users register:

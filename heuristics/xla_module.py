@@ -217,11 +217,10 @@ def _carried_out(module: Module) -> tuple[Call, ...]:
 def _heap_run(
     module: Module, name: str, order: Sequence[int], runs: Mapping[str, IntArray]
 ) -> IntArray:
-    """Return the times at which the heap allocates and frees each buffer, and its bytes; shape `(k,
-    3)`.
+    """Return the times at which the heap allocates and frees each buffer, and its bytes.
 
-    Time counts allocations and frees. Called computations run one after another, after the
-    allocations and before the frees of the calling op.
+    The shape is `(k, 3)`. Time counts allocations and frees. Called computations run one after
+    another, after the allocations and before the frees of the calling op.
     """
     graph = module.graphs[name]
     ranges, size = live_ranges(graph, order), graph.arrays.size

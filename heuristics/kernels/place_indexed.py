@@ -54,9 +54,7 @@ def nodes_of(first: int, last: int, leaves: int, whole: IntArray, part: IntArray
 
 @inner
 def add_bytes(lows: IntArray, highs: IntArray, begin: int, length: int, low: int, high: int) -> int:
-    """Add `[low, high)` to a sorted list of disjoint byte ranges; return the new length of the
-    list.
-    """
+    """Add `[low, high)` to a sorted list of disjoint byte ranges; return its new length."""
     at, end = begin, begin + length
     while at < end:
         middle = (at + end) >> 1

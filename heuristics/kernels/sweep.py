@@ -19,9 +19,7 @@ ENDLESS = 2**63 - 1
 
 @inner
 def carve(lows: IntArray, highs: IntArray, count: int, hole: int, at: int, top: int) -> int:
-    """Remove `[at, top)` from one of `count` ascending free ranges; return the new number of
-    ranges.
-    """
+    """Remove `[at, top)` from one of `count` ascending free ranges; return their new number."""
     low, high = lows[hole], highs[hole]
     if low < at and top < high:
         for q in range(count, hole + 1, -1):

@@ -11,8 +11,7 @@ from optsched.model.graph import Graph
 
 
 def program(graph: Graph, seed: int = 0) -> IntArray:
-    """Return the listing order if it is valid; otherwise run the ready op of smallest id at each
-    step.
+    """Return the listing order if it is valid, else run the ready op of smallest id at each step.
 
     O((n + edges) log n) at worst.
     """

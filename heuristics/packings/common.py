@@ -144,9 +144,7 @@ def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) ->
 
 
 def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: bool) -> IntArray:
-    """Place buffers of ascending start as :func:`place_in_turn` does, by a faster sweep if
-    possible.
-    """
+    """Place buffers of ascending start as :func:`place_in_turn` does, by a sweep if possible."""
     if not is_swept(problem):
         return place_in_turn(problem, sequence, tightest=tightest)
     return run_sweep.for_work(len(problem))(

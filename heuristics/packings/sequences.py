@@ -76,8 +76,9 @@ def by_own_breadth(problem: PackingProblem) -> IntArray:
 
 
 def conflicts(problem: PackingProblem) -> IntArray:
-    """Return the number of buffers that each one overlaps in time, itself included; 0 if never
-    live.
+    """Return the number of buffers that each one overlaps in time, itself included.
+
+    The number is 0 for a buffer that is never live.
     """
     live = problem.start < problem.end
     begun = np.searchsorted(np.sort(problem.start[live]), problem.end)

@@ -1,9 +1,9 @@
-"""Order and offsets together: exhaustion of small graphs, other orders of large ones, and models.
+"""Joint choice of order and offsets: enumeration of small graphs, other orders, and models.
 
-`enumerate` goes through all orders of a small graph, in-place choices included, and proves; what
-packs it asks of `oracle`, the exact packing engine. `other_orders` makes and packs further orders
-of minimum peak. `cpsat` and `milp` are models of the literature as second opinions, whose bounds
-are claims.
+`enumerate` goes through all orders of a small graph, including in-place choices, and proves
+results. It asks `oracle`, the exact packing engine, whether orders pack. `other_orders` creates and
+packs further orders of minimum peak. `cpsat` and `milp` are models from the literature that give
+second opinions; their bounds are claims, not proofs.
 """
 
 from __future__ import annotations

@@ -1,15 +1,19 @@
-"""All orders of a small graph: either one packs below a slab, or none does, and that is a proof.
+"""Enumeration of all orders of a small graph: find a plan below a slab, or prove that none exists.
 
 Whether an order packs into a capacity depends only on its constraints (see
-:mod:`optsched.joint.partial_orders`), and constraints that do not pack refute every order that has
-them all. So a refused order is cut down, from its end and from its beginning, to a short stretch of
-steps that still does not pack; the constraints of that stretch are kept as a *core*, and no order
-is grown further once it has all constraints of one of them. States from which no order stays within
-the capacity are kept too.
+:mod:`optsched.joint.partial_orders`). A set of constraints that does not pack refutes every order
+that has all of them. A refuted order is therefore cut, at its end and at its beginning, to a short
+range of steps that still does not pack. The constraints of that range are stored as a *core*, and
+an order is not extended once it has all constraints of some core. States from which no order stays
+within the capacity are stored as well.
 
-With several pools each has a slab, and it is their sum that is to stay within the capacity. Then
-a stretch is cut out for each pool that needs to be asked, and what is kept of a state is also how
-high the live bytes of each pool rose before it.
+With several pools, each pool has a slab, and the sum of the slabs must stay within the capacity. In
+that case a range is cut for each pool that has to be asked, and a stored state also includes the
+maximum of live bytes of each pool before it.
+
+Example: the capacity is 10, and in order `a b c d` the live buffers of the steps of `a` and `b`
+alone do not pack into 10 bytes. The constraints of these two steps form a core. Every order whose
+steps have the same constraints, for instance `a b d c`, is skipped.
 """
 
 from __future__ import annotations
@@ -34,26 +38,30 @@ from optsched.runtime.limits import Limits
 
 @dataclass(frozen=True, slots=True)
 class EnumerationEffort:
-    """How much the search of all orders may do before it gives up."""
+    """Limits of the enumeration, after which it gives up."""
 
     states: int = 100_000
-    """Partial orders that are looked at."""
+    """Maximum number of partial orders."""
     packing_seconds: float = 5.0
-    """Seconds, or as much work, for one packing, which these have to decide."""
+    """Time limit of one packing in seconds, or the same amount of work; each packing must be
+    decided.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class EnumerationOutcome:
-    """What a search through all orders came to."""
+    """Result of an enumeration of all orders."""
 
     complete: bool
-    """Whether every order was packed or refuted."""
+    """True if every order was packed or refuted."""
     refuted: int
-    """If complete: no order of the graph, or none near the baseline, packs into this many bytes."""
+    """If complete: no order of the graph, or no order close enough to the baseline, packs into this
+    many bytes.
+    """
     states: int
-    """Partial orders that were looked at."""
+    """Number of partial orders visited."""
     least_peak: int = 0
-    """If complete, on streams: no order has a smaller peak."""
+    """If complete, on streams: a lower bound on the peak of every order."""
 
 
 def enumerate_orders(
@@ -66,12 +74,24 @@ def enumerate_orders(
     effort: EnumerationEffort | None = None,
     baseline: Baseline | None = None,
 ) -> EnumerationOutcome:
-    """Look for plans within a capacity, and then within less, until none is left.
+    """Search for plans within a capacity that decreases with each plan found, to the end.
 
-    The slab, or all slabs together, may have `capacity` bytes at first. `offer` is called with each
-    plan found, whose slab the capacity then drops below; one of `floor` bytes, below which no slab
-    is, ends the search. Work is counted in partial orders. Orders that move more ops of the
-    baseline than it allows are left out.
+    Parameters
+    ----------
+    graph
+        The graph.
+    capacity
+        Initial limit in bytes on the slab, or on the sum of the slabs.
+    floor
+        Known lower bound on the slab; a plan of this size ends the search.
+    offer
+        Called with each plan found; the capacity then drops below its slab.
+    limits
+        Time and work limits; work is counted in partial orders.
+    effort
+        Limits after which the enumeration gives up.
+    baseline
+        If given, orders that move more of its ops than it allows are left out.
     """
     effort = effort or EnumerationEffort()
     search = _OrderEnumeration(graph, capacity, floor, offer, Clock.of(limits), effort, baseline)
@@ -84,7 +104,7 @@ def enumerate_orders(
 
 
 class _OrderEnumeration:
-    """Depth-first through all partial orders."""
+    """Depth-first search through all partial orders."""
 
     def __init__(
         self,
@@ -108,15 +128,15 @@ class _OrderEnumeration:
         self.turn = {v: at for at, v in enumerate(order)}
 
     def run(self) -> None:
-        """Grow all orders from what is live before the first step."""
+        """Extend all orders from the state before the first step."""
         start = self.growth.start()
         if sum(start.peaks) <= self.capacity:
             self._grow(start)
 
     def _grow(self, at: PartialOrder) -> int:
-        """Try all ways to go on; return to which length the order is to be cut back.
+        """Extend a partial order in all ways; return the length to which it must be cut back.
 
-        Whatever begins with the steps up to the length returned has been decided.
+        All orders that start with the steps up to the returned length have been decided.
         """
         self._count()
         if at.done == self.growth.all:
@@ -141,9 +161,9 @@ class _OrderEnumeration:
         return length
 
     def _is_dead(self, at: PartialOrder) -> bool:
-        """Whether no order goes on from here within the capacity.
+        """Return True if all orders that begin like this one are known to exceed the capacity.
 
-        With one pool it does not matter how high the bytes rose before.
+        With one pool, the live bytes of earlier steps do not matter.
         """
         known = self.dead.get(at.done, ())
         if len(at.peaks) < 2:
@@ -151,7 +171,7 @@ class _OrderEnumeration:
         return any(all(x <= y for x, y in zip(low, at.peaks, strict=True)) for low in known)
 
     def _kept(self, at: PartialOrder) -> tuple[int, ...]:
-        """All that decides how many ops the orders that begin like this one will move."""
+        """Return the data that determine how many ops extensions of this order can move."""
         if self.most_moved is None:
             return ()
         return tuple(ascending_ends(self.turn[v] for v, _ in at.steps))
@@ -171,7 +191,7 @@ class _OrderEnumeration:
             raise GiveUpError
 
     def _pack(self, steps: tuple[tuple[int, Pairs], ...]) -> int:
-        """Decide a whole order: offer its packing, or keep the constraints that refute it."""
+        """Decide a complete order: offer its packing, or store the constraints that refute it."""
         order = [v for v, _ in steps]
         taken = tuple(pair for _, pairs in steps for pair in sorted(pairs))
         problem, ids = packing_problem(self.graph, order, taken)
@@ -193,16 +213,16 @@ class _OrderEnumeration:
                 core |= self.growth.constraints(order, taken, set(ids[row].tolist()), low, high)
                 last = max(last, high)
         self.cores.append(core)
-        # Every order that begins with the same `last` steps has the same stretches.
+        # Every order that starts with the same `last` steps contains the same refuted ranges.
         return last - 1
 
     def _decide(
         self, problem: PackingProblem, parts: list[PackingProblem], rows: list[IntArray]
     ) -> tuple[IntArray | None, list[int]]:
-        """Return offsets within the capacity; or None, and a capacity that each pool refuses.
+        """Return offsets within the capacity, or None and a capacity that each pool cannot meet.
 
-        That is -1 where the pool need not be asked. With several pools each has its minimum slab
-        at least, which is more than the capacity together.
+        The second value is -1 for a pool that need not be asked. With several pools, a pool needs
+        at least its minimum slab, and the sum of the minimum slabs exceeds the capacity.
         """
         if len(parts) == 1:
             return self.oracle.within(problem, self.capacity), [self.capacity]

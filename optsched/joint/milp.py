@@ -1,17 +1,17 @@
 """The order problem as a mixed-integer program in PuLP: an independent second opinion.
 
-Binaries say which op runs at which step, within step windows from the numbers of ancestors and
-descendants::
+Binary variables state which op runs at which step. Step windows follow from the numbers of
+ancestors and descendants::
 
-    at[v][s]           op v runs at step s; its sum over steps up to s says whether it is done
+    at[v][s]           op v runs at step s; the sum over steps up to s states whether it is done
     released[b][s]     every user of buffer b is done by s (no binary needed: it is pushed up)
-    spared[p]        pair p is written in place: all other users of its input are done before
-    skipped[b][s]    b is written in place at step s (no binary needed: it is pushed up)
+    spared[p]          pair p is written in place: all other users of its input are done before
+    skipped[b][s]      b is written in place at step s (no binary needed: it is pushed up)
     live bytes at s  = sum of size * (done[birth][s] - released[b][s - 1] - skipped[b][s]) <= peak
 
-Shares no code with the CP-SAT model. HiGHS solves it in this process (highspy up to 1.13.1 can
-live beside OR-Tools; later ones can not). It calculates in floating point, so what it says is
-claimed and never proved.
+The program does not share code with the CP-SAT model. HiGHS solves it in this process (highspy up
+to 1.13.1 can be loaded together with OR-Tools, later versions cannot). HiGHS computes in floating
+point, so its bounds are claims, not proofs.
 """
 
 from __future__ import annotations
@@ -29,43 +29,45 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
 MAX_UNITS = 2**40
-"""Sizes may add up to this many units: beyond, tolerances of the solvers exceed a unit by far."""
+"""Maximum total size in units: above it, tolerances of the solver far exceed one unit."""
 
 MARGIN = 1e-6
-"""A bound is trusted up to this part of it (and to this absolute number of units, if that is
-more); the feasibility tolerances asked for are a thousand times tighter."""
+"""Margin subtracted from a bound, as a share of it and at least this number of units. The requested
+feasibility tolerances are a thousand times smaller.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class MilpOutcome:
-    """The best order and what the solver claims about all others."""
+    """The best order found, and the solver's claim about all other orders."""
 
     order: tuple[int, ...] | None
     """Op ids by step, or None."""
     value: int | None
-    """Its peak in bytes, replayed in integers."""
+    """Peak of the order in bytes, recomputed in integers."""
     bound: int
-    """Claimed minimum peak; at least the bound that was given."""
+    """Claimed minimum peak; at least the bound passed in."""
     finished: bool
-    """Whether the solver says that its search is complete."""
+    """True if the solver reports that its search is complete."""
 
     @property
     def optimal(self) -> bool:
-        """Whether the order is claimed to be optimal: its peak meets the bound."""
+        """Return True if the order is claimed to be optimal: its peak equals the bound."""
         return self.value is not None and self.value <= self.bound
 
 
 def solve_order_milp(
     graph: Graph, *, limits: Limits | Clock | None = None, peak_bound: int = 0
 ) -> MilpOutcome:
-    """Choose an order of minimum peak, given a proved lower bound in bytes.
+    """Search for an order of minimum peak, given a proved lower bound in bytes.
 
-    About 50 ops are within reach. HiGHS knows no limit on work, only seconds and workers.
+    Graphs of about 50 ops are within reach. HiGHS supports limits on time and workers, but not on
+    work.
 
     Raises
     ------
     UsageError
-        If sizes are outside the range in which floating point can be trusted.
+        If sizes are outside the range in which floating point is reliable.
     """
     graph.refuse_streams("the MILP")
     import pulp
@@ -98,7 +100,7 @@ class _Model:
         if total > MAX_UNITS:
             raise UsageError(
                 f"sizes add up to {total} units of {self.unit} bytes, outside the range of 2**40 "
-                "in which a floating-point solver can be trusted"
+                "in which a floating-point solver is reliable"
             )
         self.step_windows = _step_windows(graph)
         self.problem = pulp.LpProblem("order", pulp.LpMinimize)
@@ -115,7 +117,7 @@ class _Model:
         self._add_loads(sizes)
 
     def read_order(self) -> tuple[int, ...] | None:
-        """Return the order in the variables' values, if there is a valid one."""
+        """Return the order given by the values of the variables, or None if it is not valid."""
         steps = []
         for row in self.at:
             values = {s: variable.value() for s, variable in row.items()}
@@ -130,7 +132,7 @@ class _Model:
         return order
 
     def _sum(self, terms: Iterable[tuple[Any, int]]) -> Any:
-        # PuLP keeps the last of several terms of a variable, so add them up first.
+        # If a variable has several terms, PuLP keeps only the last one, so add them up first.
         total: dict[Any, int] = {}
         for variable, factor in terms:
             total[variable] = total.get(variable, 0) + factor
@@ -140,14 +142,14 @@ class _Model:
         return [(variable, 1) for s, variable in self.at[v].items() if s <= step]
 
     def _add_steps(self) -> None:
-        """Each op has one step, each step one op."""
+        """Require one step per op and one op per step."""
         for row in self.at:
             self.problem += self._sum((x, 1) for x in row.values()) == 1
         for step in range(self.count):
             self.problem += self._sum((row[step], 1) for row in self.at if step in row) == 1
 
     def _add_precedences(self) -> None:
-        """An op is done by a step only if its predecessors are done by the step before."""
+        """Require that the predecessors of an op are done by the step before it is done."""
         for v, before in enumerate(self.graph.predecessors):
             for u in before:
                 last = min(self.step_windows[v][1], self.step_windows[u][1])
@@ -156,7 +158,7 @@ class _Model:
                     self.problem += self._sum(self._done(v, step)) <= ready
 
     def _add_loads(self, sizes: Sequence[int]) -> None:
-        """At no step more is live than the peak says."""
+        """Require that the live bytes of each step are at most the peak."""
         arrays = self.graph.arrays
         loads: list[list[tuple[Any, int]]] = [[] for _ in range(self.count)]
         fixed = [0] * max(1, self.count)
@@ -181,7 +183,7 @@ class _Model:
             self.problem += load + constant <= self.peak
 
     def _pairs(self) -> dict[int, list[Any]]:
-        """Return the flags of in-place pairs by output; of each input, and output, one is taken."""
+        """Return the flags of in-place pairs by output; each input and output is in at most one."""
         arrays = self.graph.arrays
         by_output: dict[int, list[Any]] = {}
         by_source: dict[int, list[Any]] = {}
@@ -198,7 +200,7 @@ class _Model:
         return by_output
 
     def _skipped(self, b: int, flags: Sequence[Any]) -> list[tuple[int, Any]]:
-        """Return by step what says whether an output is written in place at it."""
+        """Return by step the variable that is 1 if an output is written in place at the step."""
         rows = []
         for step, runs in self.at[int(self.graph.arrays.birth[b])].items():
             skipped = self.pulp.LpVariable(f"skipped_{b}_{step}", 0, 1)
@@ -208,7 +210,7 @@ class _Model:
         return rows
 
     def _released(self, b: int, users: Sequence[int]) -> list[list[tuple[Any, int]]]:
-        """Terms that say, by step, whether all users are done."""
+        """Return by step the terms that state whether all users are done."""
         if len(users) == 1:
             return [self._done(users[0], step) for step in range(self.count)]
         rows = []
@@ -221,7 +223,7 @@ class _Model:
 
 
 def _step_windows(graph: Graph) -> list[tuple[int, int]]:
-    """First and last step of each op, from the numbers of its ancestors and descendants."""
+    """Return first and last step of each op, from the numbers of ancestors and descendants."""
     n, succ = len(graph.ops), graph.arrays.succ
     before = reachable(graph.predecessors)
     after = reachable([succ.row(v).tolist() for v in range(n)])
@@ -229,12 +231,12 @@ def _step_windows(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _safe_units(bound: float) -> int:
-    """Round a floating-point lower bound up to whole units, less the margin of trust."""
+    """Round a floating-point lower bound up to integral units, minus a safety margin."""
     return max(0, ceil(bound - max(MARGIN, MARGIN * abs(bound))))
 
 
 def run_highs(problem: Any, pulp: Any, seconds: float | None, workers: int) -> tuple[float, bool]:
-    """Solve in this process; return its bound in units and whether it finished."""
+    """Solve the program in this process; return its bound in units and whether it finished."""
     problem.solve(
         pulp.HiGHS(
             msg=False,
@@ -248,5 +250,5 @@ def run_highs(problem: Any, pulp: Any, seconds: float | None, workers: int) -> t
     )
     finished = problem.sol_status == pulp.LpSolutionOptimal
     info = problem.solverModel.getInfo()
-    # Without binaries the program is solved as a linear one, which has no such bound.
+    # A program without binaries is solved as a linear program, which has no MIP bound.
     return float(info.objective_function_value if finished else info.mip_dual_bound), finished

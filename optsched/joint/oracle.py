@@ -1,4 +1,4 @@
-"""Whether the live ranges of an order pack into a capacity, and which stretch of steps refuses."""
+"""Packing oracle: whether an order packs into a capacity, and which range of steps refutes it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ class GiveUpError(Exception):
 
 
 WORK_PER_SECOND = 1_000_000
-"""Units of `Limits.work` that an engine may do where it would be given a second."""
+"""Units of `Limits.work` that replace a second of an engine's time limit."""
 
 
 def portion(clock: Clock, seconds: float, seed: int) -> Clock:
-    """Return a clock for one call of an engine: so many seconds, or as much work, of what is left.
+    """Return a clock for one call of an engine: a part of the rest of `clock`.
 
-    Where nothing is limited it is work too, so that answers do not depend on the machine.
+    The part is at most `seconds` seconds, or the equivalent amount of work if work is limited.
+    Without any limit it is work too, so that results do not depend on the machine.
     """
     left, work = clock.left(), seconds * WORK_PER_SECOND
     if left is None:
@@ -39,9 +40,10 @@ def portion(clock: Clock, seconds: float, seed: int) -> Clock:
 
 
 class PackingOracle:
-    """Asks the exact packing engine, each time for a short while.
+    """Oracle that calls the exact packing engine with a short limit for each call.
 
-    A packing has `seconds`, see :func:`portion`; without a decision the search gives up.
+    Each packing has a limit of `seconds`, see :func:`portion`; the search gives up if one is not
+    decided.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
@@ -49,19 +51,19 @@ class PackingOracle:
         self.known: dict[bytes, tuple[int, IntArray] | None] = {}
 
     def within(self, problem: PackingProblem, capacity: int) -> IntArray | None:
-        """Return offsets within a capacity, or None if there are none.
+        """Return offsets within a capacity, or None if it is proved that none exist.
 
         Raises
         ------
         GiveUpError
-            If that stays open.
+            If the question is not decided.
         """
         if problem.max_load > capacity:
             return None
         try:
             outcome = self._ask(problem, capacity)
         except GraphError:
-            # Two pins clash.
+            # Two pinned buffers overlap.
             return None
         capacity = min(capacity, MAX_ADDRESS)
         if outcome.slab is not None and outcome.slab <= capacity:
@@ -71,9 +73,10 @@ class PackingOracle:
         raise GiveUpError
 
     def minimum(self, problem: PackingProblem) -> tuple[int, IntArray] | None:
-        """Return the minimum slab and its offsets, or None if there is no packing.
+        """Return the minimum slab and its offsets, or None if no packing is valid.
 
-        Pins may clash, or every packing may take more than `MAX_ADDRESS` bytes.
+        No packing is valid if pinned buffers overlap, or if every packing takes more than
+        `MAX_ADDRESS` bytes.
 
         Raises
         ------
@@ -97,9 +100,10 @@ class PackingOracle:
         return outcome.slab, outcome.offsets
 
     def stretch(self, problem: PackingProblem, capacity: int) -> tuple[int, int]:
-        """Return steps `[low, high)` that alone refuse the capacity, as all steps together do.
+        """Return a range of steps `[low, high)` that alone does not pack into the capacity.
 
-        First `high` is made as small as possible, then `low` as large as possible.
+        All steps together do not pack. First `high` is made as small as possible, then `low` as
+        large as possible.
         """
 
         def refuses(low: int, high: int) -> bool:
@@ -118,14 +122,14 @@ class PackingOracle:
 
 
 def problem_key(problem: PackingProblem) -> bytes:
-    """Return what two problems share exactly when they are the same but for names."""
+    """Return a key that is equal for two problems exactly if they differ in names only."""
     columns = (problem.start, problem.end, problem.size, problem.alignment, problem.pin)
     demands = repr((problem.gaps, problem.keep_apart.tolist(), problem.must_share))
     return b"".join(values.tobytes() for values in columns) + demands.encode()
 
 
 def clip(problem: PackingProblem, low: int, high: int) -> PackingProblem:
-    """Leave only what happens in the steps `[low, high)`."""
+    """Restrict a problem to the steps `[low, high)`."""
     start = np.clip(problem.start, low, high)
     end = np.maximum(start, np.clip(problem.end, low, high))
     gaps = tuple(

@@ -1,9 +1,9 @@
-"""Further orders within a budget of live bytes, each packed for a short while.
+"""Further orders within a budget of live bytes, each packed with a short limit.
 
-Many orders have the minimum peak, and how they break ties decides what packs. `RandomWalk`
-exchanges adjacent ops of the best order as long as the budget holds; now and then a search for an
-order of minimum peak starts afresh, from a random order and under other names, so that ties break
-otherwise.
+Many orders have the minimum peak, but they differ in how well they pack. `RandomWalk` exchanges
+adjacent ops of the best order as long as the budget holds. From time to time a new search for an
+order of minimum peak starts from a random order. It renumbers the ops, so that ties are broken
+differently.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ from optsched.runtime.limits import Limits, OnEvent
 
 @dataclass(frozen=True, slots=True)
 class OtherOrdersEffort:
-    """How much is done for each further order."""
+    """Effort spent on each further order."""
 
     tries: int = 200
-    """Orders that are packed at most."""
+    """Maximum number of orders that are packed."""
     packing_seconds: float = 0.5
-    """Seconds, or as much work, for a packing."""
+    """Time limit of a packing in seconds, or the same amount of work."""
     search_seconds: float = 2.0
-    """The same for a search for an order of minimum peak."""
+    """Time limit of a search for an order of minimum peak in seconds, or as much work."""
     search_every: int = 3
-    """One order in this many comes from a search, the rest from exchanges."""
+    """One order in `search_every` comes from a search, the others from exchanges."""
     exchanges: tuple[int, ...] = (2, 8, 32)
-    """Exchanges tried between two packings, times the number of ops over eight, in turn."""
+    """Numbers of exchanges attempted between two packings, in multiples of an eighth of the number
+    of ops; used in turn.
+    """
     stale: int = 4
-    """Packings without progress after which the walk begins at another order."""
+    """Number of packings without progress after which the walk restarts from another order."""
 
 
 def other_plans(
@@ -55,20 +57,29 @@ def other_plans(
     seen: dict[bytes, None] | None = None,
     effort: OtherOrdersEffort | None = None,
 ) -> Iterator[Plan]:
-    """Yield plans of other orders, each time one that packs as well as those before or better.
+    """Yield plans of other orders, each one at least as good as those before.
 
-    The graph is not in-place, and at least one order within the budget is known.
+    The graph must not be in-place, and at least one order within the budget must be known.
 
     Parameters
     ----------
+    graph
+        The graph.
+    orders
+        Known orders to start from.
     budget
-        Bytes that the slab should have: a plan that fits ends the search. Orders may have as many
-        live bytes: one above the minimum peak may pack into less than all orders of that peak.
+        Target for the slab in bytes: a plan that meets it ends the search. It also limits the live
+        bytes of orders. An order above the minimum peak may pack into less than all orders of
+        minimum peak.
     bound
-        Known minimum peak, so that a search for another such order ends when it has one.
+        Known minimum peak: a search for another order ends when it reaches this peak.
+    limits
+        Time and work limits, and the seed.
     seen
-        Digests of live ranges that were packed before, and are not packed again; those that are
-        packed now are added. A call with the same set goes on with other random choices.
+        Digests of live ranges that were packed before and are skipped; new ones are added. Another
+        call with the same dict continues with other random choices.
+    effort
+        Effort spent on each order.
     """
     known = {} if seen is None else seen
     search = _OtherOrders(graph, orders, Clock.of(limits), known, effort or OtherOrdersEffort())
@@ -90,7 +101,7 @@ class _OtherOrders:
         self.rng = np.random.default_rng((clock.limits.seed, len(seen)))
 
     def plans(self, budget: int, bound: int) -> Iterator[Plan]:
-        """Yield the plans, see :func:`other_plans`."""
+        """Yield the plans; see :func:`other_plans`."""
         effort, seen = self.effort, self.seen
         best, slab, stale = self.starts[0], None, 0
         for attempt in range(effort.tries):
@@ -126,18 +137,18 @@ class _OtherOrders:
                 return
 
     def _pack(self, problem: PackingProblem, capacity: int, attempt: int) -> IntArray | None:
-        """Pack an order for a short while; the slab may exceed the capacity."""
+        """Pack an order with a short limit; the slab may exceed the capacity."""
         part = portion(self.clock, self.effort.packing_seconds, self.clock.limits.seed + attempt)
         try:
             outcome = solve_packing(problem, limits=part, capacity=capacity)
         except GraphError:
-            # Two pins clash in this order.
+            # Two pinned buffers overlap in this order.
             return None
         outcome.stop_reason.raise_if_interrupted()
         return outcome.offsets
 
     def search_again(self, budget: int, bound: int) -> list[int] | None:
-        """Search for an order within the budget under other names, from a random order."""
+        """Search for an order within the budget with renumbered ops, from a random order."""
         names: list[int] = self.rng.permutation(len(self.graph.ops)).tolist()
         seed = int(self.rng.integers(2**31))
         limits = portion(self.clock, self.effort.search_seconds, seed)
@@ -149,9 +160,9 @@ class _OtherOrders:
 
 
 class RandomWalk:
-    """An order that changes by exchanges of adjacent ops while its live bytes stay in a budget.
+    """Order that changes by exchanges of adjacent ops while its live bytes stay within a budget.
 
-    The order is valid, and no step of it above the budget; the graph is not in-place.
+    The order is always valid, and no step exceeds the budget. The graph must not be in-place.
     """
 
     def __init__(
@@ -176,14 +187,14 @@ class RandomWalk:
             self.step[v] = at
 
     def wander(self, exchanges: int) -> int:
-        """Try exchanges at random steps; return how many were made."""
+        """Attempt exchanges at random steps; return the number of exchanges made."""
         if len(self.order) < 2:
             return 0
         places = self.rng.integers(len(self.order) - 1, size=exchanges).tolist()
         return sum(self.exchange(at) for at in places)
 
     def exchange(self, at: int) -> bool:
-        """Exchange the ops of a step and the next, if they may and the budget holds."""
+        """Exchange the ops of a step and the next one, if dependencies and budget allow it."""
         u, v = self.order[at], self.order[at + 1]
         if u in self.before[v]:
             return False
@@ -197,12 +208,12 @@ class RandomWalk:
         return True
 
     def _is_last(self, buffer: int, v: int, at: int) -> bool:
-        """Whether `v`, run at a step, releases a buffer: its other users ran before that step."""
+        """Return True if `v`, run at step `at`, releases a buffer: its other users ran before."""
         return all(self.step[w] < at for w in self.users[buffer] if w != v)
 
 
 def random_order(graph: Graph, rng: np.random.Generator) -> list[int]:
-    """Return a valid order; each next op is any that may run."""
+    """Return a random valid order; each next op is drawn from the ready ops."""
     missing = [len(before) for before in graph.predecessors]
     ready = [v for v, count in enumerate(missing) if not count]
     order: list[int] = []
@@ -223,10 +234,10 @@ def search_renamed(
     limits: Clock,
     on_event: OnEvent | None = None,
 ) -> OrderOutcome:
-    """Search for an order of minimum peak with ops under other names, so that ties break otherwise.
+    """Search for an order of minimum peak with renumbered ops, so that ties are broken differently.
 
-    What is op `names[i]` becomes op `i`; `start` returns the order to begin with, of the graph
-    under the other names. All else is as for :func:`optsched.ordering.solve_order`.
+    Op `names[i]` of the graph becomes op `i`. `start` returns the initial order of the renumbered
+    graph. The other parameters are those of :func:`optsched.ordering.solve_order`.
     """
     renamed = rename_ops(graph, names)
     outcome = solve_order(
@@ -236,7 +247,7 @@ def search_renamed(
 
 
 def rename_ops(graph: Graph, old: Sequence[int]) -> Graph:
-    """Return the graph with its ops in another sequence: op `i` is what was op `old[i]`."""
+    """Return the graph with renumbered ops: op `i` of the result is op `old[i]` of the graph."""
     new = {v: i for i, v in enumerate(old)}
     ops = tuple(
         replace(graph.ops[v], control=tuple(new[u] for u in graph.ops[v].control)) for v in old

@@ -1,8 +1,9 @@
-"""Orders that grow op by op, and what their steps ask of a packing.
+"""Partial orders that grow op by op, with the constraints that their steps put on a packing.
 
-Where an op may write outputs in place it takes any matching of its outputs and its dying inputs.
-What the steps ask of a packing is a set of *constraints* on pairs of buffers, kept as a mask: two
-that are live together share no byte, or, where one is written into the other, share their offset.
+An op that may write outputs in place uses any matching of its outputs and its dying inputs. The
+steps of an order put *constraints* on pairs of buffers, stored as a bit mask. Two buffers that are
+live together must not share any byte, or, if one is written into the other, must share their
+offset.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from optsched.model.packing_problem import packing_problem
 
 @dataclass(frozen=True, slots=True)
 class PartialOrder:
-    """Steps taken so far: ops and the in-place pairs they took."""
+    """The first steps of an order: ops, and the in-place pairs they use."""
 
     steps: tuple[tuple[int, Pairs], ...]
-    """Op and pairs, as buffer ids, of each step."""
+    """Op and in-place pairs, as buffer ids, of each step."""
     done: int
     live: int
-    """Masks of the ops that have run and of the buffers that are live behind them."""
+    """Bit masks of the ops that have run, and of the buffers that are live after them."""
     constraints: int
-    """Mask of what the steps ask of a packing, see :meth:`OrderGrowth.constraints`."""
+    """Bit mask of the constraints of the steps; see :meth:`OrderGrowth.constraints`."""
     peaks: tuple[int, ...]
-    """The most bytes of each pool so far."""
+    """Maximum of live bytes of each pool so far."""
 
 
 class OrderGrowth:
-    """The partial orders of a graph; buffers are numbered among those that are ever live."""
+    """Generator of the partial orders of a graph; buffers are numbered among those ever live."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -71,7 +72,7 @@ class OrderGrowth:
             self.pairs[v].append((output, source))
 
     def start(self) -> PartialOrder:
-        """Return the order of no ops, with what is live before the first step."""
+        """Return the empty order, with the buffers that are live before the first step."""
         live, constraints = self._allocate(0, self.inputs, {})
         peaks = self._raised((0,) * len(self.pool_masks), live)
         return PartialOrder((), 0, live, constraints, peaks)
@@ -82,7 +83,7 @@ class OrderGrowth:
             if at.done >> v & 1 or needs & ~at.done:
                 continue
             done = at.done | 1 << v
-            # An input dies here if all of its users have run.
+            # An input dies at this op if all of its users have run.
             able = [p for p in self.pairs[v] if not self.users[self.position[p[1]]] & ~done]
             for taken in matchings(able):
                 into = {self.position[output]: self.position[source] for output, source in taken}
@@ -93,12 +94,13 @@ class OrderGrowth:
                     done,
                     self._release(live, done),
                     at.constraints | constraints,
-                    # What is written in place has its bytes inside the input's while the op runs.
+                    # While the op runs, the bytes of outputs written in place lie inside those of
+                    # inputs.
                     self._raised(at.peaks, live & ~written),
                 )
 
     def _allocate(self, live: int, born: Sequence[int], into: dict[int, int]) -> tuple[int, int]:
-        """Return what is live with some more buffers, and the constraints that these add."""
+        """Return the live buffers after allocating `born`, and the constraints that these add."""
         constraints = 0
         for i in born:
             for j in members(live & self.same_pool[i]):
@@ -113,24 +115,25 @@ class OrderGrowth:
         return live
 
     def _apart(self, i: int, j: int) -> int:
-        """The constraint that two buffers share no byte."""
+        """Return the constraint that two buffers must not share any byte."""
         return 1 << max(i, j) * len(self.size) + min(i, j)
 
     def _shared(self, i: int, j: int) -> int:
-        """The constraint that two buffers share their offset."""
+        """Return the constraint that two buffers must have the same offset."""
         return 1 << min(i, j) * len(self.size) + max(i, j)
 
     def _raised(self, peaks: tuple[int, ...], live: int) -> tuple[int, ...]:
-        """Return the most bytes of each pool, those of `live` included."""
+        """Return the maximum of live bytes of each pool, including those of `live`."""
         now = [sum(self.size[i] for i in members(live & mask)) for mask in self.pool_masks]
         return tuple(max(pair) for pair in zip(peaks, now, strict=True))
 
     def constraints(
         self, order: Sequence[int], taken: Pairs, packed: set[int], low: int, high: int
     ) -> int:
-        """Return what the steps `[low, high)` of an order ask of the buffers of a pool.
+        """Return the constraints of the steps `[low, high)` of an order on the buffers of a pool.
 
-        `packed` are the pool's buffers that others may be written into: their roots in the packing.
+        `packed` contains the pool's buffers that are roots in the packing: others may be written
+        into them.
         """
         ranges, into, head = live_ranges(self.graph, order), dict(taken), heads(taken)
         start, end = np.maximum(ranges[:, 0], low), np.minimum(ranges[:, 1], high)
@@ -148,7 +151,10 @@ class OrderGrowth:
 
 
 def matchings(pairs: Sequence[Pair]) -> Iterator[Pairs]:
-    """Yield all sets of pairs in which no output and no input is twice; more pairs first."""
+    """Yield all sets of pairs in which no output and no input occurs twice.
+
+    Sets that contain the first pair come before the others, at each level of the recursion.
+    """
     if not pairs:
         yield ()
         return

@@ -1,13 +1,17 @@
-"""All orders of the streams of a small graph: either one packs below a slab, or none does.
+"""Enumeration of all orders of the streams of a small graph: find a plan or refute all.
 
-Only the order in each stream counts, so of the many orders of all ops that say the same one is
-looked at: the first by stream and number. It is the one in which no op stands behind a run of ops
-that it could have come before, all of other streams and none needed by it, with one of them
-larger (the lexicographic normal form of a trace).
+Only the order within each stream matters, so among all orders of all ops that agree on it, a single
+representative is visited: the first one by stream and number. It is the order in which no op comes
+directly after a run of ops that it could have come before, where all ops of the run are on other
+streams, the op does not need any of them, and one of them is larger (the lexicographic normal form
+of a trace).
 
-Whoever precedes whom among the first ops of such an order stays so, whatever follows. So the
-buffers allocated by then, and their largest total size that conflicts, are a bound on every order
-that begins so.
+The precedence among the first ops of such an order does not change when further ops are appended.
+The largest total size of conflicting buffers among those allocated by the first ops is therefore a
+lower bound on every order that starts with them.
+
+Example: ops 0 and 1 are on stream A and op 2 is on stream B, without dependencies between the
+streams. The orders `0 1 2`, `0 2 1` and `2 0 1` agree within each stream; only `0 1 2` is visited.
 
 References
 ----------
@@ -44,11 +48,25 @@ def enumerate_stream_orders(
     limits: Limits | Clock,
     effort: EnumerationEffort | None = None,
 ) -> EnumerationOutcome:
-    """Look for plans of at most so many bytes, and then of fewer, until none is left.
+    """Search for plans below a limit that decreases with each plan found, to the end.
 
-    At first a plan may have `below` bytes, of its slab or of its peak, for which offsets decide
-    nothing. `offer` is called with each plan found, `offer_order` with each order where the peak is
-    asked for; `below` then drops under it. Work is counted in states.
+    Parameters
+    ----------
+    graph
+        The graph, on several streams.
+    below
+        Initial limit in bytes on the slab or the peak; a plan may have at most this number of
+        bytes.
+    objective
+        Quantity that is limited; offsets do not matter for the peak.
+    offer
+        Called with each plan found if the objective is the slab; the limit then drops below it.
+    offer_order
+        Called with each order found if the objective is the peak; the limit then drops below it.
+    limits
+        Time and work limits; work is counted in states.
+    effort
+        Limits after which the enumeration gives up.
     """
     search = _StreamSearch(graph, below, Clock.of(limits), effort or EnumerationEffort())
     search.objective, search.offer, search.offer_order = objective, offer, offer_order
@@ -57,13 +75,13 @@ def enumerate_stream_orders(
         search.extend(0, search.input_bytes)
     except GiveUpError:
         complete = False
-    # What was not gone to the end of has more than `below`.
+    # Pruned branches exceed `below`.
     least_peak = min([search.below + 1, *search.peaks])
     return EnumerationOutcome(complete, search.below, search.states, least_peak)
 
 
 class _StreamSearch:
-    """Depth-first through the beginnings of all orders in normal form."""
+    """Depth-first search through the beginnings of all orders in normal form."""
 
     def __init__(self, graph: Graph, below: int, clock: Clock, effort: EnumerationEffort) -> None:
         self.graph, self.below, self.clock, self.effort = graph, below, clock, effort
@@ -96,10 +114,11 @@ class _StreamSearch:
         self.ancestors = [0] * len(ops)
 
     def extend(self, placed: int, conflicting: int) -> None:
-        """Go through all orders that begin with what stands there.
+        """Visit all orders that start with the current one.
 
-        No more than `conflicting` bytes of what is allocated by then conflict. An op adds no more
-        than it allocates, so only where that may be too much it is worked out.
+        `conflicting` is an upper limit on the total size of conflicting buffers allocated so far.
+        An op adds at most the bytes it allocates, so the exact size is computed only if this limit
+        would exceed `below`.
         """
         self.states += 1
         self.clock.spend(1)
@@ -122,7 +141,7 @@ class _StreamSearch:
             self.last[s] = before
 
     def _is_normal(self, v: int) -> bool:
-        """Whether an op could not have come earlier than a larger one."""
+        """Return True unless the op could have come before a larger one."""
         for u in reversed(self.order):
             if self.stream[u] == self.stream[v] or self.needs[v] >> u & 1:
                 return True
@@ -139,7 +158,7 @@ class _StreamSearch:
         self.order.append(v)
 
     def _conflicting(self) -> int:
-        """Largest total size of conflicting buffers among those allocated so far."""
+        """Return the largest total size of conflicting buffers among those allocated so far."""
         arrays = self.graph.arrays
         buffers = [*self.inputs, *(b for v in self.order for b in self.born[v])]
         size = arrays.size[buffers]
@@ -153,7 +172,7 @@ class _StreamSearch:
         return heaviest_antichain(size, np.array(pairs, np.int64).reshape(-1, 2))
 
     def _end(self) -> None:
-        """Take an order of which it is not known that it needs more, and look for less."""
+        """Evaluate a complete order, and lower the limit if it meets the current one."""
         self.peaks.append(peak_memory(self.graph, self.order))
         if self.objective is Objective.PEAK:
             self.below = self.peaks[-1] - 1
@@ -169,9 +188,9 @@ class _StreamSearch:
     def _pack(
         self, problem: PackingProblem, rows: Sequence[IntArray]
     ) -> tuple[int, IntArray] | None:
-        """Return the least slab, of all pools together, and its offsets, if it is within reach."""
+        """Return the minimum slab, or sum of slabs, with offsets; None if it exceeds `below`."""
         if len(rows) < 2:
-            # Most orders are refused, which takes less than to find their least slab.
+            # Most orders do not fit, and refuting them is faster than finding their minimum slab.
             refused = self.oracle.within(problem, self.below) is None
             return None if refused else self.oracle.minimum(problem)
         total, offsets = 0, np.zeros(len(problem), np.int64)

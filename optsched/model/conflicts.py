@@ -223,9 +223,7 @@ class _HeaviestSet:
             stack.append((weight, able, self._coloured(able)))
 
     def _coloured(self, able: int) -> list[tuple[int, int]]:
-        """Return the buffers by color, each with the maximum weight that it and those before can
-        add.
-        """
+        """Return the buffers by color, each with the most that it and earlier ones can add."""
         order: list[tuple[int, int]] = []
         total = 0
         while able:

@@ -151,9 +151,7 @@ class Graph:
         return f"{self.memory_model}; in-place" if self.in_place else self.memory_model
 
     def refuse_streams(self, what: str) -> None:
-        """Raise an error if ops run on several streams; `what` names a method that assumes one
-        stream.
-        """
+        """Raise an error if ops run on several streams; `what` names the method that rejects it."""
         if self.on_streams:
             raise UsageError(f"{self.name}: ops on several streams are not supported by {what}")
 

@@ -138,8 +138,10 @@ class Module:
 
     @cached_property
     def alignments(self) -> dict[str, int]:
-        """Alignment of the block of each computation: the least common multiple of the alignments
-        of its buffers and of the blocks of the computations it calls.
+        """Alignment of the block of each computation.
+
+        It is the least common multiple of the alignments of its buffers and of the blocks of the
+        computations that it calls.
         """
         found: dict[str, int] = {}
         for name in self.computations:

@@ -317,15 +317,12 @@ class PackingProblem:
 
     @cached_property
     def max_load(self) -> int:
-        """Bytes of the fullest step or of a heavier set to keep apart: a lower bound on the
-        slab.
-        """
+        """Bytes of the fullest step or of a heavier set to keep apart: a bound on the slab."""
         return fullest(self.joined.problem.solid)
 
     @property
     def slab_bound(self) -> int:
-        """Lower bound on the slab in bytes: :attr:`max_load`, or the highest end of a single
-        buffer.
+        """Lower bound on the slab in bytes: :attr:`max_load` or the highest end of a buffer.
 
         For a buffer without a pin, the second bound matters if gaps leave less than its size at
         every step.
@@ -434,8 +431,7 @@ def _among(
 def packing_problem(
     graph: Graph, order: Order, taken: Pairs = ()
 ) -> tuple[PackingProblem, IntArray]:
-    """Return the packing problem of an order, and the buffer id in the graph of each of its
-    buffers.
+    """Return the packing problem of an order, and the graph's id of each of its buffers.
 
     Only roots that are counted, have bytes, and are live at some step are packed. If ops run on
     several streams, steps are depths, and pairs that conflict without overlapping are kept apart

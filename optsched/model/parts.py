@@ -29,10 +29,10 @@ class Gap:
 
 
 class Parts(NamedTuple):
-    """Rectangles with a common offset per buffer: part `i` is `offset[owner[i]] + [low[i],
-    high[i])`.
+    """Rectangles with a common offset per buffer.
 
-    A buffer without gaps has one part; each gap splits it. All arrays have shape `(parts,)`.
+    Part `i` occupies the bytes `offset[owner[i]] + [low[i], high[i])`. A buffer without gaps has
+    one part; each gap splits it. All arrays have shape `(parts,)`.
     """
 
     owner: IntArray

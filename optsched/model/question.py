@@ -51,7 +51,7 @@ class Question:
     objective
         Quantity to minimize first; the other breaks ties.
     capacity
-        Bytes of slab that are enough; None to minimize.
+        Bytes of slab that are enough; None if the objective is minimized.
     pools
         Slabs that buffers may spill into, preferred first; empty if each buffer stays in the pool
         that it names.
@@ -200,9 +200,9 @@ def digest_of(graph: Graph) -> bytes:
 
 
 def contents_digest(graph: Graph) -> str:
-    """Return a text that tells a graph in plan files from others, whatever its name.
+    """Return the text by which plan files identify a graph regardless of its name.
 
-    It is the same in place and not in place, as a plan says which of them it is of.
+    It ignores whether the graph is in-place, since plans state that separately.
     """
     return digest_of(graph.without_inplace()).hex()
 

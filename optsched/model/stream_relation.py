@@ -48,9 +48,7 @@ class StreamRelation:
 
     @cached_property
     def free(self) -> IntArray:
-        """Shape `(m, k)`: for each stream, the first place at which the bytes of buffer `b` are
-        free.
-        """
+        """By stream, the first place at which the bytes of a buffer are free; shape `(m, k)`."""
         arrays, k = self.graph.arrays, self.after.shape[1]
         free = np.zeros((arrays.buffer_count, k), np.int64)
         np.maximum.at(free, arrays.user.owners(), self.after[arrays.user.idx])

@@ -137,11 +137,11 @@ def _refuse_going_back(graph: Graph, name: str, order: Sequence[int]) -> None:
 
 
 def parallel_levels(graph: Graph, most: int) -> list[list[int]]:
-    """Group the ops by depth into levels of at most `most` ops, as AITemplate's simple
-    multi-stream.
+    """Group the ops by depth into levels of at most `most` ops.
 
     The level of an op comes directly after the last level of its predecessors. A level of more than
-    `most` ops is split into several levels, in the order in which the ops are listed.
+    `most` ops is split into several levels, in the order in which the ops are listed. This is
+    AITemplate's simple multi-stream mode.
 
     References
     ----------

@@ -41,10 +41,10 @@ class Wired(Protocol):
 
 
 def find_kept(buffers: Sequence[Buffer], roots: Sequence[int]) -> tuple[bool, ...]:
-    """Return by buffer id, for roots: True if the bytes are kept to the end, also because of a
-    view.
+    """Return by buffer id, for roots: True if the bytes are kept to the end.
 
-    `roots` is the result of :func:`find_roots`.
+    The bytes of a root are also kept if one of its views is kept. `roots` is the result of
+    :func:`find_roots`.
     """
     kept = [False] * len(buffers)
     always = (InputPolicy.KEPT, InputPolicy.SCRATCH)

@@ -120,9 +120,7 @@ class CapacitySearch:
                 self.offer(self.engine.offsets(), f"first fit {name}")
 
     def run(self) -> None:
-        """Search until done, out of time, or until the remaining methods cannot handle the
-        component.
-        """
+        """Search until done, out of time, or the remaining methods cannot handle the component."""
         effort, nodes, turn = self.effort, self.effort.first_nodes, 0
         many = len(self.component) >= effort.core_buffers
         growth = effort.beam_growth if self._has_beams() else effort.growth
@@ -164,9 +162,7 @@ class CapacitySearch:
         return self.slab - max(1, int((self.slab - target) * self.stride))
 
     def _approach(self, target: int, nodes: int) -> None:
-        """Search between target and slab: further down after a success, closer to the slab after a
-        failure.
-        """
+        """Search between target and slab: lower after a success, higher after a failure."""
         until = self.engine.nodes + nodes
         while self.engine.nodes < until and not self.is_done() and not self.clock.expired():
             capacity = self._between(target)

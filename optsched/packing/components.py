@@ -91,8 +91,9 @@ class Component:
 
     @cached_property
     def occupied(self) -> IntArray:
-        """First and last occupied unit (exclusive) of each buffer in each section of its range;
-        shape `(2, covered)`.
+        """First and last occupied unit of each buffer in each section of its range.
+
+        The last unit is exclusive; the shape is `(2, covered)`.
         """
         if self.occupancy is None:
             raise RuntimeError("component has no partially occupied buffers")

@@ -251,9 +251,7 @@ class PackingEngine:
             order, count = np.concatenate([order[line], order[until:]]), until
 
     def _fit(self, order: IntArray, placed: int) -> int:
-        """Place the buffers of an order after the first `placed`; return the number placed in
-        total.
-        """
+        """Place the buffers of an order after the first `placed`; return the number in place."""
         pairs = len(order) * (len(order) - placed)
         run = first_fit.for_work(pairs // self.effort.pairs_per_element)
         masks = self.component.sections.masks

@@ -90,9 +90,7 @@ def _compiler(part: bool) -> Any:
 
 @cache
 def _libraries() -> tuple[Any, Any]:
-    """Return the library class for machine code of kernels, and that for LLVM code of inner
-    kernels.
-    """
+    """Return the library classes of kernels (machine code) and of inner kernels (LLVM code)."""
     from llvmlite.binding import Linkage, create_pass_builder, create_pipeline_tuning_options
     from numba.core.codegen import JITCodeLibrary
 

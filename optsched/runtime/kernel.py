@@ -114,11 +114,10 @@ class Kernel(Generic[P, R]):
 
     @cached_property
     def borrows(self) -> bool:
-        """Return True if the kernel does not create or return arrays, so no reference counts are
-        needed.
+        """Return True if the kernel does not create or return arrays.
 
-        This holds if it returns numbers only and does not use a module such as NumPy, directly or
-        through kernels that it calls.
+        Reference counts are not needed in that case. It holds if the kernel returns numbers only
+        and does not use a module such as NumPy, directly or through kernels that it calls.
         """
         numbers = re.fullmatch(NUMBERS, str(self.function.__annotations__.get("return")))
         return numbers is not None and not any(
@@ -155,8 +154,7 @@ class Kernel(Generic[P, R]):
         return digest.hexdigest()
 
     def for_work(self, elements: int) -> Callable[P, R]:
-        """Return a function that runs the form that answers sooner; the choice is made at each
-        call.
+        """Return a function that runs the form that answers sooner; the choice is made per call.
 
         `elements` is the amount of work of the call. Python is first assumed to take
         :data:`ELEMENT_SECONDS` per element; later calls use the measured time.
@@ -297,8 +295,7 @@ def tell_of_compiling(tell: Callable[[], None]) -> None:
 
 
 def compile_seconds() -> float:
-    """Return the time in seconds that this process has spent compiling or waiting for a
-    compilation.
+    """Return the seconds this process has spent compiling or waiting for a compilation.
 
     The time to load compiled kernels is not included.
     """

@@ -150,9 +150,7 @@ def shield(name: str, separators: str = ',"') -> str:
 
 
 def unshield(text: str, separators: str = ',"') -> str:
-    """Return the name from which :func:`shield` made a text; other texts are returned as they
-    are.
-    """
+    """Return the name from which :func:`shield` made a text; other texts are returned as is."""
     if not text.startswith("'"):
         return text
     name = _ESCAPE.sub(lambda m: m[0].encode().decode("unicode_escape"), text[1:])

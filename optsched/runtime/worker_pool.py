@@ -358,8 +358,9 @@ def _wait_for_end(parent: BaseProcess) -> None:
 
 
 def _serve(pipe: Connection, work: Work[Any], runs: int) -> None:
-    """Main function of a worker: receive about `runs` tasks and send messages until the pipe is
-    closed.
+    """Main function of a worker: receive tasks and send messages until the pipe is closed.
+
+    `runs` is the expected number of tasks.
     """
     _end_with_parent()
     channel = _WorkerChannel(pipe)

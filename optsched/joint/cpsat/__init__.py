@@ -1,8 +1,8 @@
-"""The joint model in OR-Tools CP-SAT: order of ops and offsets of buffers chosen together.
+"""The joint model in OR-Tools CP-SAT: the order of ops and the offsets of buffers in one model.
 
-`instance` scales a graph to whole units, `variables` and `constraints` make the model, `solver`
-runs CP-SAT, and `solve` asks. What CP-SAT says is never a proof by itself: an outcome holds
-claims, and values replayed in integers.
+`instance` scales a graph to integral units, `variables` and `constraints` build the model, `solver`
+runs CP-SAT, and `solve` is the entry point. Results of CP-SAT alone are never proofs: an outcome
+contains claims, and values recomputed in integers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The joint model: variables, and their constraints, one function for each family."""
+"""The constraints of the joint model, with one function per family."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from optsched.joint.cpsat.variables import Literal, ModelVariables
 def joint_model(
     instance: ModelInstance, peak_bound: int = 0, slab_bound: int = 0
 ) -> ModelVariables:
-    """Return the model of order and offsets together."""
+    """Return the model of order and offsets."""
     variables = ModelVariables(instance, peak_bound=peak_bound, slab_bound=slab_bound)
     for add in (*ORDER_FAMILIES, *PACKING_FAMILIES):
         add(variables)
@@ -19,7 +19,7 @@ def joint_model(
 
 
 def add_monotony(variables: ModelVariables) -> None:
-    """What is done, or released, stays so."""
+    """Require that ops stay done and items stay released."""
     for row in (*variables.done, *variables.released):
         for step, literal in row.items():
             if step + 1 in row:
@@ -27,14 +27,14 @@ def add_monotony(variables: ModelVariables) -> None:
 
 
 def add_one_op_per_step(variables: ModelVariables) -> None:
-    """After step `s` exactly `s + 1` ops are done."""
+    """Require that exactly `s + 1` ops are done after step `s`."""
     ops = range(variables.instance.op_count)
     for step in range(variables.instance.op_count):
         variables.model.add(sum(variables.done_by(v, step) for v in ops) == step + 1)
 
 
 def add_precedences(variables: ModelVariables) -> None:
-    """An op is done by a step only if its predecessors are done by the step before."""
+    """Require that the predecessors of an op are done by the step before it is done."""
     instance = variables.instance
     for v, before in enumerate(instance.preds):
         passed = 0
@@ -49,7 +49,7 @@ def add_precedences(variables: ModelVariables) -> None:
 
 
 def add_releases(variables: ModelVariables) -> None:
-    """An item with several last users is released only when all of them are done."""
+    """Require that all last users of an item are done before it is released."""
     for row, users in zip(variables.released, variables.last_users, strict=True):
         for step, literal in row.items():
             for u in users:
@@ -57,7 +57,7 @@ def add_releases(variables: ModelVariables) -> None:
 
 
 def add_times(variables: ModelVariables) -> None:
-    """Integer positions and ends agree with the booleans."""
+    """Tie integer positions and ends to the boolean variables."""
     model = variables.model
     for position, row in zip(variables.position, variables.done, strict=True):
         for step, literal in row.items():
@@ -70,15 +70,16 @@ def add_times(variables: ModelVariables) -> None:
 
 
 def add_peak(variables: ModelVariables) -> None:
-    """At no step more units are live than the peak says."""
+    """Require that the live units of each step are at most the peak."""
     for step in range(variables.instance.horizon):
         variables.model.add(_load(variables, step, None) <= variables.peak)
 
 
 def add_load_below_slab(variables: ModelVariables) -> None:
-    """At no step more units of a pool are live than its slab has.
+    """Require that the live units of a pool at each step are at most its slab.
 
-    So the peak lies below all slabs together; with a single pool that says all.
+    The peak is then at most the sum of the slabs; with a single pool this is the only constraint
+    needed.
     """
     variables.model.add(variables.peak <= variables.slab)
     if len(variables.slabs) == 1:
@@ -89,19 +90,23 @@ def add_load_below_slab(variables: ModelVariables) -> None:
 
 
 def add_tops(variables: ModelVariables) -> None:
-    """Every item ends below the top of its pool's slab."""
+    """Require that every item ends at or below the top of its pool's slab."""
     for item, offset in zip(variables.instance.items, variables.offset, strict=True):
         variables.model.add(offset + item.room <= variables.slabs[item.pool])
 
 
 def add_sum_of_slabs(variables: ModelVariables) -> None:
-    """The slab is what the slabs of all pools have together."""
+    """Define the total slab as the sum of the slabs of all pools."""
     if len(variables.slabs) != 1:
         variables.model.add(variables.slab == sum(variables.slabs.values()))
 
 
 def add_no_overlap(variables: ModelVariables) -> None:
-    """Items of a pool share no byte at the same step; nor more than the slab, which is implied."""
+    """Require that items of a pool do not share bytes at the same step.
+
+    The cumulative constraint, which limits the live units to the slab, is implied, but helps
+    CP-SAT.
+    """
     model = variables.model
     for pool in variables.instance.pools:
         items = [i for i, item in enumerate(variables.instance.items) if item.pool == pool]
@@ -117,7 +122,7 @@ def add_no_overlap(variables: ModelVariables) -> None:
 
 
 def add_apart(variables: ModelVariables) -> None:
-    """Pairs that are kept apart share no unit, whenever they are live."""
+    """Require that pairs to keep apart do not share a unit at any time."""
     model, items = variables.model, variables.instance.items
     for pair in variables.instance.apart:
         if len({items[i].pool for i in pair}) == 1:
@@ -128,7 +133,7 @@ def add_apart(variables: ModelVariables) -> None:
 
 
 def add_shared(variables: ModelVariables) -> None:
-    """Items of a group start at one unit; their live ranges never overlap."""
+    """Require that items of a group start at the same unit; their live ranges never overlap."""
     for first, *others in (group for group in variables.instance.shared if group):
         for i in others:
             variables.model.add(variables.offset[i] == variables.offset[first])
@@ -146,7 +151,7 @@ def _time_interval(variables: ModelVariables, i: int) -> Any:
 
 
 def add_clause(variables: ModelVariables, first: Literal, then: Literal, *more: Literal) -> None:
-    """`first` implies `then`, or one of `more`; each of them may be the constant 0 or 1."""
+    """Require that `first` implies `then` or one of `more`; each may be the constant 0 or 1."""
     literals = []
     for literal in (negated(first), then, *more):
         if not isinstance(literal, int):
@@ -157,15 +162,15 @@ def add_clause(variables: ModelVariables, first: Literal, then: Literal, *more: 
 
 
 def negated(literal: Literal) -> Literal:
-    """Return the opposite of a literal or constant."""
+    """Return the negation of a literal or constant."""
     return 1 - literal if isinstance(literal, int) else ~literal
 
 
 def add_inplace(variables: ModelVariables) -> None:
-    """What is written in place is written into an input that dies, each into one, into each one.
+    """Require that in-place pairs match outputs with inputs that die at the op.
 
-    An output that is spared is not counted at the step of its op; one that shares bytes has the
-    input's offset.
+    An output with `spared` set is not counted at the step of its op. An output with `shared` set
+    has the offset of its input.
     """
     model, made = variables.model, variables.inplace
     for flags in (made.spared, made.shared):
@@ -185,7 +190,7 @@ def add_inplace(variables: ModelVariables) -> None:
     for pair, flag in zip(variables.instance.pairs, made.shared, strict=True):
         output, source = variables.offset[pair.output], variables.offset[pair.source]
         if isinstance(output, int) and isinstance(source, int):
-            # Pinned, and to the same place: else the pair is not admissible.
+            # Both are pinned to the same offset; otherwise the pair would not be admissible.
             continue
         model.add(output == source).only_enforce_if(flag)
     for i, written in made.written.items():
@@ -208,8 +213,9 @@ ORDER_FAMILIES = (
     add_inplace,
     add_peak,
 )
-"""Ops stay done, one op runs at each step, predecessors are done a step before, what is written in
-place is written into inputs that die, and bytes count."""
+"""Constraints on the order: ops stay done, one op runs at each step, predecessors are done a step
+before, in-place pairs use dying inputs, and live bytes are at most the peak.
+"""
 PACKING_FAMILIES = (
     add_times,
     add_load_below_slab,
@@ -219,4 +225,4 @@ PACKING_FAMILIES = (
     add_apart,
     add_shared,
 )
-"""What offsets have to keep, and how they are tied to the order."""
+"""Constraints on the offsets, and between offsets and order."""

@@ -1,11 +1,14 @@
-"""What the model is built from: ops with step windows, and items to be placed, in scaled units.
+"""Input of the model: ops with step windows, and items to place, in scaled units.
 
-All sizes are divided by a common unit before modelling. This loses nothing. Take a best packing and
-fix, for any two items that meet, which one lies below the other. What remains are inequalities
-`offset[j] >= offset[i] + c`, pins and alignments, and raising all offsets from 0 until these hold
-reaches their smallest solution. If the unit divides every `c` and every pin, and is a multiple or a
-divisor of every alignment, then each offset met on the way is a multiple of the unit; an alignment
-that divides the unit holds by itself.
+All sizes are divided by a common unit before modeling, without loss. Take an optimal packing and
+fix, for any two items that are live together, which one lies below the other. The remaining
+conditions are inequalities `offset[j] >= offset[i] + c`, pins and alignments. Raising all offsets
+from 0 until these conditions hold leads to their smallest solution. If the unit divides every `c`
+and every pin, and is a multiple or a divisor of every alignment, then each offset on the way is a
+multiple of the unit; an alignment that divides the unit holds automatically.
+
+Example: sizes 12 and 20 with alignments 8 and 1 have the unit 4. The sizes become 3 and 5, and the
+alignments 2 and 1.
 """
 
 from __future__ import annotations
@@ -20,13 +23,15 @@ from optsched.model.dependencies import reachable
 from optsched.model.graph import Graph
 
 INPUT = -1
-"""Birth of an item that is live before the first step."""
+"""Value of `birth` for an item that is live before the first step."""
 
 MAX_UNITS = 2**50
-"""All slabs together may have this many units: CP-SAT reports bounds as floats, exact to 2**53."""
+"""Maximum sum of all slabs in units: CP-SAT reports bounds as floats, which are exact up to
+2**53.
+"""
 
 MAX_AREA = 2**60
-"""Upper limit of units times steps: CP-SAT sums areas in signed 64-bit integers."""
+"""Maximum of units times steps: CP-SAT adds up areas in signed 64-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +45,22 @@ class ModelItem:
     pin: int | None
     """In units; `pin` is None for a free offset."""
     pool: str
-    """Only items of one pool must be kept apart."""
+    """Name of the pool; only items of the same pool must not overlap."""
     birth: int
-    """Op that allocates it, or :data:`INPUT`."""
+    """Op that allocates the buffer, or :data:`INPUT`."""
     users: tuple[int, ...]
-    """Ops that must have ended before it is released; empty if it is `kept`."""
+    """Ops that must have ended before the buffer is released; empty if it is `kept`."""
     kept: bool
-    """Live to the end."""
+    """True if the buffer is live to the end."""
     room: int
-    """Units from its offset on that are its own while it is live: its size, or that of the largest
-    of the group with which it shares its offset."""
+    """Units reserved from its offset on while it is live: its size, or that of the largest item of
+    the group with the same offset.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPair:
-    """An op, and the numbers of an output and of the input that it may be written into."""
+    """An in-place pair: the op, and the positions of the output and the input among the items."""
 
     op: int
     output: int
@@ -63,7 +69,7 @@ class ModelPair:
 
 @dataclass(frozen=True)
 class ModelInstance:
-    """A graph in units.
+    """A graph in scaled units.
 
     Raises
     ------
@@ -72,20 +78,20 @@ class ModelInstance:
     """
 
     unit: int
-    """Bytes of one unit."""
+    """Bytes per unit."""
     horizon: int
     """Number of steps."""
     preds: tuple[tuple[int, ...], ...]
     succs: tuple[tuple[int, ...], ...]
-    """Op to ops that must run before, after it."""
+    """Ops that must run before each op, and ops that must run after it."""
     items: tuple[ModelItem, ...]
-    """What is to be placed."""
+    """Items to place."""
     apart: tuple[tuple[int, int], ...] = ()
-    """Pairs of items, by position, that share no unit whenever they are live."""
+    """Pairs of items, by position, that must not share a unit at any time."""
     shared: tuple[tuple[int, ...], ...] = ()
-    """Groups of items, by position, that start at one unit."""
+    """Groups of items, by position, that start at the same unit."""
     pairs: tuple[ModelPair, ...] = ()
-    """What may be written in place, if the graph is in-place."""
+    """In-place pairs, if the graph is in-place."""
 
     def __post_init__(self) -> None:
         if self.slab_limit > MAX_UNITS or self.slab_limit * (self.horizon + 1) > MAX_AREA:
@@ -102,7 +108,7 @@ class ModelInstance:
 
     @cached_property
     def slab_limits(self) -> dict[str, int]:
-        """Units that suffice in each pool: above the pins each item has room of its own."""
+        """Number of units that is enough in each pool: separate room above the pins for all."""
         pinned, free = dict.fromkeys(self.pools, 0), dict.fromkeys(self.pools, 0)
         for item in self.items:
             if item.pin is None:
@@ -113,7 +119,7 @@ class ModelInstance:
 
     @property
     def slab_limit(self) -> int:
-        """Units that suffice for all slabs together."""
+        """Number of units that is enough for all slabs together."""
         return sum(self.slab_limits.values())
 
     @cached_property
@@ -123,12 +129,12 @@ class ModelInstance:
 
     @cached_property
     def ancestors(self) -> tuple[int, ...]:
-        """The ops that must run before each op, as masks."""
+        """Ops that must run before each op, as bit masks."""
         return reachable(self.preds)
 
     @cached_property
     def descendants(self) -> tuple[int, ...]:
-        """The ops that must run after each op, as masks."""
+        """Ops that must run after each op, as bit masks."""
         return reachable(self.succs)
 
     @cached_property
@@ -141,12 +147,12 @@ class ModelInstance:
         )
 
     def up(self, value: int) -> int:
-        """Bytes to units, rounded up: a lower bound stays one since all sums are whole units."""
+        """Convert bytes to units, rounded up; lower bounds stay valid, as sums are whole units."""
         return -(-value // self.unit)
 
 
 def graph_instance(graph: Graph) -> ModelInstance:
-    """Return a graph whose order and offsets are to be chosen."""
+    """Return the model instance of a graph."""
     arrays = graph.arrays
     items: list[ModelItem] = []
     for b, buffer in enumerate(graph.buffers):
@@ -193,7 +199,7 @@ def graph_instance(graph: Graph) -> ModelInstance:
 
 
 def common_unit(items: Sequence[ModelItem]) -> int:
-    """Return the largest unit that loses nothing (see the module's text); 1 without items."""
+    """Return the largest unit that loses no packing (see the module docstring); 1 without items."""
     unit = gcd(*(item.size for item in items), *(item.pin or 0 for item in items)) or 1
     alignments = {item.alignment for item in items}
     while bad := [a for a in alignments if unit % a and a % unit]:
@@ -202,7 +208,7 @@ def common_unit(items: Sequence[ModelItem]) -> int:
 
 
 def live_spans(instance: ModelInstance, order: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the half-open live range of every item under an order."""
+    """Return the half-open live range of every item in an order."""
     step = {v: at for at, v in enumerate(order)}
     return [
         (

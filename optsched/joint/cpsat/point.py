@@ -1,4 +1,4 @@
-"""A plan as the model sees it: what each variable is in it follows from the point alone."""
+"""A plan as a point of the model, from which the value of each variable follows."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ Spans = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class ModelPoint:
-    """A plan as the model sees it."""
+    """A plan as a point of the model."""
 
     instance: ModelInstance
-    """What was planned."""
+    """The planned instance."""
     order: tuple[int, ...]
     """Op ids by step."""
     offsets: tuple[int, ...]
     """First unit of each item."""
     step: tuple[int, ...] = field(init=False)
     spans: tuple[tuple[int, int], ...] = field(init=False)
-    """Step of each op, live range of each item."""
+    """Step of each op, and live range of each item."""
     spared: tuple[bool, ...] = field(init=False)
     shared: tuple[bool, ...] = field(init=False)
-    """By in-place pair: whether the bytes of its output are spared at the peak, and whether it
-    lies where the input does."""
+    """For each in-place pair: True if its output does not count toward the peak, and True if the
+    output lies at the offset of the input.
+    """
 
     def __post_init__(self) -> None:
         step = [0] * len(self.order)
@@ -45,31 +46,31 @@ class ModelPoint:
     def of_plan(cls, instance: ModelInstance, plan: Plan) -> ModelPoint:
         """Return a valid plan as a point of the model.
 
-        Plans of our own engines lie on whole units (:mod:`optsched.joint.cpsat.instance`), so
-        CP-SAT takes them as its first solution. Offsets between the units are rounded down, and
-        CP-SAT repairs what that breaks.
+        Plans of the engines of this package lie on whole units
+        (:mod:`optsched.joint.cpsat.instance`), so CP-SAT accepts them as its first solution. Other
+        offsets are rounded down to units, and CP-SAT repairs the violated constraints.
         """
         offsets = tuple((plan.offsets[item.id] or 0) // instance.unit for item in instance.items)
         return cls(instance, plan.order, offsets)
 
     def slot(self, i: int) -> int:
-        """Multiples of its alignment that an item lies above 0."""
+        """Return the offset of an item in multiples of its alignment."""
         return self.offsets[i] // self.instance.items[i].alignment
 
     @cached_property
     def written(self) -> frozenset[int]:
-        """Outputs that lie where an input does that their ops write them into."""
+        """Outputs that lie at the offset of an input into which their ops write them."""
         pairs = zip(self.instance.pairs, self.shared, strict=True)
         return frozenset(pair.output for pair, shared in pairs if shared)
 
     @cached_property
     def skipped(self) -> frozenset[tuple[int, int]]:
-        """Outputs that are spared, each with the step of its op."""
+        """Outputs that do not count toward the peak, each with the step of its op."""
         pairs = zip(self.instance.pairs, self.spared, strict=True)
         return frozenset((pair.output, self.step[pair.op]) for pair, spared in pairs if spared)
 
     def own_span(self, output: int) -> tuple[int, int] | None:
-        """Return the steps at which an output has bytes that are no input's; None without any."""
+        """Return the range of steps at which an output has bytes of its own, or None."""
         start, end = self.spans[output]
         start += output in self.written
         return (start, end) if start < end else None
@@ -80,7 +81,7 @@ class ModelPoint:
         return max(self.loads(), default=0)
 
     def loads(self) -> list[int]:
-        """Units live at each step."""
+        """Return the units live at each step."""
         change = [0] * (self.instance.horizon + 1)
         for item, (start, end) in zip(self.instance.items, self.spans, strict=True):
             change[start] += item.size
@@ -98,17 +99,17 @@ class ModelPoint:
 
     @property
     def slab(self) -> int:
-        """Units of all slabs together."""
+        """Sum of all slabs in units."""
         return sum(self.slab_of(pool) for pool in self.instance.pools)
 
     def slab_of(self, pool: str) -> int:
-        """Units from 0 to the highest top in a pool."""
+        """Return the highest end of an item in a pool, in units."""
         tops = zip(self.offsets, self.instance.items, strict=True)
         return max((offset + item.room for offset, item in tops if item.pool == pool), default=0)
 
 
 def _spared_pairs(instance: ModelInstance, step: Sequence[int], spans: Spans) -> tuple[bool, ...]:
-    """Return by pair whether it is in the heaviest matching of its op."""
+    """Return, for each pair, True if it is in the heaviest matching of its op."""
     rows: dict[int, list[tuple[int, int]]] = {}
     for pair in instance.pairs:
         if _dies(pair, step, spans):
@@ -123,7 +124,10 @@ def _spared_pairs(instance: ModelInstance, step: Sequence[int], spans: Spans) ->
 def _shared_pairs(
     instance: ModelInstance, step: Sequence[int], spans: Spans, offsets: Sequence[int]
 ) -> tuple[bool, ...]:
-    """Return by pair whether the output lies where the dying input does, each once."""
+    """Return, for each pair, True if the output lies at the offset of the dying input.
+
+    Each output and each input is in at most one such pair.
+    """
     used: set[int] = set()
     found = []
     for pair in instance.pairs:
@@ -131,7 +135,8 @@ def _shared_pairs(
         free = used.isdisjoint((pair.output, ~pair.source))
         found.append(free and not apart and _dies(pair, step, spans))
         if found[-1]:
-            # An item may be output of one pair and input of another.
+            # An item may be the output of one pair and the input of another, so keys differ in
+            # sign.
             used |= {pair.output, ~pair.source}
     return tuple(found)
 

@@ -1,7 +1,7 @@
-"""Order and offsets of a graph together, by one model and one run of CP-SAT.
+"""Order and offsets of a graph from one run of CP-SAT.
 
-What CP-SAT says is a claim and never a proof, so values are replayed in integers and bounds are
-kept apart from the proved ones.
+Results of CP-SAT are claims, not proofs. Values are therefore recomputed in integers, and bounds
+are kept separate from proved ones.
 
 >>> from optsched.model.builder import GraphBuilder
 >>> build = GraphBuilder()
@@ -27,31 +27,32 @@ from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Event, Limits, Objective, OnEvent, StopReason
 
 BUILD_SECONDS = 4e-5
-"""What building the model takes for each buffer and step: 2 to 4e-5 where this was measured."""
+"""Estimated seconds to build the model, per buffer and step; 2e-5 to 4e-5 were measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class CpSatOutcome:
-    """The best plan and what CP-SAT claims about all others; nothing here is a proof."""
+    """The best plan, and CP-SAT's claim about all other plans."""
 
     value: int | None
-    """Bytes of the objective (slab, or peak), or None without a plan."""
+    """Value of the objective (slab or peak) in bytes, or None without a plan."""
     bound: int
-    """CP-SAT says that no plan has fewer bytes; at least the bound it was given, and above the
-    capacity if it says that no plan fits."""
+    """Claimed lower bound in bytes: at least the bound passed in, and above the capacity if CP-SAT
+    reports that no plan fits.
+    """
     stop_reason: StopReason
-    """EXHAUSTED: CP-SAT says that its search is complete. DECIDED: a plan fits the capacity."""
+    """EXHAUSTED: CP-SAT reports that its search is complete. DECIDED: a plan fits the capacity."""
     plan: Plan | None = None
     """Order and offsets, or None."""
 
     @property
     def optimal(self) -> bool:
-        """Whether the plan is claimed to be optimal: its value meets the bound."""
+        """Return True if the plan is claimed to be optimal: its value equals the bound."""
         return self.value is not None and self.value <= self.bound
 
     @property
     def infeasible(self) -> bool:
-        """Whether it is claimed that pins, or the capacity, leave no plan at all."""
+        """Return True if it is claimed that no plan satisfies the pins or the capacity."""
         return self.value is None and self.stop_reason is StopReason.EXHAUSTED
 
 
@@ -69,19 +70,30 @@ def solve_joint(
 ) -> CpSatOutcome:
     """Choose order and offsets together.
 
-    The objective is the slab or the peak, and the other number whatever it happens to be. Offsets
-    weigh on every node of the search, so about 30 ops are within reach: a good warm start and
-    proved bounds in bytes help most. The answer is never worse than a warm start. Where building
-    the model would take over half of the time, it is not built.
+    The objective is the slab or the peak; the other quantity is not minimized. Offsets enter every
+    node of the search, so only graphs of about 30 ops are within reach. A good warm start and
+    proved bounds help most. The result is never worse than the warm start.
 
     Parameters
     ----------
+    graph
+        The graph, on one stream.
+    objective
+        Quantity to minimize.
     capacity
-        Ask only whether the objective can be at most this many bytes; the first such plan ends the
-        search.
+        If given, only decide whether the objective can be at most this number of bytes; the first
+        such plan ends the search.
+    limits
+        Time and work limits, workers and seed.
+    warm_start
+        Valid plan to start from.
+    peak_bound, slab_bound
+        Proved lower bounds in bytes.
     on_event
         Called in this thread with every incumbent and bound. If it raises, the search is stopped
-        and the error passed on; KeyboardInterrupt ends the search with the incumbent.
+        and the error is passed on; KeyboardInterrupt ends the search with the incumbent.
+    effort
+        Parameters of CP-SAT.
 
     Raises
     ------
@@ -122,7 +134,7 @@ class _JointSearch:
     ) -> None:
         self.graph, self.instance = graph, graph_instance(graph)
         self.is_slab, self.capacity = objective is Objective.SLAB, capacity
-        # More than this is no constraint, whatever the number.
+        # A limit above this number of bytes does not constrain any plan.
         self.room = self.instance.slab_limit * self.instance.unit
         self.clock, self.on_event = clock, on_event
         self.value: int | None = None
@@ -131,7 +143,7 @@ class _JointSearch:
     def run(
         self, warm_start: Plan | None, peak_bound: int, slab_bound: int, effort: CpSatEffort
     ) -> CpSatOutcome:
-        """Return a plan with fewer bytes than the warm start, or else that."""
+        """Return a plan with fewer bytes than the warm start, or the warm start."""
         self.bound = slab_bound if self.is_slab else peak_bound
         if warm_start is not None:
             checked = check_plan(self.graph, warm_start)
@@ -153,7 +165,7 @@ class _JointSearch:
         return CpSatOutcome(self.value, self.bound, reason, plan)
 
     def _model(self, warm_start: Plan | None, peak_bound: int, slab_bound: int) -> ModelVariables:
-        """Return the model, which asks for fewer bytes than are known to do."""
+        """Return the model, with the requirement to improve on known values."""
         variables = joint_model(self.instance, peak_bound, slab_bound)
         target = variables.slab if self.is_slab else variables.peak
         if self.capacity is None:
@@ -166,20 +178,20 @@ class _JointSearch:
         return variables
 
     def _stop_reason(self, found: CpSatRun) -> StopReason:
-        """Return why it ended; a refuted capacity raises the bound."""
+        """Return why the run ended; a refuted capacity raises the bound."""
         if found.interrupted:
             return StopReason.INTERRUPTED
         if not found.finished:
             return self.clock.limit_reason()
         if self._fits():
             return StopReason.DECIDED
-        # With room for everything it is the pins that leave no plan.
+        # With room for all items, infeasibility is due to the pins and not to the capacity.
         if self.capacity is not None and self.capacity < self.room:
             self.bound = max(self.bound, self.capacity + 1)
         return StopReason.EXHAUSTED
 
     def _note(self, state: CpSatRun) -> None:
-        """Take in what CP-SAT has found so far, and pass on what moved."""
+        """Record what CP-SAT has found so far, and report improvements."""
         before, unit = (self.value, self.bound), self.instance.unit
         if state.bound is not None:
             self.bound = max(self.bound, state.bound * unit)

@@ -1,4 +1,4 @@
-"""Runs CP-SAT on a model: parameters, incumbents, bounds, interruption."""
+"""Execution of CP-SAT on a model: parameters, incumbents, bounds, interruption."""
 
 from __future__ import annotations
 
@@ -18,51 +18,52 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
 
 EXACT_FLOAT = 2**53
-"""CP-SAT reports bounds as floats; integers below this are exact in them."""
+"""CP-SAT reports bounds as floats, which represent integers below this exactly."""
 SAFE: Mapping[str, Any] = {"presolve_inclusion_work_limit": 0}
-"""Without this OR-Tools 9.15 is known to return a wrong optimum with a matching bound (OR-Tools
-issue 5293)."""
+"""Parameters that avoid a known error of OR-Tools 9.15, which can return a wrong optimum with a
+matching bound (OR-Tools issue 5293).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CpSatEffort:
-    """What a run of CP-SAT is given beside its limits."""
+    """Parameters of a run of CP-SAT in addition to its limits."""
 
     poll_seconds: float = 0.1
-    """Between two looks at the clock and at a waiting interrupt."""
+    """Seconds between two checks of the clock and of a pending interrupt."""
     work_per_second: int = 100_000
-    """Units of `Limits.work` for one second of CP-SAT's own deterministic time."""
+    """Units of `Limits.work` per second of CP-SAT's deterministic time."""
     parameters: Mapping[str, Any] = field(default_factory=lambda: SAFE)
     """Names and values of further parameters of CP-SAT."""
 
 
 EFFORT = CpSatEffort()
-"""What is used where nothing else is given."""
+"""Default parameters."""
 
 
 @dataclass
 class CpSatRun:
-    """What one run of CP-SAT has found so far."""
+    """Results of one run of CP-SAT so far."""
 
     best: ModelPoint | None = None
-    """Best point seen, or None."""
+    """Best point found, or None."""
     bound: int | None = None
-    """Units below which, it says, the objective does not go; None without an objective or bound."""
+    """Claimed lower bound on the objective in units; None without an objective or bound."""
     finished: bool = False
-    """It says that the search is complete."""
+    """True if CP-SAT reports that the search is complete."""
     interrupted: bool = False
-    """It was stopped by Ctrl-C."""
+    """True if the run was stopped by Ctrl-C."""
 
 
 class _SolutionReader(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
-    """Reads each solution at once: what the solver holds at the end may be gone or worse."""
+    """Callback that reads each solution at once, since the final state may lack or worsen it."""
 
     def __init__(self, variables: ModelVariables, found: Callable[[ModelPoint], None]) -> None:
         super().__init__()
         self.variables, self.found = variables, found
 
     def on_solution_callback(self) -> None:
-        """Make a point of the solution."""
+        """Convert the solution to a point."""
         variables = self.variables
         steps = [
             early + sum(1 - self.value(literal) for literal in row.values())
@@ -74,9 +75,10 @@ class _SolutionReader(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
 
 
 class SolverThread:
-    """Solves a model in a thread of its own, so that Ctrl-C ends the search and not the program.
+    """Solver of a model in a separate thread, so that Ctrl-C ends the search and not the program.
 
-    `value` is what is minimised, told from a point itself and not from the solver's variables.
+    `value` is the quantity to minimize; it is computed from a point rather than from the solver's
+    variables.
     """
 
     def __init__(
@@ -94,9 +96,9 @@ class SolverThread:
         self.error: Exception | None = None
 
     def run(self, on_progress: Callable[[CpSatRun], None]) -> CpSatRun:
-        """Start the thread, pass on what it reports, and end it in any case.
+        """Start the thread, report its progress, and stop it in any case.
 
-        If `on_progress` raises, which is called in this thread, the search is stopped first.
+        `on_progress` is called in the calling thread; if it raises, the search is stopped first.
         """
         thread = threading.Thread(target=self._work, name="cp-sat", daemon=True)
         thread.start()
@@ -120,12 +122,12 @@ class SolverThread:
         return self.state
 
     def _receive(self) -> bool:
-        """Take in all moves that have come; False when the last one was among them."""
+        """Process all results that have arrived; return False after the last one."""
         try:
             move = self.moves.get(timeout=self.effort.poll_seconds)
             while True:
                 if move is None:
-                    # Stays for the next call.
+                    # Put the end marker back for the next call.
                     self.moves.put(None)
                     return False
                 self._apply(move)
@@ -146,7 +148,7 @@ class SolverThread:
             self.solver.best_bound_callback = self._on_bound
             status = self.solver.solve(model, _SolutionReader(self.variables, self.moves.put))
             if status == cp_model.MODEL_INVALID:
-                raise UsageError(f"CP-SAT refuses the model: {model.validate().strip()}")
+                raise UsageError(f"CP-SAT rejected the model: {model.validate().strip()}")
             self.state.finished = status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
             if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) and model.has_objective():
                 self._on_bound(self.solver.best_objective_bound)
@@ -165,7 +167,7 @@ def _make_solver(clock: Clock, effort: CpSatEffort) -> Any:
     parameters, limits, left = solver.parameters, clock.limits, clock.left()
     parameters.num_workers = limits.workers
     parameters.random_seed = limits.seed % 2**31
-    # Its own handler would leave the process without Python's when the search ends.
+    # CP-SAT's own signal handler would remove Python's handler when the search ends.
     parameters.catch_sigint_signal = False
     if left is not None and limits.work is not None:
         parameters.max_deterministic_time = left / effort.work_per_second

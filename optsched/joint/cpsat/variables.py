@@ -1,4 +1,4 @@
-"""The variables of the model, each with its meaning: the value it has in a given plan.
+"""The variables of the model, each with its meaning: its value in a given plan.
 
 ::
 
@@ -7,17 +7,17 @@
     released[i]     0    0    0    1      every user of item i has ended
     live of i       0    0    1    1      done[birth][step] - released[i][step - 1]
 
-The step windows of the ops fix most of `done`, and an item with a single last user needs no
-`released` of its own. Since every variable knows its meaning, a hint is complete by construction.
+The step windows of the ops fix most of `done`, and an item with a single last user does not need
+`released` variables. Since every variable knows its meaning, every hint is complete.
 
-In-place two things are chosen. The peak of an order counts the heaviest matching of outputs and
-dying inputs, whatever lies where; offsets may share fewer bytes, or others. In each, a flag says of
-a pair whether it is taken::
+With in-place pairs, two choices are modeled separately. The peak of an order counts the heaviest
+matching of outputs and dying inputs, regardless of offsets; a packing may share fewer bytes, or
+others. For each choice, a flag states whether a pair is used::
 
-    skipped[o]      0    0    1    0      where o, which v writes, is spared: inside the input's
-    time of o                 .    #      where it shares them: its rectangle begins one step later
+    skipped[o]      0    0    1    0      o, written by v, is not counted: it lies in the input
+    time of o                 .    #      if o shares the offset, its rectangle begins a step later
 
-An output that shares its bytes and is released at once has no rectangle of its own at all.
+An output that shares its bytes and is released at once does not have a rectangle.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from optsched.joint.cpsat.instance import INPUT, ModelInstance, ModelItem
 from optsched.joint.cpsat.point import ModelPoint
 
 Meaning = Callable[..., int]
-"""The value that a variable has in a point."""
+"""Function that returns the value of a variable in a point."""
 Literal = Any
-"""A boolean variable of CP-SAT, its negation, or the constants 0 and 1."""
+"""A boolean variable of CP-SAT, its negation, or one of the constants 0 and 1."""
 
 
 class HintedModel:
-    """A model and its variables; a hint is complete by construction."""
+    """A model whose variables have meanings, so that every hint is complete."""
 
     def __init__(self) -> None:
         self.model = cp_model.CpModel()
         self.meanings: list[tuple[Any, Meaning]] = []
 
     def add_hint(self, point: ModelPoint) -> None:
-        """Hint every variable at the value it has in a point."""
+        """Add a hint for every variable with its value in a point."""
         for variable, meaning in self.meanings:
             self.model.add_hint(variable, int(meaning(point)))
-        # CP-SAT makes variables of constants; they count when it asks whether a hint is complete.
+        # CP-SAT represents constants as variables, and requires values for them in a complete hint.
         hinted = {variable.index for variable, _ in self.meanings}
         for index, made in enumerate(self.model.proto.variables):
             if index not in hinted:
@@ -65,7 +65,7 @@ class HintedModel:
 
 
 class ModelVariables(HintedModel):
-    """The variables of one model; lower bounds that are known already are given in bytes."""
+    """The variables of one model; known lower bounds are given in bytes."""
 
     def __init__(
         self, instance: ModelInstance, *, peak_bound: int = 0, slab_bound: int = 0
@@ -91,7 +91,7 @@ class ModelVariables(HintedModel):
         self.inplace = InplaceVariables(self, instance)
 
     def done_by(self, op: int, step: int) -> Literal:
-        """Whether an op has ended by the end of a step."""
+        """Return a literal that is true if an op has ended by the end of a step."""
         if op == INPUT:
             return 1
         early, late = self.step_windows[op]
@@ -100,7 +100,7 @@ class ModelVariables(HintedModel):
         return 1 if step >= late else self.done[op][step]
 
     def released_by(self, i: int, step: int) -> Literal:
-        """Whether every user of item `i` has ended by the end of a step."""
+        """Return a literal that is true if all users of item `i` have ended after a step."""
         if self.instance.items[i].kept:
             return 0
         users = self.last_users[i]
@@ -113,7 +113,10 @@ class ModelVariables(HintedModel):
         return self.released[i][step]
 
     def live(self, i: int, step: int) -> Any:
-        """0 or 1: item `i` takes room during a step. Linear, since it is born before released."""
+        """Return a term that is 1 if item `i` is live during a step, else 0.
+
+        It is linear, as the item is allocated before it is released.
+        """
         return self.done_by(self.instance.items[i].birth, step) - self.released_by(i, step - 1)
 
     def _add_order(self) -> None:
@@ -159,7 +162,7 @@ class ModelVariables(HintedModel):
             self.offset.append(slot * item.alignment)
 
     def _add_slabs(self, bound: int) -> None:
-        """A slab for each pool, and one variable for their sum; with one pool it is the same."""
+        """Add a slab variable per pool and one for their sum; with one pool they are the same."""
         self.slab = self.integer(0, self.instance.slab_limit, "slab", lambda p: p.slab)
         self.model.add(self.slab >= bound)
         if len(self.instance.pools) == 1:
@@ -170,7 +173,7 @@ class ModelVariables(HintedModel):
 
 
 class InplaceVariables:
-    """The variables that in-place pairs add to a model; none without pairs."""
+    """The variables that in-place pairs add to a model; empty without pairs."""
 
     def __init__(self, variables: HintedModel, instance: ModelInstance) -> None:
         self.variables, self.horizon, self.pairs = variables, instance.horizon, instance.pairs
@@ -189,24 +192,25 @@ class InplaceVariables:
             self.written[i] = variables.boolean("written", lambda p, i: i in p.written, i)
 
     def pairs_of(self, output: int) -> list[int]:
-        """Return the numbers of the pairs of an output."""
+        """Return the positions of the pairs of an output."""
         return [k for k, pair in enumerate(self.pairs) if pair.output == output]
 
     def groups(self) -> Iterator[list[int]]:
-        """Yield the pairs of each output, and of each input: one of them may be taken."""
+        """Yield the pairs of each output and of each input; at most one of each may be chosen."""
         yield from (self.pairs_of(i) for i in self.outputs)
         for source in sorted({pair.source for pair in self.pairs}):
             yield [k for k, pair in enumerate(self.pairs) if pair.source == source]
 
     def skipped_at(self, i: int, step: int) -> Any:
-        """Whether item `i` is not counted at a step, though it is live: a literal or 0."""
+        """Return a literal, or 0, that is true if item `i` is live but not counted at a step."""
         return self.skipped.get((i, step), 0)
 
     def time_interval(self, i: int, start: Any, end: Any, name: str) -> Any:
-        """Return when an output has bytes that no other item has; if never, behind the last step.
+        """Return the interval of steps at which an output has bytes of its own.
 
-        Each output has a step of its own there. An interval that may be absent would say the same,
-        but OR-Tools 9.15 then removes solutions in its presolve.
+        Without such a step, the interval lies after the last step, at a separate position for each
+        output. An optional interval would be equivalent, but OR-Tools 9.15 then removes solutions
+        in its presolve.
         """
         variables, horizon, model = self.variables, self.horizon, self.variables.model
         behind = horizon + self.outputs.index(i)
@@ -228,6 +232,6 @@ class InplaceVariables:
 
 
 def _last_users(instance: ModelInstance, item: ModelItem) -> tuple[int, ...]:
-    """The users that may be last: those behind which no other user must come."""
+    """Return the users that may be last: those after which no other user must run."""
     users = sum(1 << u for u in item.users)
     return tuple(u for u in item.users if not instance.descendants[u] & users)

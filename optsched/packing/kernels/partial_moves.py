@@ -50,8 +50,7 @@ from optsched.runtime.kernel import inner
 
 @inner
 def lift(state: PackingState, occupied: IntArray, i: int, offset: int) -> int:
-    """Return the lowest start at or above `offset` that is above all floors and hits no placed
-    buffer.
+    """Return the lowest start from `offset` on, above all floors and clear of placed buffers.
 
     If no start up to the maximum offset exists, return any offset above that maximum.
     """

@@ -72,8 +72,9 @@ def open_engine(name: str, jobs: int = 1, address: str | None = None) -> TaskEng
 
 
 def _require_listener(address: str) -> None:
-    """Raise an error if no process answers at an address in time; the engines would try for
-    minutes.
+    """Raise an error if no process answers at an address in time.
+
+    The engines themselves would keep trying for minutes.
     """
     expect("address", address, str)
     place = _ADDRESS.fullmatch(address)
