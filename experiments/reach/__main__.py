@@ -1,6 +1,6 @@
-"""How far exact ordering reaches, in four measurements.
+"""How far exact ordering reaches, in five measurements.
 
-    python -m experiments.reach table|families|ladder|certificates [options]
+    python -m experiments.reach table|ablation|families|ladder|certificates [options]
 
 Each has a module of that name and a section of the README.
 """
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import sys
 
-from experiments.reach import certificates, families, ladder, table
+from experiments.reach import ablation, certificates, families, ladder, table
 
 MEASUREMENTS = {
-    module.__name__.rpartition(".")[2]: module for module in (table, families, ladder, certificates)
+    module.__name__.rpartition(".")[2]: module
+    for module in (table, ablation, families, ladder, certificates)
 }
 
 

@@ -1,13 +1,11 @@
 """Table of proven least peaks: Inductor's four orders, best heuristic, bound, optimum, proof, time.
 
     python -m experiments.reach table DIR... [--seconds 60]
-    python -m experiments.reach table DIR... --families --ablation [--seconds 20]
 
 Reads every simulator file (`*.json`, `*.json.gz`) of the directories. Kernels are compiled before
 the clock starts; the time of a row is that of the exact part, from the heuristics' best order on,
 and like the limit in seconds of the processor, which a load of the machine does not change.
-`KiB` is the room for states at its most. With `--ablation` a table of states stored follows, per
-graph with all rules and without each of them; `>` marks what was not proved in time.
+`KiB` is the room for states at its most.
 """
 
 from __future__ import annotations
@@ -19,9 +17,8 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from experiments.reach.processor_clock import interrupt_after
@@ -29,12 +26,10 @@ from heuristics import ORDERINGS
 from optsched.formats.inductor import read_inductor
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
-from optsched.ordering import OrderingRules, closure_bound, solve_order
+from optsched.model.steps import Order
+from optsched.ordering import OrderingRules, OrderOutcome, closure_bound, solve_order
 from optsched.runtime.limits import Limits
-from tests.support.families.copies import branches, microbatches
-from tests.support.families.shapes import layered, series_parallel
-from tests.support.families.stacks import experts, recurrent
-from tests.support.families.wiring import checkpointed, random_wiring, training
+from tests.support.families.wiring import checkpointed, random_wiring
 
 RULES = [field.name for field in fields(OrderingRules)]
 INDUCTOR = ("program", "lpmf", "bfs", "dfs")
@@ -46,22 +41,6 @@ HEAD = (
 )
 
 Row = dict[str, object]
-FAMILIES: tuple[Callable[[], Graph], ...] = (
-    lambda: training(1_400, 1),
-    lambda: checkpointed(24),
-    lambda: experts(32),
-    lambda: recurrent(32),
-    lambda: series_parallel(512, 0),
-    lambda: layered(512, 0),
-    lambda: random_wiring(64, 0),
-    lambda: random_wiring(64, 0, unit=False),
-    lambda: microbatches(4, 8),
-    lambda: microbatches(8, 8),
-    lambda: branches(8, 20, 1),
-)
-"""Generated graphs, of each family one or a few."""
-FEW = 300
-"""Graphs on which all rules together store fewer states tell little of any one rule."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,19 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--match", default="", help="only files with this in their name")
     parser.add_argument("--without", action="append", default=[], choices=RULES, metavar="RULE")
     parser.add_argument("--csv", type=Path, help="write the rows to this file as well")
-    parser.add_argument("--ablation", action="store_true", help="states without each rule")
-    parser.add_argument("--families", action="store_true", help="generated graphs as well")
     args = parser.parse_args(argv)
-    graphs = read_all(args.folders, args.match)
-    if args.families:
-        graphs = chain(graphs, (make() for make in FAMILIES))
-    if args.ablation:
-        return ablation(graphs, args.seconds, args.csv)
     rules = OrderingRules(**{name: name not in args.without for name in RULES})
     warm_up()
     rows: list[Row] = []
     print(line(HEAD), flush=True)
-    for graph in graphs:
+    for graph in read_all(args.folders, args.match):
         rows.append(solve_row(graph, rules, args.seconds))
         print(line(rows[-1].values()), flush=True)
     if not rows:
@@ -131,12 +103,7 @@ def solve_row(graph: Graph, rules: OrderingRules, seconds: float, workers: int =
     peaks = {name: peak_memory(graph, order) for name, order in orders.items()}
     heuristic = min(peaks.values())
     best = next(order for name, order in orders.items() if peaks[name] == heuristic)
-    started = time.process_time()
-    # With one worker the clock is the processor's; several could leave it idle for long.
-    limits = Limits(seconds=None if workers == 1 else seconds, workers=workers)
-    with interrupt_after(seconds * workers):
-        outcome = solve_order(graph, warm_start=best.tolist(), limits=limits, rules=rules)
-    milliseconds = 1000 * (time.process_time() - started)
+    outcome, spent = solve_within(graph, best, rules, seconds, workers)
     bound = outcome.bound
     if outcome.proof is not None:
         bound = closure_bound(graph, list(orders.values())).value
@@ -146,7 +113,7 @@ def solve_row(graph: Graph, rules: OrderingRules, seconds: float, workers: int =
         outcome.peak,
         round(100 * (1 - outcome.peak / max(1, heuristic)), 2),
         outcome.proof or "-",
-        round(milliseconds, 1),
+        round(1000 * spent, 1),
         outcome.statistics.stored,
         outcome.statistics.table_bytes // 1024,
     )
@@ -154,28 +121,16 @@ def solve_row(graph: Graph, rules: OrderingRules, seconds: float, workers: int =
     return dict(zip(HEAD, (graph.name, len(graph.ops), *four, *found), strict=True))
 
 
-def ablation(graphs: Iterator[Graph], seconds: float, path: Path | None) -> int:
-    """Print the states stored with all rules and without each of them."""
-    warm_up()
-    head = ("instance", "all", *RULES)
-    rows: list[tuple[object, ...]] = []
-    print(*head, sep=",", flush=True)
-    for graph in graphs:
-        usual = solve_row(graph, OrderingRules(), seconds)
-        if int(str(usual["states"])) < FEW:
-            continue
-        found = [usual]
-        for name in RULES:
-            found.append(solve_row(graph, replace(OrderingRules(), **{name: False}), seconds))
-            if found[-1]["proof"] != "-" and found[-1]["optimum"] != usual["optimum"]:
-                raise RuntimeError(f"{graph.name}: another optimum without {name}")
-        states = (f"{'>' if row['proof'] == '-' else ''}{row['states']}" for row in found)
-        rows.append((graph.name, *states))
-        print(*rows[-1], sep=",", flush=True)
-    if path:
-        with path.open("w", newline="") as file:
-            csv.writer(file).writerows([head, *rows])
-    return 0
+def solve_within(
+    graph: Graph, start: Order, rules: OrderingRules, seconds: float, workers: int = 1
+) -> tuple[OrderOutcome, float]:
+    """Solve a graph from a known order; the outcome, and the seconds of the processor it took."""
+    started = time.process_time()
+    # With one worker the clock is the processor's; several could leave it idle for long.
+    limits = Limits(seconds=None if workers == 1 else seconds, workers=workers)
+    with interrupt_after(seconds * workers):
+        outcome = solve_order(graph, warm_start=start.tolist(), limits=limits, rules=rules)
+    return outcome, time.process_time() - started
 
 
 def line(row: Iterable[object]) -> str:

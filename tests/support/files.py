@@ -10,12 +10,15 @@ from optsched.errors import OptschedError
 from optsched.formats import read_graph
 from optsched.model.graph import Graph
 
+KINDS = {".json", ".onnx", ".pt2", ".tflite", ".txt"}
+"""Suffixes of files that may hold graphs."""
+
 
 def read_all(folders: Sequence[Path]) -> Iterator[Graph]:
     """The graphs of all files, by name; of files with the same name the first."""
     seen = set()
     for folder in folders:
-        for path in sorted(p for p in folder.iterdir() if ".json" in p.suffixes):
+        for path in sorted(p for p in folder.iterdir() if not KINDS.isdisjoint(p.suffixes)):
             if path.name not in seen:
                 seen.add(path.name)
                 try:
