@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments.capture_inductor.capture import capture_model
-from experiments.capture_inductor.models import MODELS, SHIPPED
+from experiments.capture_inductor.families import FAMILIES
+from experiments.capture_inductor.models import DEEP, MODELS, SHIPPED
+from experiments.reach.ablation import needs_search
+from optsched.formats.inductor import read_inductor
 from optsched.plugins.inductor.capture import Phase, write
 
 HEADER = ("file", "ops", "buffers", "baseline", "lpmf", "bfs", "dfs", "chosen")
@@ -29,6 +32,14 @@ STANDARD: tuple[tuple[str, float | None, bool], ...] = (
     ("resnet50_bs32", None, True),
 )
 """The shipped set: model, activation memory budget, whether for the imagined GPU."""
+
+
+SMALL: tuple[tuple[str, float | None, bool], ...] = (
+    *((name, 0.3, True) for name in FAMILIES),
+    ("randwire", 0.5, True),
+    *((name, None, True) for name in DEEP),
+)
+"""What `instances/searched` was chosen from, likewise."""
 
 
 def main() -> None:
@@ -57,6 +68,8 @@ def _capture_all(options: argparse.Namespace) -> None:
     _print_header()
     for name, budget, fake_cuda, phase in _runs(options):
         for graph in capture_model(name, phase, budget, fake_cuda):
+            if options.families and not needs_search(read_inductor(graph.document)):
+                continue
             write(options.out / graph.file_name, graph)
             print(_row(graph.file_name, graph.document), flush=True)
 
@@ -66,6 +79,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--all", action="store_true", help="capture the shipped set")
+    parser.add_argument(
+        "--families",
+        action="store_true",
+        help="capture small models of many families, and write the graphs that need a search",
+    )
     parser.add_argument(
         "--phase", nargs="+", choices=["train", "infer"], default=["train", "infer"]
     )
@@ -78,11 +96,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _runs(options: argparse.Namespace) -> Iterator[tuple[str, float | None, bool, Phase]]:
     """Yield model, budget, whether for the imagined GPU, and phase of each capture."""
-    if not options.all:
+    if not options.all and not options.families:
         for name, phase in itertools.product(options.names, options.phase):
             yield name, options.budget, options.fake_cuda, phase
         return
-    for name, budget, fake_cuda in STANDARD:
+    for name, budget, fake_cuda in SMALL if options.families else STANDARD:
         yield name, budget, fake_cuda, "train"
         # The variants are about training.
         if budget is None and not fake_cuda:

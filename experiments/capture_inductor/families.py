@@ -5,13 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import torch
-
 from experiments.capture_inductor import irregular as net
 from experiments.capture_inductor import pyramids
-from experiments.capture_inductor.attention import CAUSAL, Task, language
+from experiments.capture_inductor.attention import CAUSAL, language
 from experiments.capture_inductor.convolutional import on_images
-from optsched.plugins.inductor.capture import Build, Built
+from optsched.plugins.inductor.capture import Build
 
 _WIDE = {
     "hidden_size": 256,
@@ -51,39 +49,6 @@ def encoder_decoder(family: str, head: str, **settings: Any) -> Build:
     return language(family, head, 4, 256, CAUSAL, **settings)
 
 
-def speech(family: str, mels: int, frames: int, **settings: Any) -> Build:
-    """Build a model from spectrograms to text."""
-
-    def build() -> Built:
-        import transformers
-
-        config = getattr(transformers, f"{family}Config")(**settings)
-        config._attn_implementation = "eager"
-        config.use_cache = False
-        model = getattr(transformers, f"{family}ForConditionalGeneration")(config)
-        model.loss_type = model.loss_type or "ForCausalLM"
-        labels = torch.randint(0, config.vocab_size, (2, 64))
-        return Task(model), (), {"input_features": torch.randn(2, mels, frames), "labels": labels}
-
-    return build
-
-
-def vision(family: str, side: int = 128, **settings: Any) -> Build:
-    """Build an image classifier of the package."""
-
-    def build() -> Built:
-        import transformers
-
-        config = getattr(transformers, f"{family}Config")(**settings)
-        config._attn_implementation = "eager"
-        config.num_labels, config.problem_type = 100, "single_label_classification"
-        model = getattr(transformers, f"{family}ForImageClassification")(config)
-        images = torch.randn(4, 3, side, side)
-        return Task(model), (), {"pixel_values": images, "labels": torch.randint(0, 100, (4,))}
-
-    return build
-
-
 def _experts(family: str, **settings: Any) -> Build:
     return sized(family, f"{family}ForCausalLM", 128, **(_EXPERTS | settings))
 
@@ -98,35 +63,8 @@ ENCODER_DECODERS: dict[str, Build] = {
     "blenderbot": encoder_decoder(
         "BlenderbotSmall", "BlenderbotSmallForConditionalGeneration", **_BART
     ),
-    "m2m_100": encoder_decoder("M2M100", "M2M100ForConditionalGeneration", **_BART),
     "t5_gated": encoder_decoder(
         "T5", "T5ForConditionalGeneration", **_T5, feed_forward_proj="gated-gelu"
-    ),
-    "umt5": encoder_decoder("UMT5", "UMT5ForConditionalGeneration", **_T5),
-    "longt5": encoder_decoder("LongT5", "LongT5ForConditionalGeneration", **_T5, local_radius=63),
-    "prophetnet": encoder_decoder(
-        "ProphetNet",
-        "ProphetNetForConditionalGeneration",
-        hidden_size=256,
-        encoder_ffn_dim=512,
-        decoder_ffn_dim=512,
-        num_encoder_layers=2,
-        num_decoder_layers=2,
-        num_encoder_attention_heads=4,
-        num_decoder_attention_heads=4,
-        disable_ngram_loss=True,
-    ),
-    "whisper": speech(
-        "Whisper",
-        80,
-        400,
-        **_BART,
-        max_source_positions=200,
-        max_target_positions=128,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-        decoder_start_token_id=1,
     ),
 }
 
@@ -148,24 +86,6 @@ STATE_SPACE: dict[str, Build] = {
         "Zamba2", "Zamba2ForCausalLM", 128, num_key_value_heads=4, mamba_ngroups=1,
         n_mamba_heads=8, chunk_size=64, use_mamba_kernels=False,
         layers_block_type=["mamba", "hybrid", "mamba"], hybrid_layer_ids=[1],
-    ),
-    "rwkv": sized("Rwkv", "RwkvForCausalLM", 16, num_hidden_layers=3, attention_hidden_size=256),
-    "recurrent_gemma": sized(
-        "RecurrentGemma", "RecurrentGemmaForCausalLM", 24, num_key_value_heads=1, lru_width=256
-    ),
-    "falcon_h1": sized(
-        "FalconH1", "FalconH1ForCausalLM", num_key_value_heads=2, mamba_n_heads=8,
-        mamba_d_head=64, mamba_d_ssm=512, mamba_chunk_size=64,
-    ),
-    "qwen3_next": sized(
-        "Qwen3Next", "Qwen3NextForCausalLM", 128, num_key_value_heads=2, head_dim=64,
-        num_experts=4, num_experts_per_tok=2, moe_intermediate_size=256,
-        experts_implementation="batched_mm", linear_num_key_heads=4, linear_num_value_heads=4,
-        linear_key_head_dim=32, linear_value_head_dim=32, shared_expert_intermediate_size=256,
-    ),
-    "lfm2": sized(
-        "Lfm2", "Lfm2ForCausalLM", num_key_value_heads=2,
-        layer_types=["conv", "full_attention", "conv"],
     ),
 }  # fmt: skip
 
@@ -201,10 +121,6 @@ OTHERS: dict[str, Build] = {
         "XLNet", "XLNetLMHeadModel", 4, 128, CAUSAL, d_model=256, n_layer=3, n_head=4,
         d_inner=1024,
     ),
-    "swin": vision("Swin", image_size=128, embed_dim=48, depths=[1, 1, 2], num_heads=[2, 4, 8]),
-    "mobilevit": vision("MobileViT", image_size=128),
-    "convnext": vision("ConvNextV2", depths=[1, 1, 2, 1], hidden_sizes=[32, 64, 128, 256]),
-    "segformer": vision("Segformer", depths=[1, 1, 1, 1]),
 }  # fmt: skip
 
 CONVOLUTIONAL: dict[str, Build] = {
@@ -217,8 +133,6 @@ CONVOLUTIONAL: dict[str, Build] = {
     "fractalnet": _images(net.fractalnet),
     "dla": _images(net.dla),
     "dual_path": _images(net.dual_path),
-    "yolo_neck": _images(pyramids.yolo_neck),
-    "densenet": _images(net.densenet),
     "res2net": _images(net.res2net),
 }
 

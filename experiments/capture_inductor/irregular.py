@@ -177,29 +177,6 @@ def dual_path() -> nn.Module:
     return Headed(nn.Sequential(*blocks), 64, 64 + 16 * 8)
 
 
-class DenseBlock(nn.Module):
-    """Layers that each read all before them."""
-
-    def __init__(self, inputs: int, growth: int, layers: int) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(
-            nn.Sequential(unit(inputs + i * growth, 4 * growth, 1), unit(4 * growth, growth))
-            for i in range(layers)
-        )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Let each layer read all before it."""
-        values = [x]
-        for layer in self.layers:
-            values.append(layer(torch.cat(values, dim=1)))
-        return torch.cat(values, dim=1)
-
-
-def densenet() -> nn.Module:
-    blocks = [DenseBlock(64, 32, 6), unit(256, 128, 1), nn.AvgPool2d(2), DenseBlock(128, 32, 6)]
-    return Headed(nn.Sequential(*blocks), 64, 320)
-
-
 class Res2Block(nn.Module):
     """Block of Res2Net: groups of channels, each added to the next one's input."""
 

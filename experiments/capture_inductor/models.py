@@ -46,5 +46,12 @@ SHIPPED: dict[str, Build] = {
 }
 """Models captured in full: training and inference, of which `instances/inductor` has all graphs."""
 
-MODELS = SHIPPED | FAMILIES
+DEEP: dict[str, Build] = {
+    "debertav2_default_qa_bs1": language(
+        "DebertaV2", "DebertaV2ForQuestionAnswering", 1, 512, ANSWER
+    )
+}
+"""Models of which only the imagined GPU's backward graph is shipped: it needs a search."""
+
+MODELS = SHIPPED | FAMILIES | DEEP
 """All models."""

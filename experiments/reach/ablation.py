@@ -21,6 +21,7 @@ from experiments.tables import markdown
 from heuristics import ORDERINGS
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
+from optsched.model.steps import Order
 from optsched.ordering import ALL_RULES, OrderingRules
 from tests.support.families.copies import branches, microbatches
 from tests.support.families.shapes import layered, series_parallel
@@ -106,11 +107,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def best_start(graph: Graph) -> Order:
+    """Return the best order of all heuristics."""
+    orders = (make(graph, 0) for make in ORDERINGS.values())
+    return min(orders, key=lambda order: peak_memory(graph, order))
+
+
+def needs_search(graph: Graph, seconds: float = 20.0) -> bool:
+    """Return True if a bound and the heuristics do not meet, so that states have to be searched."""
+    return solve_within(graph, best_start(graph), ALL_RULES, seconds)[0].statistics.stored > 0
+
+
 def try_rules(graph: Graph, seconds: float) -> Trials:
     """Solve a graph with all rules and, if that takes a search, without each of them."""
-    start = min(
-        (make(graph, 0) for make in ORDERINGS.values()), key=lambda x: peak_memory(graph, x)
-    )
+    start = best_start(graph)
 
     def solve(rules: OrderingRules) -> Trial:
         outcome, spent = solve_within(graph, start, rules, seconds)

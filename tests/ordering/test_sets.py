@@ -5,28 +5,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from heuristics import ORDERINGS
 from optsched.certificate import CertificateEffort, bounds, certify_peak
 from optsched.check.certificate import check_certificate
 from optsched.check.steps import Certificate, SetStep
 from optsched.errors import OptschedError, PlanError
+from optsched.formats import read_graph
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, solve_order
+from optsched.ordering import ALL_RULES, closure_bound, solve_order
 from optsched.ordering.bound.precedences import related
 from optsched.ordering.bound.sets import best_set
 from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import EFFORT
 from optsched.ordering.problem import build_problem
-from optsched.runtime.limits import Proof
+from optsched.runtime.limits import Limits, Proof
 from tests.ordering.test_inplace import some_graph
 from tests.support.brute import least_peak
 from tests.support.generators import PLANNABLE, random_graph
 from tests.support.order_rules import random_rules
 
+INSTANCES = Path(__file__).parents[2] / "instances"
+OPTIMUM = 3_516_327_944
+"""Minimum peak in bytes of a backward graph of DeBERTa-v2, 949 ops."""
 WITHOUT = replace(ALL_RULES, sets=False)
 
 
@@ -96,6 +102,16 @@ def test_set_bound_is_a_bound_and_no_search() -> None:
         graph = wide_graph(branches)
         assert solve_order(graph, effort=few).proof is Proof.BOUND
         assert solve_order(graph, effort=few, rules=WITHOUT).proof is Proof.SEARCH
+
+
+def test_a_real_backward_graph_is_proved_by_a_set() -> None:
+    graph = read_graph(INSTANCES / "searched" / "debertav2_default_qa_bs1_cuda.bwd.json.gz")
+    start = ORDERINGS["lpmf_backward"](graph, 0)
+    outcome = solve_order(graph, warm_start=start.tolist(), limits=Limits(seconds=60))
+    assert (outcome.peak, outcome.bound, outcome.proof) == (OPTIMUM, OPTIMUM, Proof.BOUND)
+    assert closure_bound(graph).value < OPTIMUM
+    written = certify_peak(graph, outcome.order, OPTIMUM, limits=Limits(seconds=60))
+    assert [type(step) for step in written.certificate.steps] == [SetStep]
 
 
 def test_certificates_by_sets_are_accepted_and_say_no_more_than_is_true() -> None:
