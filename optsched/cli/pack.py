@@ -79,7 +79,7 @@ def _pack_slab(args: argparse.Namespace, packing: PackingTable) -> Answer:
         )
     if args.output and result.offsets is not None:
         write_packing(packing, args.output, result.offsets)
-    record = pack_record(packing.problem, result)
+    record = pack_record(packing.problem, result, regions)
     if regions:
         record["reserved"] = [str(region) for region in regions]
     code = common.exit_code(result.status, result.stop_reason)

@@ -18,6 +18,7 @@ from optsched.model.liveness import ESTIMATORS, peak_memory
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.pools import apart_in_every_order
 from optsched.model.regions import CONSTANTS, WORKSPACE, region_sizes
+from optsched.model.reserved import Region, with_reserved
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.capacity import (
     SHOWN,
@@ -90,8 +91,11 @@ def _stream_fields(graph: Graph, result: Result) -> dict[str, Any]:
     return {"streams": {"names": names, "antichain": buffers, "live_at_once": live}}
 
 
-def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
-    """Return what `optsched pack --json` prints."""
+def pack_record(
+    problem: PackingProblem, result: PackingResult, reserved: Sequence[Region] = ()
+) -> dict[str, Any]:
+    """Return what `optsched pack --json` prints; `reserved` bytes may be why there is no room."""
+    planned = with_reserved(problem, reserved, capacity=result.capacity)
     return {
         "instance": problem.name,
         "buffers": len(problem),
@@ -104,7 +108,7 @@ def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any
         "slab_proof": result.slab_proof,
         "runtime": round(result.runtime, 6),
         "compile_seconds": round(result.compile_seconds, 6),
-        **packing_refusal(problem, result),
+        **packing_refusal(planned, result),
         **({"left_out": dict(result.left_out)} if result.left_out else {}),
         **_sharing_fields(problem),
         "offsets": None

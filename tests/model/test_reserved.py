@@ -110,6 +110,17 @@ def test_regions_beyond_the_capacity_are_in_nobodys_way() -> None:
     assert pack(problem, reserved=[Region(8, 100, 50, 60)]).slab == 8
 
 
+def test_a_region_is_among_what_leaves_no_room(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "live.csv"
+    path.write_text("id,lower,upper,size\nb,0,4,3\n")
+    assert main(["pack", str(path), "--reserve", "0:5", "--capacity", "7"]) == 4
+    said = capsys.readouterr().out
+    assert "at least 8 required" in said
+    assert "live at step 0: reserved 0:5@0-4 5, b 3" in said
+
+
 def test_a_buffer_may_be_called_as_a_region() -> None:
     names = ("reserved 0:4@0-2", "b")
     problem = PackingProblem(names=names, size=[1, 1], start=[0, 0], end=[2, 2])
