@@ -12,9 +12,10 @@ from tests.support.run_documents import run_module_examples, run_page
 
 
 @pytest.fixture(autouse=True)
-def _nothing_was_compiled_before() -> None:
+def _nothing_was_compiled_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
     torch._dynamo.reset()
     forget()
 

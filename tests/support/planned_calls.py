@@ -10,6 +10,7 @@ from unittest import mock
 
 import torch
 from torch._inductor import config
+from torch._inductor.exc import InductorError
 from torch._inductor.virtualized import V
 
 from optsched import plugins
@@ -93,8 +94,15 @@ def plan_and_measure(
     return [PlannedCall(notes[key][0], their, our, notes[key][1]) for key, their, our in calls]
 
 
+class StockFailsError(Exception):
+    """Torch cannot compile the step without the plugin either."""
+
+
 def _measure(make: Callable[[], Step], seed: int) -> list[CallBytes]:
-    return count_calls(_begin(make, seed))
+    try:
+        return count_calls(_begin(make, seed))
+    except InductorError as error:
+        raise StockFailsError(str(error).splitlines()[0]) from error
 
 
 def _begin(make: Callable[[], Step], seed: int) -> Step:
