@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from graphlib import TopologicalSorter
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'optsched[
 
 from torch._inductor.virtualized import V  # noqa: E402
 
-from optsched.plugins.inductor.guards import find_guards  # noqa: E402
+from optsched.plugins.inductor.guards import find_guards, settle_conflicts  # noqa: E402
 from tests.support.compiled_pairs import run_pair  # noqa: E402
 
 
@@ -56,6 +58,44 @@ def test_readers_between_two_mutations_stay_between_them() -> None:
         fused(inner("u", reads="x")),
     ]
     assert guards("mrstnu", nodes) == [set(), {0}, {0}, {0, 1, 2}, {3}]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_conflicts_leave_an_order_that_keeps_all_other_guards(seed: int) -> None:
+    """Against the definition: what is on no cycle stays, what is on one goes by position."""
+    draw = random.Random(seed)
+    count = draw.randint(2, 7)
+    known = [frozenset(u for u in range(v) if draw.random() < 0.2) for v in range(count)]
+    wanted = [
+        frozenset(u for u in range(count) if u != v and draw.random() < 0.2) for v in range(count)
+    ]
+    settled = settle_conflicts(wanted, known)
+    before = [a | b for a, b in zip(settled, known, strict=True)]
+    list(TopologicalSorter(dict(enumerate(before))).static_order())
+    reach = _reachable([a | b for a, b in zip(wanted, known, strict=True)])
+    for v, nodes in enumerate(wanted):
+        for u in nodes:
+            if (v, u) in reach:
+                assert min(u, v) in settled[max(u, v)]
+            else:
+                assert u in settled[v]
+
+
+def _reachable(before: list[frozenset[int]]) -> set[tuple[int, int]]:
+    """Pairs of which the first has to run before the second."""
+    found = {(u, v) for v, nodes in enumerate(before) for u in nodes}
+    while more := {(a, d) for a, b in found for c, d in found if b == c} - found:
+        found |= more
+    return found
+
+
+def test_a_kernel_on_both_sides_of_a_mutation_stays_where_inductor_has_it() -> None:
+    both = fused(inner("r", reads="x"), inner("s", reads="x"))
+    change = fused(inner("m", mutates="x"))
+    nothing = [frozenset[int]()] * 2
+    assert guards("rms", [both, change]) == [{1}, {0}]
+    assert settle_conflicts(guards("rms", [both, change]), nothing) == [set(), {0}]
+    assert settle_conflicts(guards("rms", [change, both]), nothing) == [set(), {0}]
 
 
 def test_random_numbers_are_drawn_in_the_order_of_the_program() -> None:

@@ -18,7 +18,7 @@ from torch._inductor.codegen.wrapper import buffer_reuse_key
 from torch._inductor.scheduler import NopKernelSchedulerNode
 from torch._inductor.virtualized import V
 
-from optsched.plugins.inductor.guards import find_guards
+from optsched.plugins.inductor.guards import find_guards, settle_conflicts
 from optsched.plugins.inductor.inplace import find_candidates, find_kept_rows, find_local_buffers
 from optsched.plugins.inductor.kernel_memory import KernelMemory, ReturnedTensor, path_of
 from optsched.plugins.inductor.ownership import Ownership
@@ -111,7 +111,8 @@ def _read_nodes(
         frozenset(real.get(name, name) for name in node.used_or_aliased_buffer_names())
         for node in nodes
     ]
-    guards = find_guards(nodes)
+    known = [frozenset(index[u] for u in node.mpi_node.pred_nodes) for node in nodes]
+    guards = settle_conflicts(find_guards(nodes), known)
     members: dict[str, list[Any]] = {}
     for node in nodes:
         if isinstance(node.node, ir.MultiOutput):
@@ -122,7 +123,7 @@ def _read_nodes(
             used=used[v],
             definitions=_read_definitions(node, position),
             outputs=tuple(b.get_name() for b in node.get_outputs()),
-            predecessors=frozenset(index[u] for u in node.mpi_node.pred_nodes) | guards[v],
+            predecessors=known[v] | guards[v],
             extern=_read_extern(node, members, kernels),
             on_device=node.get_device() is not None,
             arguments=_read_arguments(node),

@@ -41,6 +41,44 @@ def find_guards(nodes: Sequence[Any]) -> list[frozenset[int]]:
     return [frozenset(before - {v}) for v, before in enumerate(guards)]
 
 
+def settle_conflicts(
+    guards: Sequence[frozenset[int]], predecessors: Sequence[frozenset[int]]
+) -> list[frozenset[int]]:
+    """Return guards that some order keeps, together with Inductor's own dependencies.
+
+    A kernel that accesses a storage both before and after another node changes it cannot run on
+    both sides of that node, so the lowered order is a cycle. Inductor joins such nodes where the
+    order does not matter, as for sums that are scattered into one buffer. They keep the order in
+    which Inductor has them, so they compute what they compute without the plugin.
+
+    Parameters
+    ----------
+    guards
+        For each node, those that the lowered order has before it.
+    predecessors
+        For each node, those that Inductor's own dependencies have before it; each has a lower
+        position.
+    """
+    before = [own | known for own, known in zip(guards, predecessors, strict=True)]
+    cycle_of = _find_cycles(before)
+    settled: list[set[int]] = [set() for _ in guards]
+    for v, nodes in enumerate(guards):
+        for u in nodes:
+            first, last = (min(u, v), max(u, v)) if cycle_of[u] == cycle_of[v] else (u, v)
+            settled[last].add(first)
+    return [frozenset(nodes) for nodes in settled]
+
+
+def _find_cycles(before: Sequence[frozenset[int]]) -> dict[int, int]:
+    """Return a number for each node, equal for nodes that are on a common cycle."""
+    import networkx
+
+    graph = networkx.DiGraph((u, v) for v, nodes in enumerate(before) for u in nodes)
+    graph.add_nodes_from(range(len(before)))
+    components = networkx.strongly_connected_components(graph)
+    return {v: number for number, nodes in enumerate(components) for v in nodes}
+
+
 _RANDOM_STATE = "the state of the random numbers"
 """Counts as a storage: who draws changes it, so that seeds give the same numbers as ever."""
 

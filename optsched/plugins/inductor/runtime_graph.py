@@ -54,7 +54,11 @@ def build_runtime_graph(facts: WrapperFacts, name: str) -> RuntimeGraph:
     GraphError
         If the order that mutations need is a cycle.
     """
-    units = _sort(find_units(facts.nodes), facts.nodes)
+    try:
+        units = _sort(find_units(facts.nodes), facts.nodes)
+    except GraphError:
+        # Another node has to run between a call and a member of what it returns.
+        units = _sort([(v,) for v in range(len(facts.nodes))], facts.nodes)
     storages = _find_storages(facts)
     writer = _GraphWriter(facts, units, storages)
     return RuntimeGraph(writer.write(name), units)
