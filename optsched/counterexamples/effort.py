@@ -22,7 +22,11 @@ class HuntEffort:
     question_seconds: float = 10.0
     """Maximum seconds for one question during shrinking; a question left open counts as no."""
     proof_seconds: float = 30.0
-    """Minimum seconds for proving the result."""
+    """Minimum seconds for proving the result, if it is small."""
+    small: int = 30
+    """Maximum number of ops or buffers of a small instance: most are proved within a second."""
+    question_share: float = 0.3
+    """Share of the time left for the loss of a given instance, and for its proof, if not small."""
     hurried_seconds: float = 5.0
     """Seconds for proving the result after an interrupt."""
     changes: int = 3
@@ -39,6 +43,8 @@ class HuntEffort:
     """Maximum number of buffers without constraints for a second proof by trying all packings."""
     packing_seconds: float = 5.0
     """Seconds for packing an order that a method returned."""
+    hurried_packing: float = 0.02
+    """Share of these seconds for an instance that is not small: its offsets decide nothing."""
 
 
 EFFORT = HuntEffort()

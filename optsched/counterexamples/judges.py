@@ -289,9 +289,10 @@ def packed(graph: Graph, order: Order) -> Plan:
     problem, _ = packing_problem(graph, order)
     offsets = min((found for _, found in candidate_offsets(problem)), key=problem.slab_size)
     if problem.slab_size(offsets) > problem.max_load:
-        outcome = solve_packing(
-            problem, limits=Limits(seconds=EFFORT.packing_seconds), warm_start=offsets
-        )
+        seconds = EFFORT.packing_seconds
+        if len(graph.ops) > EFFORT.small:
+            seconds *= EFFORT.hurried_packing
+        outcome = solve_packing(problem, limits=Limits(seconds=seconds), warm_start=offsets)
         offsets = offsets if outcome.offsets is None else outcome.offsets
     plan = make_plan(graph, order, offsets)
     check_plan(graph, plan)

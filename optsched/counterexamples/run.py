@@ -159,7 +159,7 @@ def hunt_from(
     closing = _Closing(judge, clock, on_progress)
     if on_progress is not None:
         on_progress(HuntProgress(0.0, 0, f"the loss of {item.name}", None))
-    loss = judge.loss(item, closing.proof_seconds())
+    loss = judge.loss(item, closing.proof_seconds(item))
     if (least := target.at_least) is not None:
         wanted = Loss(least.numerator, least.denominator, target.objective)
         if target.objective is LossObjective.DIFFERENCE:
@@ -224,7 +224,7 @@ class _Closing:
             except KeyboardInterrupt:
                 self.interrupted = True
         core = shrinker.item if keep_names else _relettered(shrinker.item)
-        seconds = EFFORT.hurried_seconds if self.interrupted else self.proof_seconds()
+        seconds = EFFORT.hurried_seconds if self.interrupted else self.proof_seconds(core)
         optimum = self.judge.optimum(core, seconds)
         names = filter(None, (target.method, target.versus))
         made = {name: self.judge.plan(core, name) for name in names}
@@ -234,9 +234,13 @@ class _Closing:
         minimal = shrinker.minimal and not self.judge.undecided
         return Find(target, core, loss, optimum, plans, minimal)
 
-    def proof_seconds(self) -> float:
-        """Return the seconds for a proof: the time left, but at least the minimum."""
-        return max(EFFORT.proof_seconds, self.clock.left() or 0.0)
+    def proof_seconds(self, item: Any) -> float:
+        """Return the seconds for a proof: the time left, for a small instance the minimum."""
+        left = self.clock.left()
+        if left is None or len(getattr(item, "ops", item)) <= EFFORT.small:
+            return max(EFFORT.proof_seconds, left or 0.0)
+        # Shrinking, and a proof of what comes of it, need the other part.
+        return EFFORT.question_share * left
 
     def _keeps(self, smaller: Any, item: Any, wanted: Loss) -> bool:
         if self.on_progress is not None:

@@ -32,7 +32,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 TABLE_BUFFERS = 4096
 """Maximum number of buffers for which computed rows of conflicts are kept."""
-GROWTH_WORK = 1 << 31
+GROWTH_WORK = 1 << 28
 """Maximum number of buffers examined while cliques are grown; the remaining pairs become cliques of
 two.
 """
@@ -75,6 +75,10 @@ class Conflicts:
             rows = (whole.owner.tolist(), whole.start.tolist(), whole.end.tolist())
             for owner, start, end in zip(*rows, strict=True):
                 self.stretches.setdefault(owner, []).append((start, end))
+        # Intervals that meet a stretch begin before its end, and less than the longest before it.
+        turn = np.argsort(whole.start, kind="stable")
+        self.start, self.end, self.owner = whole.start[turn], whole.end[turn], whole.owner[turn]
+        self.longest = int((whole.end - whole.start).max(initial=0))
         self.rows: dict[int, BoolArray] = {}
         self.work = 0
 
@@ -94,8 +98,8 @@ class Conflicts:
         """Return the buffers that are fully occupied at the same step as a buffer, as a mask."""
         row = np.zeros(len(self.size), np.bool_)
         for start, end in self.stretches.get(i, ()):
-            meets = (self.whole.start < end) & (self.whole.end > start)
-            row[self.whole.owner[meets]] = True
+            first, last = np.searchsorted(self.start, (start - self.longest, end))
+            row[self.owner[first:last][self.end[first:last] > start]] = True
         return row
 
     def cliques(self, known: int = 0) -> list[IntArray]:
@@ -146,8 +150,18 @@ class Conflicts:
 
     def _unseen(self, a: int) -> set[int]:
         """Return the partners of a buffer that are never fully occupied at the same step."""
-        met = self._met(a)
-        return {b for b in self.apart[a] if not met[b]}
+        own = self.stretches.get(a, [])
+        if len(own) > 1:
+            met = self._met(a)
+            return {b for b in self.apart[a] if not met[b]}
+        return {
+            b
+            for b in self.apart[a]
+            if not any(
+                start < own[0][1] and end > own[0][0]
+                for start, end in (self.stretches.get(b, ()) if own else ())
+            )
+        }
 
     def _grown(self, a: int, left: dict[int, set[int]]) -> IntArray:
         """Return a maximal clique that contains a buffer and one of its partners.
@@ -155,6 +169,8 @@ class Conflicts:
         The buffer added next is the one that covers most of the pairs left; the larger one wins
         ties.
         """
+        if self.work > GROWTH_WORK:
+            return np.array(sorted((a, min(left[a], key=lambda i: (-self.size[i], i)))), np.int64)
         members: list[int] = []
         able = np.ones(len(self.size), np.bool_)
         gain = np.zeros(len(self.size), np.int64)

@@ -74,6 +74,7 @@ def pack(
     UsageError
         If the buffers name pools, which `pack_pools` is for, or an option makes no sense.
     """
+    clock = Clock.of(choose_limits(limits, named))
     problem = problem_of(problem)
     if align is not None:
         problem = aligned_packing(problem, parse_alignment(align))
@@ -81,7 +82,7 @@ def pack(
     joined = problem.joined
     joined.problem.refuse_clashing_pins()
     problem = with_reserved(joined.problem, reserved, capacity=capacity)
-    best = PackingIncumbent(problem, choose_limits(limits, named), capacity, on_event)
+    best = PackingIncumbent(problem, clock, capacity, on_event)
     run_stages(best, WHOLE)
     result = best.result()
     if result.slab_bound > MAX_ADDRESS and (capacity is None or capacity > MAX_ADDRESS):
