@@ -5,7 +5,8 @@ from __future__ import annotations
 from optsched.formats.hlo.text import parse_module
 from optsched.plugins.xla.assignment import Assignment, _temporary_last
 from optsched.plugins.xla.timeline import Timeline
-from optsched.plugins.xla.values import ModuleValues, post_order
+from optsched.plugins.xla.values import ModuleValues
+from optsched.plugins.xla.walks import post_order
 
 LOOP = """HloModule loop, is_scheduled=true
 

@@ -98,7 +98,7 @@ def table(rows: list[ScheduleRow]) -> str:
                 (row.ours_temp, row.ours),
             )),
             f"{100 * (row.ours / min(row.default, row.memory) - 1):.1f}",
-            f"{100 * (row.planned / row.ours - 1):.2f}",
+            f"{100 * (row.planned / row.ours - 1):.2f}" if row.planned else "-",
             f"{row.bound:,}" if row.bound else "-",
             row.order,
             row.identical,
@@ -119,7 +119,7 @@ def summary(rows: list[ScheduleRow]) -> str:
         "higher",
         "higher than DEFAULT",
     ]
-    head += ["largest error of what was planned, %", "same results"]
+    head += ["left alone", "largest error of what was planned, bytes", "same results"]
     better = [row.ours - min(row.default, row.memory) for row in rows]
     line = [
         str(len(rows)),
@@ -127,7 +127,8 @@ def summary(rows: list[ScheduleRow]) -> str:
         str(sum(x == 0 for x in better)),
         str(sum(x > 0 for x in better)),
         str(sum(row.ours > row.default for row in rows)),
-        f"{max(abs(100 * (row.planned / row.ours - 1)) for row in rows):.2f}",
+        str(sum(not row.planned for row in rows)),
+        str(max(abs(row.planned - row.ours) for row in rows if row.planned)),
         str(sum(row.identical == "yes" for row in rows)),
     ]
     return markdown(head, [line])

@@ -25,7 +25,9 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.plugins.xla.timeline import Timeline
-from optsched.plugins.xla.values import Group, ModuleValues
+from optsched.plugins.xla.value import Group
+from optsched.plugins.xla.values import ModuleValues
+from optsched.plugins.xla.walks import count_thread_local
 
 ALIGNMENT = 64
 
@@ -83,7 +85,7 @@ class Assignment:
                 made.append((group, group.size if group.is_table and not group.live_out else None))
         ordered = [size for _, size in sorted(made, key=lambda x: _turn(x[0]))]
         ordered += [self._packed] if self._packed else []
-        return ordered + [None] * self.values.count_thread_local()
+        return ordered + [None] * count_thread_local(self.values.module)
 
     @cached_property
     def _packed(self) -> int:

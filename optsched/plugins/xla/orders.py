@@ -11,7 +11,8 @@ from optsched.formats.hlo.text import HloModule, parse_module
 from optsched.model.graph import Graph
 from optsched.plugins.xla.assignment import Assignment
 from optsched.plugins.xla.ties import is_certain
-from optsched.plugins.xla.values import ModuleValues, put
+from optsched.plugins.xla.values import ModuleValues
+from optsched.plugins.xla.walks import put
 from optsched.runtime.clock import Clock
 
 UNCERTAIN = "what XLA allocates depends on how it numbers computations that are called"

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from optsched.formats.hlo.read import CALLERS
 from optsched.plugins.xla.assignment import Assignment
 from optsched.plugins.xla.values import ModuleValues
+from optsched.plugins.xla.walks import walk
 
 TRIED = 6
 """Orders of computations that are compared with the text's own."""
@@ -26,7 +27,7 @@ def is_certain(values: ModuleValues, sequence: Sequence[str]) -> bool:
 
 
 def _other_numbers(values: ModuleValues) -> Iterator[ModuleValues]:
-    computations = values.walk(values.module.entry)
+    computations = walk(values.module, values.module.entry)
     if len(computations) == 1:
         return
     calls = {name: _called(values, name) for name in computations}

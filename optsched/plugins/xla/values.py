@@ -14,103 +14,15 @@ xla/hlo/utils/hlo_live_range.cc.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from optsched.formats.hlo.inplace import SAME, may_overwrite, overwritten
-from optsched.formats.hlo.read import CALLERS
 from optsched.formats.hlo.shapes import ShapeTree
-from optsched.formats.hlo.text import Computation, HloModule, Instruction
-
-POINTER_BYTES = 8
-"""Of a row in the table of a tuple."""
-
-HANDED_ON = (*SAME, "get-tuple-element")
-"""Instructions that define no value."""
-
-Path = tuple[int, ...]
-Tree = dict[Path, int]
-"""The values of an instruction by their place in its shape, the table of a tuple at its own."""
-
-
-@dataclass(slots=True)
-class Value:
-    """A value: who defines it, its bytes, and what keeps it alive.
-
-    Parameters
-    ----------
-    definer
-        Name of the instruction.
-    shape
-        Of what it is.
-    ends
-        Instructions at which it is still there.
-    spans
-        Computations to whose end it is there.
-    positions
-        Instructions that hand it on, its definer first.
-    begins
-        The computation at whose begin it is there; empty where that is when its definer runs.
-    operands
-        What its definer reads, where that makes one tensor of tensors.
-    place, number
-        Decide among equals: where its definer is in a walk through the module, and XLA's number of
-        the value.
-    """
-
-    definer: str
-    shape: ShapeTree
-    ends: list[str] = field(default_factory=list)
-    spans: list[str] = field(default_factory=list)
-    positions: list[str] = field(default_factory=list)
-    begins: str = ""
-    operands: tuple[int, ...] = ()
-    place: tuple[int, int] = (0, 0)
-    number: tuple[int, int] = (0, 0)
-
-    @property
-    def is_table(self) -> bool:
-        """Whether it is the table of a tuple."""
-        return isinstance(self.shape, tuple)
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        if isinstance(self.shape, tuple):
-            return len(self.shape) * POINTER_BYTES
-        return self.shape.size
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Values that lie in one memory.
-
-    Parameters
-    ----------
-    values
-        Their numbers.
-    size
-        Bytes of the largest.
-    place
-        Decides among equals.
-    live_out
-        Whether the module returns it.
-    is_table
-        Whether it is the table of a tuple.
-    is_donated
-        Whether the memory is that of an argument which the caller gives up.
-    operands
-        Groups that are read to make tensors of this one.
-    """
-
-    values: tuple[int, ...]
-    size: int
-    place: tuple[int, int]
-    live_out: bool
-    is_table: bool
-    is_donated: bool
-    operands: tuple[int, ...]
+from optsched.formats.hlo.text import HloModule, Instruction
+from optsched.plugins.xla.value import Group, Tree, Value, parts_of
+from optsched.plugins.xla.walks import only_parameter, post_order, walk
 
 
 class ModuleValues:
@@ -209,7 +121,7 @@ class ModuleValues:
         """Define a value for each part of a shape; of what a `tuple` joins, for its table alone."""
         if made.opcode == "tuple":
             return {(): self._new(made, made.shape)}
-        return {path: self._new(made, part) for path, part in _parts(made.shape)}
+        return {path: self._new(made, part) for path, part in parts_of(made.shape)}
 
     def _new(self, made: Instruction, shape: ShapeTree) -> int:
         self.values.append(Value(made.name, shape))
@@ -243,7 +155,7 @@ class ModuleValues:
 
     def _begin(self, name: str) -> Tree:
         """Define the values of a computation's only parameter, there from its begin on."""
-        tree = self._fresh(_parameter(self.module.computations[name]))
+        tree = self._fresh(only_parameter(self.module.computations[name]))
         for value in tree.values():
             self.values[value].begins = name
         return tree
@@ -287,7 +199,7 @@ class ModuleValues:
 
     def _number(self) -> None:
         """Give each value its places among equals: what joins others XLA numbers last."""
-        callers_first = self.walk(self.module.entry)[::-1]
+        callers_first = walk(self.module, self.module.entry)[::-1]
         places, numbers = map(self._instructions, (callers_first, self.module.computations))
         for value in self.values:
             value.place, value.number = places[value.definer], numbers[value.definer]
@@ -326,14 +238,6 @@ class ModuleValues:
         """Number the instructions of computations that are taken in turn."""
         made = (x for name in computations for x in post_order(self.module.computations[name]))
         return {name: (i, 0) for i, name in enumerate(x for x in made if x in self._at)}
-
-    def walk(self, name: str) -> list[str]:
-        """Return a computation behind all that it calls, the first call first."""
-        found: dict[str, None] = {}
-        for made in self.module.computations[name].instructions.values():
-            for callee in made.called if made.opcode in CALLERS else ():
-                found.update(dict.fromkeys(self.walk(callee)))
-        return [*found, name]
 
     def _keep_alive(self) -> None:
         """Note where each value is handed out and read."""
@@ -378,23 +282,6 @@ class ModuleValues:
             operands=tuple(self.group_of[x] for x in read if x in self.group_of),
         )
 
-    def count_thread_local(self) -> int:
-        """Return the number of values in computations that run inside an op, such as a reduction's.
-
-        XLA gives each an allocation. What a fusion computes on the way has none.
-        """
-        computations = self.module.computations
-        waiting = list(self.walk(self.module.entry))
-        seen, fused = set(waiting), set(waiting)
-        while waiting:
-            for made in computations[waiting.pop()].instructions.values():
-                found = [name for name in made.called if name not in seen]
-                fused.update(found if made.opcode == "fusion" else ())
-                seen.update(found)
-                waiting += found
-        inside = (x for name in seen - fused for x in computations[name].instructions.values())
-        return sum(len(list(_parts(x.shape))) for x in inside if x.opcode not in HANDED_ON)
-
     def _resolve_reads(self) -> None:
         """Name what loops and choices leave as it is by its own number."""
         for value in self.values:
@@ -411,43 +298,10 @@ class ModuleValues:
         user = made.name
         if made.opcode == "while":
             # What goes into a loop is there until its body begins.
-            user = _parameter(self.module.computations[made.body]).name
+            user = only_parameter(self.module.computations[made.body]).name
         for operand in made.operands:
             tree = self._at[operand]
             if made.opcode == "get-tuple-element":
                 yield tree[()], user
             else:
                 yield from ((value, user) for value in tree.values())
-
-
-def _parameter(computation: Computation) -> Instruction:
-    """Return the only parameter of a loop's computation."""
-    return next(x for x in computation.instructions.values() if x.opcode == "parameter")
-
-
-def _parts(shape: ShapeTree, path: Path = ()) -> Iterator[tuple[Path, ShapeTree]]:
-    """Yield all parts of a shape, each tuple before what it is made of."""
-    yield path, shape
-    if isinstance(shape, tuple):
-        for i, part in enumerate(shape):
-            yield from _parts(part, (*path, i))
-
-
-def post_order(computation: Computation) -> dict[str, int]:
-    """Return the place of each instruction in a depth-first walk, the first operand first."""
-    found: dict[str, None] = {}
-    for name in (computation.root, *computation.instructions):
-        put(name, computation.instructions, found)
-    return {name: number for number, name in enumerate(found)}
-
-
-def put(name: str, instructions: Mapping[str, Instruction], done: dict[str, None]) -> None:
-    """Append an instruction behind all that it needs, what it waits for by request first."""
-    waiting = [name]
-    while waiting:
-        made = instructions[waiting[-1]]
-        missing = [x for x in (*made.control[::-1], *made.operands) if x not in done]
-        if missing:
-            waiting += reversed(missing)
-        else:
-            done[waiting.pop()] = None

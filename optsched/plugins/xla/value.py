@@ -1,0 +1,106 @@
+"""A value of a module, and a group of values that lie in one memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from optsched.formats.hlo.inplace import SAME
+from optsched.formats.hlo.shapes import ShapeTree
+
+POINTER_BYTES = 8
+"""Of a row in the table of a tuple."""
+
+HANDED_ON = (*SAME, "get-tuple-element")
+"""Instructions that define no value."""
+
+Path = tuple[int, ...]
+Tree = dict[Path, int]
+"""The values of an instruction by their place in its shape, the table of a tuple at its own."""
+
+
+@dataclass(slots=True)
+class Value:
+    """A value: who defines it, its bytes, and what keeps it alive.
+
+    Parameters
+    ----------
+    definer
+        Name of the instruction.
+    shape
+        Of what it is.
+    ends
+        Instructions at which it is still there.
+    spans
+        Computations to whose end it is there.
+    positions
+        Instructions that hand it on, its definer first.
+    begins
+        The computation at whose begin it is there; empty where that is when its definer runs.
+    operands
+        What its definer reads, where that makes one tensor of tensors.
+    place, number
+        Decide among equals: where its definer is in a walk through the module, and XLA's number of
+        the value.
+    """
+
+    definer: str
+    shape: ShapeTree
+    ends: list[str] = field(default_factory=list)
+    spans: list[str] = field(default_factory=list)
+    positions: list[str] = field(default_factory=list)
+    begins: str = ""
+    operands: tuple[int, ...] = ()
+    place: tuple[int, int] = (0, 0)
+    number: tuple[int, int] = (0, 0)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is the table of a tuple."""
+        return isinstance(self.shape, tuple)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        if isinstance(self.shape, tuple):
+            return len(self.shape) * POINTER_BYTES
+        return self.shape.size
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Values that lie in one memory.
+
+    Parameters
+    ----------
+    values
+        Their numbers.
+    size
+        Bytes of the largest.
+    place
+        Decides among equals.
+    live_out
+        Whether the module returns it.
+    is_table
+        Whether it is the table of a tuple.
+    is_donated
+        Whether the memory is that of an argument which the caller gives up.
+    operands
+        Groups that are read to make tensors of this one.
+    """
+
+    values: tuple[int, ...]
+    size: int
+    place: tuple[int, int]
+    live_out: bool
+    is_table: bool
+    is_donated: bool
+    operands: tuple[int, ...]
+
+
+def parts_of(shape: ShapeTree, path: Path = ()) -> Iterator[tuple[Path, ShapeTree]]:
+    """Yield all parts of a shape, each tuple before what it is made of."""
+    yield path, shape
+    if isinstance(shape, tuple):
+        for i, part in enumerate(shape):
+            yield from parts_of(part, (*path, i))
