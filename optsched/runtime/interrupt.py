@@ -6,9 +6,12 @@ import, which leaves modules half initialized. Engines therefore hold interrupts
 only sets a flag, and functions that poll (:meth:`optsched.runtime.clock.Clock.expired`, or
 :func:`take_interrupt`) raise the exception.
 
-    with held_interrupts():
-        while not clock.expired():   # raises KeyboardInterrupt after a Ctrl-C
-            step()
+>>> from optsched.runtime.clock import Clock
+>>> from optsched.runtime.limits import Limits
+>>> clock = Clock.of(Limits(work=3))
+>>> with held_interrupts():
+...     while not clock.expired():  # raises KeyboardInterrupt after a Ctrl-C
+...         clock.spend(1)
 
 A second Ctrl-C before the next poll raises at once.
 """

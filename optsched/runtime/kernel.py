@@ -14,10 +14,13 @@ wait for a compiler:
 
 Both forms go through identical states, so results do not depend on which one ran.
 
-    @kernel
-    def total(values: IntArray) -> int: ...
-
-    total.for_work(len(values))(values)
+>>> import numpy as np
+>>> @kernel
+... def total(values):
+...     return values.sum()
+>>> values = np.arange(5)
+>>> int(total.for_work(len(values))(values))
+10
 """
 
 from __future__ import annotations

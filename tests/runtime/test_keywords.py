@@ -12,6 +12,7 @@ import pytest
 import optsched
 from optsched import GraphBuilder, Limits, OptschedError, OrderRules, PackingProblem
 from optsched.fleet.settings import FleetKeywords, FleetSettings
+from optsched.plugins import inductor, xla
 from optsched.runtime.keywords import KeywordError
 from tests.support.families.small import diamond
 
@@ -68,6 +69,12 @@ def test_methods_limits_and_options_too(call: Callable[[], Any], message: str) -
         call()
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_plugins_too() -> None:
+    for function in (inductor.enabled, inductor.options, xla.enabled):
+        with pytest.raises(KeywordError, match="did you mean 'time_limit'"):
+            function(timelimit=5)  # type: ignore[call-arg]
 
 
 def test_it_is_a_type_error_as_pythons_own_is() -> None:

@@ -1,8 +1,11 @@
 """TorchInductor: graphs out of it, and orders of least memory back into it.
 
-    with optsched.plugins.inductor.enabled(time_limit=5):
-        compiled = torch.compile(model)
-        compiled(x).sum().backward()
+>>> import torch
+>>> import optsched.plugins.inductor
+>>> model, x = torch.nn.Linear(64, 8), torch.randn(32, 64)
+>>> with optsched.plugins.inductor.enabled(time_limit=5):
+...     compiled = torch.compile(model)
+...     compiled(x).sum().backward()
 
 The graph is compiled when it first runs, and its backward graph when that first runs: both have
 to happen inside. `torch.compile(model, options=options(time_limit=5))` has no such condition.
@@ -20,6 +23,7 @@ from typing import Any, SupportsIndex
 
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, parse_gain
+from optsched.runtime.keywords import keywords
 
 DEFAULT_TIME_LIMIT = 5.0
 _LOG = logging.getLogger("optsched.plugins.inductor")
@@ -30,6 +34,7 @@ __all__ = ["enabled", "options"]
 
 
 @contextlib.contextmanager
+@keywords
 def enabled(
     *,
     time_limit: float = DEFAULT_TIME_LIMIT,
@@ -79,6 +84,7 @@ def enabled(
         yield
 
 
+@keywords
 def options(
     *,
     time_limit: float = DEFAULT_TIME_LIMIT,

@@ -1,7 +1,10 @@
 """XLA on the CPU: functions that `jax.jit` compiles run in an order of least memory.
 
-    with optsched.plugins.xla.enabled(time_limit=5):
-        step(params, batch)
+>>> import jax
+>>> import jax.numpy as jnp
+>>> import optsched.plugins.xla
+>>> with optsched.plugins.xla.enabled(time_limit=5):
+...     total = jax.jit(jnp.sum)(jnp.ones(8))
 
 XLA has scheduled a module when it asks; it compiles the order that it is given back. A function is
 compiled when it first runs: that has to happen inside. What jax caches on disk meanwhile lies in a
@@ -19,6 +22,7 @@ from typing import SupportsIndex
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, parse_gain
 from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.keywords import keywords
 
 DEFAULT_TIME_LIMIT = 5.0
 TESTED_JAX = "0.10."
@@ -30,6 +34,7 @@ __all__ = ["enabled"]
 
 
 @contextlib.contextmanager
+@keywords
 def enabled(
     *,
     time_limit: float = DEFAULT_TIME_LIMIT,
