@@ -112,6 +112,7 @@ def run_moves(
     change = np.zeros((pools, n + 1), np.int64)
     now = sum_of_peaks(step, birth, user_ptr, user, size, keep, pool, change)
     best, found = now, order.copy()
+    # Linear congruential random numbers are identical in Python and in compiled code.
     earlier = np.full(MEMORY, now)
     for turn in range(moves):
         seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF

@@ -216,6 +216,7 @@ def run_place_indexed(
     # Lists with numbers below 2 * leaves hold the buffers live in all of a node, the others those
     # live in some part of it.
     begin = np.zeros(4 * leaves + 1, np.int64)
+    # Count the entries of each list first, so that all lists fit in one array.
     for i in sequence:
         if size[i] > 0 and first[i] < last[i]:
             counts = nodes_of(first[i], last[i], leaves, whole, part)

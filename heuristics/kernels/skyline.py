@@ -113,8 +113,11 @@ def run_skyline(
         keys[0], items[0] = keys[count], items[count]
         sink(keys, items, 0, count)
         if height[a] != floor:
+            # Outdated entry of the heap: the segment has been raised or merged.
             continue
         b = until[a]
+        # Split the buffers that start in [a, b) into nodes of the tree, and query each node for
+        # the first one by priority that ends by b.
         best = 2**62
         left, right, h = begun[a], begun[b], 0
         while left < right:
@@ -137,6 +140,7 @@ def run_skyline(
                     best = min(best, least_rank(least[h], 2 * p, 1 << h, low - p))
             left, right, h = left >> 1, right >> 1, h + 1
         if best < 2**62:
+            # Remove the buffer from every row of the tree.
             i = best
             left_over -= 1
             for h in range(rows):

@@ -149,10 +149,12 @@ class _OrderEnumeration:
             if sum(after.peaks) > self.capacity:
                 continue
             if self._is_refuted(after.constraints) or self._moves_too_many(after):
+                # Pruned because of its steps, not its state: the state is not dead.
                 alive = True
                 continue
             cut = self._grow(after)
             if cut < length:
+                # The steps up to `cut` alone are refuted: further extensions contain them, too.
                 return cut
             alive = alive or not self._is_dead(after)
         if not alive:

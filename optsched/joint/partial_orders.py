@@ -159,6 +159,7 @@ def matchings(pairs: Sequence[Pair]) -> Iterator[Pairs]:
         yield ()
         return
     (output, source), rest = pairs[0], pairs[1:]
+    # Matchings that use the first pair, then those that do not.
     apart = [pair for pair in rest if pair[0] != output and pair[1] != source]
     for others in matchings(apart):
         yield ((output, source), *others)

@@ -65,6 +65,7 @@ def largest_antichain(graph: Graph, order: Order) -> Antichain:
     free = relation.free[ids]
     buffer, stream = np.nonzero(free < lengths)
     places = np.arange(2 * count, first[-1])
+    # All places but the last one of each stream lead to the next place.
     inner = places[~np.isin(places + 1, first)]
     alloc = graph.arrays.birth[ids]
     made = np.flatnonzero(alloc >= 0)

@@ -57,6 +57,7 @@ def _choices(graph: Graph, order: Order, bound: int, tries: int) -> Iterator[Pai
     alone = running[steps] + bytes_saved(arrays, steps, ranges)
     floor = max(bound, int(running.max(initial=0)))
     turn = sorted(rows, key=lambda v: int(steps[v]))
+    # The first draw uses the pairs as listed; later draws shuffle them, which changes inputs.
     rng = np.random.default_rng(0)
     for draw in range(1 + tries):
         taken: dict[int, list[Pair]] = {}

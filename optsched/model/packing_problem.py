@@ -289,6 +289,7 @@ class PackingProblem:
         pinned = pinned[np.argsort(live.start[pinned], kind="stable")]
         owner = live.owner[pinned]
         low, high = self.pin[owner] + live.low[pinned], self.pin[owner] + live.high[pinned]
+        # Parts are sorted by start: those that start before part k ends directly follow it.
         until = np.searchsorted(live.start[pinned], live.end[pinned])
         for k in range(len(pinned)):
             here = slice(k + 1, int(until[k]))

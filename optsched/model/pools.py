@@ -43,7 +43,7 @@ class Pool:
     Raises
     ------
     UsageError
-        If the name is not a text, or the capacity is no number of bytes.
+        If the name is not a string, or the capacity is not a number of bytes.
 
     Examples
     --------

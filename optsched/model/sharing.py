@@ -148,6 +148,7 @@ def check_groups(
                     f"buffer {names[i]!r} must share the offset {at} of {names[pinned[0]]!r}, "
                     f"which is not a multiple of alignment {alignment[i]}"
                 )
+    # A pair within a group is a contradiction: its buffers share all bytes of the smaller one.
     inside = (group_of[pairs[:, 0]] >= 0) & (group_of[pairs[:, 0]] == group_of[pairs[:, 1]])
     for a, b in pairs[inside]:
         raise GraphError(

@@ -72,6 +72,7 @@ class CapacitySearch:
         self.is_decision = False
         self.offsets: IntArray | None = None
         self.slab = -1
+        # Distance of the next capacity below the slab, as a share of that to the target.
         self.stride = 0.5
         self.fits = self.beams = self.cores = 0
         self.sums: SubsetSums | None = None
@@ -108,6 +109,7 @@ class CapacitySearch:
         """Run first fit in several orders; the first run starts even if the time is up."""
         n, component = len(self.component), self.component
         orders = max(4, min(len(FIRST_FIT_ORDERS), self.effort.first_fit_work // max(1, n * n)))
+        # No first fit needs more: all sizes, plus padding for alignments, pins and units.
         units = sum(component.alignment.tolist()) + int(component.pin.max(initial=0)) + n + 1
         unlimited = sum(component.bytes.tolist()) + component.unit * units
         for name in FIRST_FIT_ORDERS[:orders]:
@@ -134,6 +136,7 @@ class CapacitySearch:
                 if not many or turn == effort.core_turns:
                     return
             elif self._take_turn(target, nodes, turn):
+                # Bound or slab has moved: search the new target with the same number of nodes.
                 continue
             nodes += nodes // growth
             turn += 1

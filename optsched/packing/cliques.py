@@ -111,6 +111,7 @@ def in_time_order(sections: Sections, middle: IntArray) -> Sections:
     # Among equal sections the first one is kept.
     inside &= (count[:, None] < count) | (place[:, None] > place)
     kept = np.flatnonzero(~inside.any(axis=1))
+    # Each section moves to the mean time of its members.
     moment = (covers[:, kept] * (middle - middle.min())[:, None].astype(np.float64)).sum(axis=0)
     covers = covers[:, kept[np.argsort(moment / count[kept], kind="stable")]]
     first = covers.argmax(axis=1)

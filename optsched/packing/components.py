@@ -220,12 +220,14 @@ def make_components(problem: PackingProblem, rules: Rules) -> Iterator[Component
     if not len(ids):
         return
     unit = unit_of(problem, live) if rules.units else 1
+    # The extra steps of sets to keep apart come after all live ranges.
     in_time = start < problem.end.max()
     begin = np.full(len(problem), np.iinfo(np.int64).max, np.int64)
     until = np.full(len(problem), np.iinfo(np.int64).min, np.int64)
     np.minimum.at(begin, owner[in_time], start[in_time])
     np.maximum.at(until, owner[in_time], end[in_time])
     ids = ids[np.lexsort((until[ids], begin[ids]))]
+    # A component ends where no earlier live range reaches the next start.
     reach = np.maximum.accumulate(until[ids])
     breaks = np.flatnonzero((begin[ids][1:] >= reach[:-1]) & rules.components) + 1
     group = np.zeros(len(problem), np.int64)

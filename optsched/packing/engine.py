@@ -64,6 +64,7 @@ class PackingEngine:
             columns += [*component.sections.masks.T]
             if component.occupancy is not None:
                 columns.append(component.occupancy.kinds(n))
+            # Components are sorted by these columns, so identical buffers are adjacent.
             same = np.ones(n - 1, bool)
             for column in columns:
                 same &= column[1:] == column[:-1]
@@ -83,6 +84,7 @@ class PackingEngine:
         counters[C.plain] = component.is_plain
         counters[C.gapped] = component.sections.masks.shape[1] > 0
         counters[C.far] = self.rules.far_skip
+        # Room for the changes of a path of the search, which stops with LIMIT if it is full.
         trail = np.zeros((2, 6 * component.covered + 60 * (n + m) + 65536), np.int64)
         masks = np.ascontiguousarray(component.sections.masks)
         zones = self._make_zones()

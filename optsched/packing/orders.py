@@ -66,6 +66,7 @@ class SortKeys:
 
 def range_max(values: IntArray, first: IntArray, last: IntArray) -> IntArray:
     """Return the maximum of `values[first[i]:last[i]]` for each `i`; ranges must not be empty."""
+    # Sparse table: two overlapping windows, whose width is a power of two, cover each range.
     tables = [values]
     width = 1
     while 2 * width <= len(values):

@@ -148,6 +148,7 @@ def keep(beam: Beam, rating: float, code: int) -> int:
     free = heap[FREE]
     ratings[free] = rating
     if heap[KEPT] < width:
+        # Sift up: the root of the heap is the child with the worst rating.
         at = heap[KEPT]
         heap[KEPT] += 1
         heap[FREE] = heap[KEPT]
@@ -155,6 +156,7 @@ def keep(beam: Beam, rating: float, code: int) -> int:
             heap[SLOTS + at] = heap[SLOTS + ((at - 1) >> 1)]
             at = (at - 1) >> 1
     else:
+        # Replace the worst child, whose slot becomes free, and sift down.
         heap[FREE] = heap[SLOTS]
         at = 0
         below = 1

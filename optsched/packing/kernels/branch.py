@@ -89,6 +89,7 @@ def choose_section(state: PackingState, rule: int) -> int:
         if buffers[B.placed, i] or buffers[B.min_offset, i] != floors[first]:
             continue
         if runs[first] >= buffers[B.last, i] and may_start(state, i):
+            # Difference array: the buffer counts from its first section to its last.
             tally[first] += 1
             tally[buffers[B.last, i]] -= 1
     best = NEVER * 4

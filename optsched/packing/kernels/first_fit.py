@@ -121,6 +121,7 @@ def first_fit(
             if lowest > buffers[B.max_offset, i]:
                 return turn
             offsets[i] = lowest
+        # Insert the buffer into the list of placed buffers, which is sorted by offset.
         k = turn
         while k > 0 and offsets[line[k - 1]] > offsets[i]:
             line[k] = line[k - 1]

@@ -32,6 +32,7 @@ EXHAUSTED, SOLVED, LIMIT = 0, 1, 2
 ENTERED, TRAIL, STACK, SECTION, LEVEL, LAST_RANK = 0, 1, 2, 3, 4, 5
 FRAME_COLUMNS = 6
 
+# Next step of the loop: enter a state, try the next branch of a frame, undo a failed branch.
 ENTER, NEXT, FAIL = 0, 1, 2
 
 
