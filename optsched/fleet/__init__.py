@@ -1,4 +1,4 @@
-"""Tuning a fleet: many graphs, searched where it pays most, and every find kept in a store."""
+"""Tuning of fleets: search many graphs where it pays most, and keep every result in a store."""
 
 from __future__ import annotations
 

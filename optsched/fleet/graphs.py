@@ -1,4 +1,4 @@
-"""The graphs of a fleet: what is known of each, and which is worth searching next."""
+"""The graphs of a fleet: the state of each, and the choice of the next one to search."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _Message = Found | UnitFailed
 
 
 class FleetState(StrEnum):
-    """What is known of a graph."""
+    """State of a graph in a fleet."""
 
     WAITING = "waiting"
-    """It has no plan yet."""
+    """The graph has no plan yet."""
     OPEN = "open"
-    """It has a plan that may not be the best."""
+    """The graph has a plan that is not proved optimal."""
     PROVED = "proved"
     FAILED = "failed"
-    """It could not be read, or its search took its process with it."""
+    """The graph could not be read, or its search crashed its process."""
     SKIPPED = "skipped"
-    """A file of a folder that is no graph, but something else that is known."""
+    """The file, found in a folder, contains something other than a graph."""
 
 
 @dataclass(slots=True)
@@ -40,34 +40,34 @@ class FleetGraph:
     Parameters
     ----------
     number, source
-        Its place, and the file or the graph itself.
+        Index in the fleet; the file's path or the graph itself.
     label
-        The file's path, or the graph's name.
+        The file's path or the graph's name.
     weight
-        How much its bytes count.
+        Factor by which the bytes of this graph count.
     size
-        Bytes of the file, or buffers: small ones come first.
+        Bytes of the file, or number of buffers; small graphs come first.
     named
-        Whether it was asked for by name: what is no graph is then an error.
+        True if the user named the file; it is then an error if it does not contain a graph.
     name, ops, buffers, baseline
-        Of the graph, once it was read; what it needs without a planner.
+        Facts about the graph, once it was read; `baseline` is its bytes in the baseline plan.
     peak, slab, peak_bound, slab_bound, proof
-        Of the best plan.
+        Figures of the best plan, in bytes, and the proof of its optimality.
     state, reason
-        What is known of it, and why it has no more.
+        State of the graph; reason if it gets no more units.
     slices
-        Units that searched it, those of earlier runs as well.
+        Number of units that searched it, including those of earlier runs.
     seconds, processor_seconds
-        Of this run's units.
+        Time of the units of this run.
     settled
-        Whether it is to have no more units in this run.
+        True if the graph gets no more units in this run.
     losses
-        Units in a row that took their process with them.
+        Number of units in a row that crashed their process.
     equals
-        All graphs that are equal to it but for names and numbers, this included; the first of
-        them is searched on.
+        All graphs that are equal except for names and numbering, including this one; only the first
+        is searched further.
     earlier
-        For the next unit.
+        State from which the next unit continues.
     """
 
     number: int
@@ -96,25 +96,25 @@ class FleetGraph:
     earlier: Earlier | None = field(default=None, repr=False)
 
     def value(self, objective: Objective) -> int | None:
-        """Bytes of the best plan."""
+        """Return the objective's value (bytes) of the best plan."""
         return self.slab if objective is Objective.SLAB else self.peak
 
     def bound(self, objective: Objective) -> int:
-        """Bytes that no plan is below."""
+        """Return the objective's lower bound in bytes."""
         return self.slab_bound if objective is Objective.SLAB else self.peak_bound
 
     def gap(self, objective: Objective) -> int:
-        """Bytes between plan and bound: what more search may bring at most."""
+        """Return the bytes between plan and bound, the most that further search can save."""
         value = self.value(objective)
         return 0 if value is None else max(0, value - self.bound(objective))
 
     def saved(self, objective: Objective) -> int:
-        """Bytes below the baseline."""
+        """Return the bytes saved relative to the baseline."""
         value = self.value(objective)
         return 0 if value is None or self.baseline is None else self.baseline - value
 
     def accept(self, found: Found, objective: Objective) -> None:
-        """Take in what a unit found; neither plan nor bound ever gets worse."""
+        """Merge a unit's result; plan and bounds never get worse."""
         self.name, self.ops, self.buffers = found.name, found.ops, found.buffers
         self.baseline = self.baseline if found.baseline is None else found.baseline
         self.seconds += found.seconds
@@ -128,7 +128,7 @@ class FleetGraph:
         self.earlier = None if self.settled else found.earlier
 
     def _agree(self, found: Found | FleetGraph, objective: Objective) -> None:
-        """Take the better plan and the higher bounds."""
+        """Keep the better plan and the higher bounds of both."""
         known, new = self.value(objective), found.value(objective)
         if new is not None and (known is None or new <= known):
             self.peak, self.slab = found.peak, found.slab
@@ -143,7 +143,7 @@ class FleetGraph:
             self.proof = found.proof or self.proof
 
     def fail(self, failed: UnitFailed) -> None:
-        """Give it up for this run, and what is equal to it; a plan that is there stays."""
+        """Give up this graph and its equals for this run; a plan found so far is kept."""
         if failed.name:
             self.name, self.ops, self.buffers = failed.name, failed.ops, failed.buffers
         for graph in self.equals or [self]:
@@ -154,7 +154,7 @@ class FleetGraph:
                 graph.state = FleetState.FAILED if failed.is_graph else FleetState.SKIPPED
 
     def record(self, objective: Objective) -> dict[str, Any]:
-        """Return a row of the table; nothing in it depends on time or place."""
+        """Return the graph's row of the table, which does not depend on time or place."""
         value, bound = self.value(objective), self.bound(objective)
         return {
             "path": self.label,
@@ -176,27 +176,27 @@ class FleetGraph:
 
 
 class UnitChoice:
-    """Chooses the next unit: graphs that nobody has looked at, small ones first; then by gain.
+    """Choice of the next unit: unseen graphs first, small before large; then the largest gain.
 
-    The gain of a unit is the most that it may bring, bytes of the gap times the weight, for each
-    second or unit of work that it may take. Units of a graph grow, so one on which nothing moves
-    has to wait longer and longer, and easy graphs are proved before hard ones are dug into.
+    The gain of a unit is the most that it can bring, the gap in bytes times the weight, divided by
+    the seconds or the work that it may take. Units of a graph grow, so a graph without progress
+    waits longer and longer, and easy graphs are proved before hard ones take much time.
 
-    Of graphs that are equal but for names and numbers one is searched on. Where work is limited
-    that is the first in the order of size: finds of first units are taken in that order
-    (:meth:`in_turn`), and what a later one of equal graphs found meanwhile does not count, so the
-    table does not depend on which came in first.
+    Among graphs that are equal except for names and numbering, only one is searched. If work is
+    limited, this is the first by size: results of first units are processed in that order
+    (:meth:`in_turn`), and later results of equal graphs are ignored. The table then does not depend
+    on which result arrives first.
 
     Parameters
     ----------
     graphs
-        The fleet.
+        Graphs of the fleet.
     settings
-        Of the run.
+        Settings of the run.
     left
-        Returns the seconds that are left for the fleet, None without a limit.
+        Function that returns the seconds left for the fleet; None without a limit.
     look
-        Whether the store may know some of them.
+        True if the store may contain results of some graphs.
     """
 
     def __init__(
@@ -217,11 +217,11 @@ class UnitChoice:
 
     @property
     def by_work(self) -> bool:
-        """Whether the table must not depend on what comes in first."""
+        """True if the table must not depend on the order in which results arrive."""
         return self.settings.work is not None
 
     def take(self) -> Unit | None:
-        """Return the unit that is worth most, None if there is none for now or no time."""
+        """Return the most valuable unit; None if no unit is ready or the time is up."""
         left = self.left()
         if left is not None and left <= 0:
             return None
@@ -240,15 +240,15 @@ class UnitChoice:
         return None
 
     def in_turn(self, unit: Unit, message: _Message) -> Iterator[tuple[Unit, _Message]]:
-        """Yield what is to be taken in now that a unit has ended, the first given out first."""
+        """Yield the results that can be processed after a unit has ended, in order of units."""
         if unit.first and self.by_work:
             return self.turns.end(unit.number, (unit, message))
         return iter([(unit, message)])
 
     def accept(self, unit: Unit, found: Found) -> bool:
-        """Take in what a unit found; return whether it counts.
+        """Merge a unit's result and return True if it counts.
 
-        Its graph may have more units, unless it is settled.
+        The graph stays eligible for more units unless it is settled.
         """
         graph = self.graphs[unit.number]
         if unit.first:
@@ -261,7 +261,7 @@ class UnitChoice:
         return counts
 
     def again(self, unit: Unit) -> None:
-        """Have a unit done by somebody else."""
+        """Return a unit so that another worker does it."""
         self.returned.append(unit)
 
     def fail(self, unit: Unit, failed: UnitFailed) -> None:
@@ -269,9 +269,9 @@ class UnitChoice:
         self.graphs[unit.number].fail(failed)
 
     def lose(self, unit: Unit, reason: str) -> Unit | UnitFailed:
-        """Return a unit whose process was lost, to be done again, unless that was once too often.
+        """Return a unit whose process crashed, to be repeated, or a failure after too many losses.
 
-        What kills every process that works on it is not tried for ever.
+        A unit that crashes every process is thus not repeated forever.
         """
         graph = self.graphs[unit.number]
         graph.losses += 1
@@ -280,10 +280,10 @@ class UnitChoice:
         return UnitFailed(f"{reason}, {counted(graph.losses, 'time')}")
 
     def _place(self, graph: FleetGraph, digest: str) -> None:
-        """Put a graph that was looked at beside those that are equal to it."""
+        """Group a graph with the graphs that are equal to it."""
         graph.equals = self.equals.setdefault(digest, [])
         graph.equals.append(graph)
-        # Where some are equal, the store may know others by now.
+        # With equal graphs in the fleet, the store may by now know others too.
         self.look |= len(graph.equals) > 1
 
     def _unit(self, graph: FleetGraph, limits: Limits | None, *, first: bool) -> Unit:

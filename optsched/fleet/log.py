@@ -1,4 +1,4 @@
-"""What a fleet's run did, one JSON object a line: for programs that watch it."""
+"""Log of a fleet's run, one JSON object per line, for programs that monitor it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from optsched.errors import UsageError
 
 
 class FleetLog:
-    """Adds lines to a file; each goes out with one write, so that none is ever half there.
+    """Append-only file of events; each line is written at once, so that readers see whole lines.
 
-    A line that can not be written, on a full disk say, ends the log and not the run:
-    :attr:`trouble` says why.
+    If a line cannot be written, for example because the disk is full, the log ends, but the run
+    continues: :attr:`trouble` has the reason.
 
     Parameters
     ----------
     path
-        The file, None for no log.
+        Path of the file, or None for no log.
 
     Raises
     ------
     UsageError
-        If it can not be opened.
+        If the file cannot be opened.
     """
 
     def __init__(self, path: str | Path | None) -> None:
@@ -34,11 +34,11 @@ class FleetLog:
             try:
                 self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - kept open
             except OSError as error:
-                reason = (error.strerror or "no reason").lower()
-                raise UsageError(f"{path}: the log can not be written: {reason}") from None
+                reason = (error.strerror or "unknown reason").lower()
+                raise UsageError(f"{path}: cannot write the log: {reason}") from None
 
     def add(self, event: str, **more: Any) -> None:
-        """Add a line: what happened, when, and its numbers."""
+        """Append an event with its time and further fields."""
         if self._file is None or self.trouble:
             return
         line = json.dumps({"event": event, "at": time.time(), **more}, separators=(",", ":"))

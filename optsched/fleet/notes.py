@@ -1,4 +1,4 @@
-"""What a search leaves in a store, and what of it is to be believed."""
+"""Conversion of search progress to and from the store, with checks of what can be trusted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from optsched.store import SearchState, StoredPlan
 
 
 def search_notes(progress: SearchProgress, slices: int, code: str) -> SearchState:
-    """Return what the next unit needs, as a store keeps it: of how many units, by which code."""
+    """Return the progress that the next unit needs, in the store's form."""
     record = progress.to_dict()
     del record["orders"]
     return SearchState(progress.orders, {**record, "slices": slices, "code": code}, slices)
@@ -21,17 +21,18 @@ def search_notes(progress: SearchProgress, slices: int, code: str) -> SearchStat
 def read_search(
     graph: Graph, search: SearchState, known: SearchProgress
 ) -> tuple[SearchProgress, int]:
-    """Return what a search left, with the bounds that are known beside it, and its units.
+    """Return stored progress joined with known bounds, and the number of units that produced it.
 
     Raises
     ------
     FormatError
-        If the notes are not what :func:`search_notes` wrote.
+        If the stored notes do not have the form that :func:`search_notes` writes.
     """
     notes: dict[str, Any] = {"orders": search.orders, **search.notes}
     progress = SearchProgress.from_dict(notes, len(graph.ops))
     if progress.graph != known.graph:
-        # An equal graph with other ids: what was packed has other digests, and trees are of others.
+        # The graph is equal but numbered differently: digests of packings and search trees do not
+        # carry over.
         rounds = progress.rounds.of_other_ids()
         progress = replace(progress, packed=(), seen=(), rounds=rounds, graph=known.graph)
     if known.peak_bound > progress.peak_bound:
@@ -42,14 +43,14 @@ def read_search(
 
 
 def checked(left: tuple[SearchProgress, int], stored: StoredPlan) -> tuple[SearchProgress, int]:
-    """Return what a search left, unless the plan shows that its bounds are wrong.
+    """Return progress read from a store if the stored plan does not contradict its bounds.
 
     Raises
     ------
     FormatError
-        If it does.
+        If a bound is above the plan's value.
     """
     progress, _ = left
     if progress.peak_bound > stored.peak or progress.slab_bound > stored.slab:
-        raise FormatError("a search has bounds above a plan")
+        raise FormatError("search bounds exceed the stored plan")
     return left

@@ -1,4 +1,4 @@
-"""The driver of a fleet: units go out to an engine, finds come in and go to the store."""
+"""Driver of a fleet: sends units to an engine, and stores the results."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from optsched.runtime.worker_pool import WorkerLoss
 
 @dataclass(frozen=True, slots=True)
 class FleetStanding:
-    """Where a run is.
+    """Progress of a run.
 
     Parameters
     ----------
     total, seen, proved, failed
-        Graphs: all, those looked at, those proved, those given up.
+        Numbers of graphs: all, read so far, proved optimal, given up.
     saved, gap
-        Bytes below the baseline, and bytes between plans and bounds, each times its weight.
+        Bytes below the baseline, and bytes between plans and bounds, each times the weight.
     left
-        Seconds left of the budget, None without one.
+        Seconds left of the budget; None without one.
     latest
-        What the last find was about.
+        Name of the graph of the latest result.
     """
 
     total: int
@@ -56,22 +56,22 @@ class FleetStanding:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What is known of a fleet after a run.
+    """The state of a fleet after a run.
 
     Parameters
     ----------
     settings
-        Of the run.
+        Settings of the run.
     graphs
-        In the order they were given.
+        Graphs in the given order.
     interrupted
-        Whether the run was cut short.
+        True if the run was interrupted.
     units, lost
-        Units that were done, and that were lost with their process.
+        Numbers of units completed, and of units lost with their process.
     refused
-        Workers that have another version of this package, by name.
+        Workers with another version of this package: version by name.
     seconds
-        The run took.
+        Run time in seconds.
     """
 
     settings: FleetSettings
@@ -83,15 +83,15 @@ class Fleet:
     seconds: float = 0.0
 
     def count(self, state: FleetState) -> int:
-        """Return how many graphs are in a state."""
+        """Return the number of graphs in a state."""
         return sum(graph.state is state for graph in self.graphs)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the table: it depends on graphs and store, not on how they came about."""
+        """Return the table, which depends on graphs and store only, not on the run's course."""
         return [graph.record(self.settings.objective) for graph in self.graphs]
 
     def totals(self) -> dict[str, Any]:
-        """Return the sums of the table."""
+        """Return the sums over the table."""
         objective = self.settings.objective
         return {
             "graphs": len(self.graphs),
@@ -116,43 +116,50 @@ def tune(
     on_progress: Callable[[FleetStanding], None] | None = None,
     **options: Unpack[FleetKeywords],
 ) -> Fleet:
-    """Search many graphs, each as long as it pays, and keep what is found in a store.
+    """Search many graphs, each as long as it pays, and keep the results in a store.
 
-    All are looked at first, small ones before large ones, for a second each, which proves the easy
-    ones. What is left of the budget goes where most bytes, times the weight, can be gained. What a
-    run leaves open the next one goes on with.
+    First, every graph is searched for about a second, small graphs before large ones; this proves
+    the easy ones. The rest of the budget goes to the graphs with the most bytes to gain, times
+    their weight. A later run with the same store continues where this one stops.
 
     Parameters
     ----------
     graphs
-        Graphs, and files of any readable format; or one of them.
+        Graphs and paths of files in any readable format, or one of them.
     store
-        The file of plans (:class:`optsched.store.PlanStore`); made if it is not there.
+        Path of the plan store (:class:`optsched.store.PlanStore`); created if it does not exist.
     settings, options
-        A :class:`FleetSettings`, or its fields as keywords: `budget=7200`, `work=`, `seed=`,
-        `objective=`, `memory=`.
+        A :class:`FleetSettings`, or its fields as keywords: `budget=7200` (seconds for the fleet),
+        `work=` (work limit per graph), `seed=`, `objective=`, `memory=` (bytes per search).
     weights
-        How much the bytes of a graph count, by path, file name or name; 1 by default.
+        Factor by which the bytes of a graph count, by path, file name or name; 1 by default.
     engine
-        `local` (processes of this machine), `dask` or `ray`.
+        `local` (processes on this machine), `dask` or `ray`.
     jobs
-        Processes, where this starts them, as `multiprocessing` does: in a script call this below
-        `if __name__ == "__main__":`. With 0 all is done in this process.
+        Number of processes. These are started by `multiprocessing`, so a script must call this
+        function under `if __name__ == "__main__":`. 0 runs everything in the current process.
     address
-        Of a Dask or Ray cluster that runs already.
+        Address of a running Dask or Ray cluster.
     log
-        A file that takes one JSON object a line.
+        Path of a file to which events are appended, one JSON object per line.
     named
-        Whether each file was asked for by name, all by default.
+        One flag per graph: False if a file came from a folder, so that it may be something else
+        than a graph. All are True by default.
     on_progress
-        Told where the run is, after every find.
+        Function called with a :class:`FleetStanding` after every result.
+
+    Returns
+    -------
+    Fleet
+        One row per graph with state, peak, slab and bounds in bytes, and totals. The plans are in
+        the store.
 
     Raises
     ------
     UsageError
-        If an option makes no sense, or no worker has this version of the package.
+        If an option is invalid, or no worker has this version of the package.
     OptschedError
-        If the store can not be written.
+        If the store cannot be written.
 
     Examples
     --------
@@ -167,7 +174,9 @@ def tune(
     [('pair', 'proved', 12)]
     """
     if settings is not None and options:
-        raise UsageError("give either settings= or budget=, work=, seed= ...")
+        raise UsageError(
+            "settings= and its single fields (budget=, work=, seed= ...) exclude each other"
+        )
     expect("settings", settings, FleetSettings, NoneType)
     expect("store", store, str, Path)
     expect("weights", weights, Mapping, NoneType)
@@ -183,7 +192,7 @@ def tune(
 def _listed(
     graphs: Graph | str | Path | Iterable[Graph | str | Path],
 ) -> list[Graph | str | Path]:
-    """Return the graphs and files that are given, or the one that is."""
+    """Return the given graphs and paths as a list."""
     if isinstance(graphs, Graph | str | Path):
         return [graphs]
     expect("tune", graphs, Graph, str, Path, Iterable)
@@ -201,7 +210,7 @@ def _fleet_graphs(
     known = {name: parse_weight(f"weight of {name}", weight) for name, weight in weights.items()}
     flags = named or [True] * len(sources)
     if len(flags) != len(sources):
-        raise UsageError(f"named says of {len(flags)} graphs what they are, not of {len(sources)}")
+        raise UsageError(f"named must have one flag per graph: {len(sources)}, got {len(flags)}")
     found = []
     for number, (source, by_name) in enumerate(zip(sources, flags, strict=True)):
         given = source if isinstance(source, Graph) else str(source)
@@ -216,12 +225,12 @@ def _bytes_of(path: str) -> int:
     try:
         return os.stat(path).st_size
     except OSError:
-        # The worker that reads it says what is wrong.
+        # The worker that reads the file reports the error.
         return 0
 
 
 class _FleetRun:
-    """One run: what is known, what goes out, what comes in."""
+    """State of one run: graphs, store writer, log and units in progress."""
 
     def __init__(
         self,
@@ -244,7 +253,7 @@ class _FleetRun:
         self.refused: dict[str, str] = {}
 
     def run(self) -> Fleet:
-        """Work until the time is over, all is proved, or somebody interrupts."""
+        """Run units until time is up, all graphs are settled, or the run is interrupted."""
         settings, effort = self.context.settings, self.context.settings.effort
         self.log.add(
             "begin",
@@ -281,9 +290,10 @@ class _FleetRun:
         return fleet
 
     def _take(self) -> Unit | None:
-        """Return the next unit, with what it goes on from unless its worker finds that itself.
+        """Return the next unit, with the state to continue from if its worker cannot look it up.
 
-        Where work is limited that is what this driver found: the store may hold another's finds.
+        If work is limited, this is always the state that this driver found, because the store may
+        contain results of other runs.
         """
         unit = self.choice.take()
         if unit is None or self.engine.is_remote or self.choice.by_work:
@@ -302,7 +312,7 @@ class _FleetRun:
                 self._refuse(unit, message)
 
     def _settle(self, unit: Unit, message: Found | UnitFailed) -> None:
-        """Keep what became of a unit."""
+        """Record the result or failure of a unit."""
         graph = self.graphs[unit.number]
         self.units += 1
         if isinstance(message, UnitFailed):
@@ -315,7 +325,7 @@ class _FleetRun:
         self._tell(graph, "unit", **_numbers(graph, message))
 
     def _refuse(self, unit: Unit, message: UnitRefused) -> None:
-        """Keep a worker of another version from work, and say its name once."""
+        """Exclude a worker with another version, and log it once."""
         self.refusals += 1
         if message.worker not in self.refused:
             self.refused[message.worker] = message.version
@@ -349,7 +359,7 @@ class _FleetRun:
 
 
 class _Tally:
-    """The sums of a fleet, kept up to date: there may be a hundred thousand graphs."""
+    """Sums over a fleet, updated incrementally because it may have 100,000 graphs."""
 
     def __init__(self, graphs: Sequence[FleetGraph], objective: Objective) -> None:
         self.objective, self.total = objective, len(graphs)
@@ -358,7 +368,7 @@ class _Tally:
         self.saved = self.gap = 0.0
 
     def count(self, graph: FleetGraph) -> None:
-        """Take in what changed on one graph."""
+        """Update the sums for one graph."""
         state, saved, gap = self.counted.get(graph.number, (FleetState.WAITING, 0.0, 0.0))
         weight = graph.weight
         now = graph.state, weight * graph.saved(self.objective), weight * graph.gap(self.objective)
@@ -369,7 +379,7 @@ class _Tally:
         self.gap += now[2] - gap
 
     def standing(self, latest: str, left: float | None) -> FleetStanding:
-        """Say where the run is."""
+        """Return the progress of the run."""
         return FleetStanding(
             self.total,
             self.total - self.states[FleetState.WAITING],
@@ -383,7 +393,7 @@ class _Tally:
 
 
 def _numbers(graph: FleetGraph, found: Found) -> dict[str, Any]:
-    """Return what the log says of a unit."""
+    """Return the log's fields for a unit."""
     return {
         "graph": graph.name,
         "state": graph.state.value,

@@ -1,4 +1,4 @@
-"""What a fleet is tuned by: limits of all, the length of a unit of work, the memory of one."""
+"""Settings of a fleet: limits of the run, lengths of units of work, memory per graph."""
 
 from __future__ import annotations
 
@@ -11,63 +11,64 @@ from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Limits, Objective, choose_member
 
 BASELINE = "program+greedy_by_size"
-"""What plans are compared with: the order of the program, packed as most compilers do."""
+"""Baseline for savings: the program order, packed like most compilers do."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetEffort:
-    """How the search of one graph is cut into units; each goes on from the one before.
+    """Division of the search of one graph into units, each continuing the previous one.
 
-    A unit that is lost is all that a kill costs, and what it repeats of the units before grows
-    with its own length: so they are short at first, and each is some times longer than the last.
+    A killed process loses only its current unit, and the work that a unit repeats from earlier
+    units grows with its length. Units are therefore short at first, and each is several times
+    longer than the one before.
     """
 
     first_seconds: float = 1.0
-    """Of the first unit: long enough for the proof of an easy graph."""
+    """Seconds of the first unit: enough to prove an easy graph."""
     first_work: int = 20_000
-    """The same where work is limited."""
+    """Work of the first unit, if work is limited."""
     growth: int = 4
-    """By which factor each later unit of a graph is longer."""
+    """Factor by which each later unit of a graph is longer."""
     most_seconds: float = 240.0
-    """Of one unit."""
+    """Maximum seconds of one unit."""
     losses: int = 3
-    """Processes that one unit may take with it before its graph is given up."""
+    """Number of processes that units of a graph may crash in a row before the graph is given up."""
     refusals: int = 8
-    """Units in a row that workers of another version may refuse before the run ends."""
+    """Number of units in a row that workers of other versions may reject before the run stops."""
     overhead_seconds: float = 60.0
-    """For reading and storing a graph, before a unit counts as hanging."""
+    """Seconds for reading and storing a graph, after which a unit counts as hanging."""
 
 
 EFFORT = FleetEffort()
-"""What is used where nothing else is given."""
+"""Default effort."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetSettings:
-    """What a run depends on, beside graphs, store and code.
+    """Settings of a run: all that its results depend on besides graphs, store and code.
 
     Parameters
     ----------
     budget
-        Seconds for the whole fleet, None for as long as it takes.
+        Seconds for the whole fleet; None for no limit.
     work
-        Units of work for each graph instead, so that a run can be repeated to the byte, whatever
-        engine does it and however often it was killed.
+        Work limit per graph, as an alternative to `budget`. The results are then reproducible to
+        the byte, regardless of the engine and of how often the run was killed.
     seed
-        Of all random choices.
+        Seed of all random choices.
     objective
-        What is to be least.
+        Quantity to minimize.
     reading
-        How graphs are read, and in which memory model.
+        Options for reading graphs, with the memory model.
     memory
-        Bytes that the search of one graph may take, None for what there is.
+        Maximum bytes of memory for the search of one graph; None for no limit.
     effort
-        How the search is cut into units.
+        Division of the search into units.
 
     Raises
     ------
     UsageError
-        If both a budget and work are given, or a number makes no sense.
+        If both `budget` and `work` are given, or a number is out of range.
     """
 
     budget: float | None = None
@@ -85,18 +86,18 @@ class FleetSettings:
         if self.memory is not None:
             object.__setattr__(self, "memory", parse_bytes(self.memory))
         if self.budget is not None and self.work is not None:
-            raise UsageError("give either budget or work: one of them ends the search")
+            raise UsageError("budget and work exclude each other; give one of them")
         if self.memory is not None and self.memory < 1:
-            raise UsageError(f"memory must be at least one byte, got {self.memory}")
+            raise UsageError(f"memory must be at least 1 byte, got {self.memory}")
         Limits(seconds=self.budget, work=self.work, seed=self.seed)
 
     def slice(self, number: int, left: float | None) -> Limits | None:
-        """Return the limits of unit `number` of a graph, None if it is to have no more.
+        """Return the limits of unit `number` of a graph, or None if it gets no more units.
 
         Parameters
         ----------
         number
-            Units that were searched before.
+            Number of units that the graph has had.
         left
             Seconds left for the whole fleet.
         """
@@ -114,7 +115,7 @@ class FleetSettings:
         return int(self.effort.first_work * self.effort.growth**number)
 
     def record(self) -> dict[str, Any]:
-        """Return the settings as JSON shows them."""
+        """Return the settings as JSON values."""
         return {
             "budget": self.budget,
             "work": self.work,

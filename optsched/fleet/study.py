@@ -1,4 +1,4 @@
-"""A fleet as the comparator shows it: its plans beside the baseline, on every graph with a plan."""
+"""Comparison of a fleet's plans with the baseline, on every graph with a plan."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from optsched.solver.result import Result
 
 
 def fleet_study(fleet: Fleet, store: str | Path) -> Study:
-    """Read graphs and plans again, check and measure them, and return what the comparator shows.
+    """Read graphs and plans again, check and measure them, and return a study.
 
-    A graph whose plan is gone from the store, or was never found, is skipped with its reason.
+    A graph without a plan, or with a plan that is missing in the store, is skipped with a reason.
     """
     settings = fleet.settings
     methods, _ = with_reference(parse_methods([BASELINE]))
@@ -43,14 +43,14 @@ def fleet_study(fleet: Fleet, store: str | Path) -> Study:
 
 def _compare(row: FleetGraph, context: UnitContext) -> Comparison | Skipped:
     if row.peak is None:
-        reason = row.reason or "the run ended before its turn"
+        reason = row.reason or "the run ended before this graph"
         return Skipped(row.label, reason, row.state is FleetState.FAILED, cut_off=not row.reason)
     try:
         source = row.source
         graph = source if isinstance(source, Graph) else context.settings.reading.read(source)
         known = look_up(graph, context)
         if known is None:
-            return Skipped(row.label, f"{row.label}: its plan is not in the store", bad=True)
+            return Skipped(row.label, f"{row.label}: plan not found in the store", bad=True)
         made = _judge(graph, row, known, context.settings)
         return made if isinstance(source, Graph) else _from_file(made, source)
     except OptschedError as error:
@@ -72,7 +72,7 @@ def _judge(graph: Graph, row: FleetGraph, known: Earlier, settings: FleetSetting
 
 
 def _result(graph: Graph, known: Earlier, objective: Objective, seconds: float) -> Result:
-    """Return what the store holds as a solver says it."""
+    """Return the stored plan and bounds as a solver's result."""
     progress = known.progress
     at_peak = known.peak <= progress.peak_bound
     by_slab = objective is Objective.SLAB

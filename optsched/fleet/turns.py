@@ -1,4 +1,4 @@
-"""What was begun in some order ends in that order, however long each of it takes."""
+"""Buffer that returns results in the order in which their tasks were started."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 MOST_HELD = 256
-"""Things that wait for one begun before them; beyond that nothing more should begin."""
+"""Maximum number of results held; beyond it, no more tasks should start."""
 
 _Thing = TypeVar("_Thing")
 
 
 class Turns(Generic[_Thing]):
-    """Holds what ends before something that was begun earlier.
+    """Reorders results of tasks that finish out of order.
 
     >>> turns = Turns[str]()
     >>> for number in (5, 3):
@@ -30,15 +30,15 @@ class Turns(Generic[_Thing]):
 
     @property
     def has_room(self) -> bool:
-        """Whether more may begin, so that what waits stays little."""
+        """True if another task may start; few results are held then."""
         return len(self._held) < MOST_HELD
 
     def begin(self, number: int) -> None:
-        """Begin something; once, though it may be tried more often."""
+        """Register the start of a task; once, even if it is tried several times."""
         self._begun.append(number)
 
     def end(self, number: int, thing: _Thing) -> Iterator[_Thing]:
-        """End it, and yield all that has its turn by that."""
+        """Register a task's result, and yield all results whose turn has come."""
         self._held[number] = thing
         while self._begun and self._begun[0] in self._held:
             yield self._held.pop(self._begun.popleft())

@@ -1,10 +1,11 @@
-"""One unit of work: read a graph, search it for a while, hand over what was found.
+"""One unit of work: read a graph, search it for a while, and return the results.
 
-A unit may be done twice or be lost: what it finds is only ever added to what is known, and nothing
-but the driver writes the store. A worker looks into the store where it can see it, to go on from
-what is there; one on another machine is told by the driver.
+A unit may be repeated or lost, because results are only ever merged, and only the driver writes the
+store. A worker that can open the store continues from its content; a worker on another machine
+receives the state from the driver.
 
-What travels often has no slots: then pickle copies it without a line of Python.
+Classes that are sent often have no slots, because pickle then copies them without running Python
+code.
 """
 
 from __future__ import annotations
@@ -54,22 +55,22 @@ from optsched.store import (
 
 @dataclass(frozen=True)
 class Unit:
-    """What a worker is to do.
+    """A unit of work for a worker.
 
     Parameters
     ----------
     number, source
-        Which graph: the file or the graph itself.
+        Index of the graph; its file's path or the graph itself.
     limits
-        Of this unit; None to read the graph and not to search.
+        Limits of this unit; None to read the graph without a search.
     first
-        Whether nobody has looked at the graph in this run: what the store knows is enough then.
+        True for the first unit of the graph in this run: results in the store then suffice.
     named
-        Whether the file was asked for by name: what is no graph is then an error.
+        True if the user named the file; it is then an error if it does not contain a graph.
     look
-        Whether the store may know more.
+        True if the store may contain results.
     earlier
-        What to go on from, where the store does not have it yet, or the worker may not see it.
+        State to continue from, if it is not yet in the store or the worker cannot open the store.
     """
 
     number: int
@@ -83,16 +84,16 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class UnitContext:
-    """What all units of a run share.
+    """Data that all units of a run share.
 
     Parameters
     ----------
     settings
-        Of the run.
+        Settings of the run.
     store
-        The store's file.
+        Path of the store.
     code
-        Digest of the driver's code: a worker of another version is refused.
+        Digest of the driver's code; workers with other code are excluded.
     """
 
     settings: FleetSettings
@@ -101,26 +102,26 @@ class UnitContext:
 
     @property
     def question(self) -> StoredQuestion:
-        """What is asked of every graph."""
+        """Question that is answered for every graph."""
         return StoredQuestion(self.settings.objective)
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What is known of a graph from earlier units, as far as it is to be believed.
+    """Trusted results of a graph from earlier units.
 
     Parameters
     ----------
     plan
-        The best plan.
+        Best plan.
     progress
         Bounds and orders.
     slices
-        Units that came to it.
+        Number of units that produced them.
     peak, slab
-        Bytes of the plan.
+        Peak and slab of the plan, in bytes.
     proof
-        What stands behind the bound on the objective.
+        Proof of the bound on the objective.
     """
 
     plan: Plan
@@ -131,7 +132,7 @@ class Earlier:
     proof: Proof | None
 
     def is_proved(self, objective: Objective) -> bool:
-        """Whether no plan is better."""
+        """Return True if the plan is proved optimal."""
         if objective is Objective.PEAK:
             return self.peak <= self.progress.peak_bound
         return self.slab <= self.progress.slab_bound
@@ -139,28 +140,29 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Found:
-    """A message: what is known of a graph now.
+    """Message with the results of a unit.
 
     Parameters
     ----------
     name, ops, buffers
-        Of the graph.
+        Name and numbers of ops and buffers of the graph.
     peak, slab, peak_bound, slab_bound, proof
-        Of the best plan this unit knows.
+        Figures of the best plan that this unit knows, in bytes, and its proof.
     slices
-        Units behind it.
+        Number of units of the graph so far.
     settled
-        Whether more units would bring nothing.
+        True if further units would not help.
     baseline
-        Bytes that the baseline needs; None where it was not asked.
+        Bytes of the baseline; None if not computed.
     digest
-        The same for equal graphs, whatever their names and order; empty where it was not asked.
+        Digest that is equal for graphs that differ only in names and numbering; empty if not
+        computed.
     prepared
-        For the store; None where there is nothing new.
+        Results for the store; None if there are none.
     earlier
-        For the next unit; None if there is to be none.
+        State for the next unit; None if there will be none.
     seconds, processor_seconds, worker
-        What it took, and where it ran.
+        Time taken, and name of the worker.
     """
 
     name: str
@@ -186,7 +188,7 @@ class Found:
         return self.slab if objective is Objective.SLAB else self.peak
 
     def without_search(self) -> Found:
-        """Return what is known of the graph by reading it."""
+        """Return the message without results of a search."""
         return Found(
             self.name,
             self.ops,
@@ -201,16 +203,16 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class UnitFailed:
-    """A message: the graph has no more units in this run, and why; or the file is no graph.
+    """Message that the graph gets no more units in this run, or that the file is not a graph.
 
     Parameters
     ----------
     reason, worker
-        Why, and where.
+        Reason of the failure, and name of the worker.
     is_graph
-        Whether the file is a graph, or was to be one.
+        True if the file contains a graph or was expected to.
     name, ops, buffers
-        Of the graph, if it was read.
+        Name and numbers of ops and buffers of the graph, if it was read.
     """
 
     reason: str
@@ -223,7 +225,7 @@ class UnitFailed:
 
 @dataclass(frozen=True, slots=True)
 class UnitRefused:
-    """A message: the worker has another version of this package."""
+    """Message that the worker has another version of this package."""
 
     worker: str
     version: str
@@ -232,7 +234,7 @@ class UnitRefused:
 def work_on_unit(
     context: UnitContext, unit: Unit, tell: Callable[[Deadline], object]
 ) -> Found | UnitFailed | UnitRefused:
-    """Do a unit and return what came of it, whatever went wrong; tell before what it may take."""
+    """Run a unit and return its result or failure; first report its time limit to `tell`."""
     if context.code != code_digest():
         version = f"{versions().get('optsched', 'unknown')} (code {code_digest()[:12]})"
         return UnitRefused(worker_name(), version)
@@ -240,7 +242,7 @@ def work_on_unit(
     if seconds is not None:
         tell(Deadline(max(seconds, context.settings.effort.overhead_seconds)))
     if context.settings.memory is not None:
-        # What compiled code needs to be there at all is no part of what a graph may take.
+        # Memory for loading the compiler does not count toward the graph's limit.
         import_module("numba")
     graph = None
     try:
@@ -256,7 +258,7 @@ def work_on_unit(
         said = "" if limit is None else f" (limit {limit:,} bytes)"
         return _failed(graph, f"out of memory{said}")
     except Exception as error:
-        # A defect costs its graph and nothing else.
+        # An unexpected error fails its own graph only.
         return _failed(graph, " ".join(f"{type(error).__name__}: {error}".split()))
 
 
@@ -268,7 +270,7 @@ def _failed(graph: Graph | None, reason: str) -> UnitFailed:
 
 
 def worker_name() -> str:
-    """Return where this runs, for people."""
+    """Return a readable name of this worker: host and process."""
     return f"{socket.gethostname()}, process {os.getpid()}"
 
 
@@ -277,13 +279,13 @@ def _read(unit: Unit, settings: FleetSettings) -> Graph:
     if isinstance(unit.source, Graph):
         return unit.source
     if not unit.named and not Path(unit.source).is_file():
-        # A pipe in a folder would keep who reads it waiting for ever.
-        raise FormatError(f"{unit.source}: this is no regular file")
+        # Reading a pipe found in a folder could block forever.
+        raise FormatError(f"{unit.source}: not a regular file")
     return settings.reading.read(unit.source)
 
 
 def _measured(found: Found, started: float, used: float) -> Found:
-    """Add what it took since then, and where."""
+    """Add the time taken and the worker's name to a message."""
     seconds, processor = time.perf_counter() - started, time.process_time() - used
     return replace(found, seconds=seconds, processor_seconds=processor, worker=worker_name())
 
@@ -293,7 +295,8 @@ def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
     if earlier is None and unit.look:
         earlier = look_up(graph, context)
     if earlier is not None and (unit.first or earlier.is_proved(settings.objective)):
-        # The fleet is sized up: what is to be searched on is decided when all are.
+        # First units only survey the fleet; the choice of graphs to search follows once all are
+        # known.
         found = _known(graph, earlier, settings)
     elif unit.limits is None:
         found = _known(graph, None, settings)
@@ -306,7 +309,7 @@ def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
 
 
 def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, context: UnitContext) -> Found:
-    """Search on from what is known, and pack what comes of it for the store."""
+    """Continue the search from earlier results, and prepare the new ones for the store."""
     settings = context.settings
     result = solve(
         graph,
@@ -318,7 +321,8 @@ def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, context: UnitC
     before = 0 if earlier is None else earlier.slices
     cut_short = result.stop_reason is StopReason.INTERRUPTED
     if cut_short and settings.work is not None:
-        # Done again it comes to the same; gone on with, the table would depend on when that was.
+        # A repeated unit gives identical results; a continued one would depend on when it was
+        # interrupted.
         return _known(graph, earlier, settings)
     left = _left_by(result, before if cut_short else before + 1)
     notes = None if left is None else search_notes(left.progress, left.slices, context.code)
@@ -340,7 +344,7 @@ def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, context: UnitC
 
 
 def _left_by(result: Result, slices: int) -> Earlier | None:
-    """Return what a next unit can go on from."""
+    """Return the state from which the next unit can continue."""
     if result.plan is None or result.progress is None:
         return None
     peak, slab = result.peak or 0, result.slab or 0
@@ -348,17 +352,17 @@ def _left_by(result: Result, slices: int) -> Earlier | None:
 
 
 def _proof_of(result: Result) -> Proof | None:
-    """Return what stands behind the bound on the objective."""
+    """Return the proof of the bound on the objective."""
     return result.slab_proof if result.objective is Objective.SLAB else result.peak_proof
 
 
 def _is_longest(limits: Limits, settings: FleetSettings) -> bool:
-    """Whether later units have no more time: more of it may try what a shorter one gave up."""
+    """Return True if no later unit is longer; a longer one may try what this one gave up."""
     return limits.seconds is not None and limits.seconds >= settings.effort.most_seconds
 
 
 def _known(graph: Graph, earlier: Earlier | None, settings: FleetSettings) -> Found:
-    """Say what the store holds."""
+    """Return the stored results as a message."""
     if earlier is None:
         return Found(graph.name, len(graph.ops), len(graph.buffers))
     progress = earlier.progress
@@ -377,14 +381,14 @@ def _known(graph: Graph, earlier: Earlier | None, settings: FleetSettings) -> Fo
 
 
 def _for_next(known: Earlier | None, settings: FleetSettings) -> Earlier | None:
-    """Return what the next unit is to be told; there is none where all is proved."""
+    """Return the state for the next unit; None if all is proved."""
     return None if known is None or known.is_proved(settings.objective) else known
 
 
 def _baseline(graph: Graph, objective: Objective) -> int | None:
-    """Return the bytes that are needed where nobody plans; None where that is not known.
+    """Return the bytes of the baseline, or None if it cannot be computed.
 
-    It is not checked: an overlap would make the baseline less, and so what is saved.
+    The baseline is not checked: an overlap would only make it and the reported savings smaller.
     """
     ordering, packing = BASELINE.split("+")
     try:
@@ -393,26 +397,26 @@ def _baseline(graph: Graph, objective: Objective) -> int | None:
             return peak_memory(graph, order)
         return min(_slabs(graph, order, PACKINGS[packing]))
     except Exception:
-        # It costs this figure, not the plan.
+        # A failing heuristic costs this figure only.
         return None
 
 
 def _slabs(graph: Graph, order: Order, packing: Packing) -> Iterator[int]:
-    """Yield the bytes of a packing for each choice of in-place pairs that is tried."""
+    """Yield the packed bytes for each choice of in-place pairs that is tried."""
     for taken in pair_choices(graph, order, tries=0):
         problem, ids = packing_problem(graph, order, taken)
         rows = pool_rows(graph, ids)
         yield sum_of_slabs(problem, rows, pack_apart(problem, rows, packing))
 
 
-# What is in the store.
+# Reading of the store.
 
 
 def look_up(graph: Graph, context: UnitContext) -> Earlier | None:
-    """Return what the store holds of a graph and what of it is to be believed; None without a plan.
+    """Return the trusted part of the store's results of a graph; None without a plan.
 
-    A bound counts if the checker accepted a certificate of it, or if this version proved it; the
-    rest of what a search left counts if this code left it.
+    A bound is trusted if the checker accepted a certificate of it or if this version proved it.
+    Other search state is trusted if the current code produced it.
     """
     return PlanStore(context.store).at_once(partial(_look_up, graph, context))
 
@@ -433,7 +437,7 @@ def _look_up(graph: Graph, context: UnitContext, store: PlanStore) -> Earlier | 
     slices = 0
     search = store.search(graph, question)
     if search is not None and search.notes.get("code") == context.code:
-        # Damaged notes are worth nothing, the rest is.
+        # Damaged search notes are ignored; plan and bounds remain usable.
         with suppress(FormatError):
             progress, slices = checked(read_search(graph, search, progress), stored)
     found = Earlier(stored.plan, progress, slices, stored.peak, stored.slab, None)
@@ -441,7 +445,7 @@ def _look_up(graph: Graph, context: UnitContext, store: PlanStore) -> Earlier | 
 
 
 def _proof(earlier: Earlier, objective: Objective) -> Proof | None:
-    """Return what stands behind a plan, as the solver says it; bounds may be older than plans."""
+    """Return the proof of a plan's optimality, named as by the solver; bounds may be older."""
     progress = earlier.progress
     if not earlier.is_proved(objective):
         return None
@@ -452,7 +456,7 @@ def _proof(earlier: Earlier, objective: Objective) -> Proof | None:
 
 
 def _believed(record: StoredRecord, quantity: Objective) -> Bound:
-    """Return the highest bound that counts here."""
+    """Return the highest trusted bound on a quantity."""
     ours = versions().get("optsched")
     known = [
         bound

@@ -1,4 +1,4 @@
-"""The one writer of the store: a thread of the driver, so that no worker waits for the disk."""
+"""The only writer of the store: a thread of the driver, so that no worker waits for the disk."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from optsched.fleet.unit import Found, UnitContext
 from optsched.store import PlanStore, provenance
 
 GATHER_SECONDS = 0.25
-"""For which the first find that waits is joined by others: a transaction costs ten finds."""
+"""Seconds for which the first queued result waits for others; a transaction costs ten results."""
 PATIENCE = 60.0
-"""Seconds to wait for another who writes, as `gc` does in a large store: no run ends by that."""
+"""Seconds to wait for another writer, such as `gc` on a large store, so that it does not end the
+run."""
 WAITS = (0.25, 0.5, 1.0)
-"""Seconds after which a transaction that failed, and so left nothing, is tried again."""
+"""Seconds before each retry of a failed transaction, which left the store unchanged."""
 MOST_WAITING = 256
-"""Finds that wait for the disk; beyond that the driver waits too, and memory stays flat."""
+"""Maximum number of queued results; beyond it the driver waits too, which bounds memory."""
 
 
 class StoreWriter:
-    """Puts finds into a store, all that wait at a time in one transaction.
+    """Writer that stores results, all queued ones in one transaction.
 
-    Plans were checked and packed by the workers that found them.
-
-    A find is safe once it is written: what a kill costs is units in flight and the few that wait.
+    Workers have already checked and serialized the plans. A result is safe once it is written: if
+    the run is killed, only units in progress and a few queued results are lost.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class StoreWriter:
     Attributes
     ----------
     refused
-        By graph, why a find of it was not taken: its bound is above a plan that is there.
+        Reasons, by graph number, why the store rejected a result: its bound is above a stored plan.
     """
 
     def __init__(self, context: UnitContext) -> None:
@@ -55,16 +55,17 @@ class StoreWriter:
         self.thread.start()
 
     def is_written(self, number: int) -> bool:
-        """Whether nothing that was found about a graph waits."""
+        """Return True if no result of a graph is queued."""
         return not self.behind[number]
 
     def put(self, number: int, found: Found) -> None:
-        """Keep a find about a graph soon.
+        """Queue a result of a graph for writing.
 
         Raises
         ------
         OptschedError
-            If an earlier one could not be written: a run that keeps nothing is no use.
+            If an earlier result could not be written, because a run that cannot store results is
+            useless.
         """
         if self.trouble is not None:
             raise self.trouble
@@ -73,12 +74,12 @@ class StoreWriter:
             self._hand_over((number, found))
 
     def close(self) -> None:
-        """Write what waits.
+        """Write all queued results and stop the thread.
 
         Raises
         ------
         OptschedError
-            If something could not be written.
+            If a result could not be written.
         """
         self._hand_over(None)
         self.hurry.set()
@@ -87,7 +88,7 @@ class StoreWriter:
             raise self.trouble
 
     def _hand_over(self, find: tuple[int, Found] | None) -> None:
-        """Add to what waits; where there is no room, the thread stops gathering."""
+        """Queue a result; if the queue is full, make the thread write without delay."""
         if self.waiting.full():
             self.hurry.set()
         self.waiting.put(find)
@@ -102,15 +103,15 @@ class StoreWriter:
                 except OptschedError as error:
                     self.trouble = error
                 except Exception as error:
-                    # A thread that ends without a word would lose all that is found from then on.
+                    # If the thread died silently, all later results would be lost.
                     said = " ".join(f"{type(error).__name__}: {error}".split())
                     self.trouble = OptschedError(f"store {self.store.path}: {said}")
 
     def _gather(self) -> tuple[list[tuple[int, Found]], bool]:
-        """Return the finds of some time, and whether they are the last."""
+        """Return the results gathered for a while, and True if they are the last."""
         batch = [self.waiting.get()]
         if batch[0] is not None:
-            # Each is not waited for by itself: to wake up costs more than to take it.
+            # Waking up once for many results is cheaper than once per result.
             self.hurry.wait(GATHER_SECONDS)
             self.hurry.clear()
         while batch[-1] is not None and not self.waiting.empty():
@@ -118,7 +119,7 @@ class StoreWriter:
         return [found for found in batch if found is not None], batch[-1] is None
 
     def _write_patiently(self, batch: list[tuple[int, Found]]) -> None:
-        """Write finds; what fails is tried again: a unit in this process may take all memory."""
+        """Write results; retry failures, because a unit here may use all memory for a moment."""
         for wait in WAITS:
             with suppress(OptschedError):
                 self._write(batch)
@@ -134,7 +135,7 @@ class StoreWriter:
                     try:
                         store.put_prepared(found.prepared, origin=origin)
                     except PlanError as error:
-                        # A wrong bound costs its graph and nothing else.
+                        # A wrong bound fails its own graph only.
                         self.refused[number] = str(error)
         for number, _ in batch:
             self.behind[number] -= 1

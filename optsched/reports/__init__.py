@@ -1,1 +1,1 @@
-"""What a person or a machine reads: tables, JSON records, pictures."""
+"""Reports for people and programs: tables, JSON records, pictures and pages."""

@@ -1,6 +1,7 @@
-"""Why it does not fit: bytes required, available and too few, and the buffers that need them.
+"""Reasons why a capacity is too small: bytes required, available and missing, and the buffers.
 
-A refusal is a part of a JSON record: the keys that it adds; none where nothing is refused.
+A refusal is a dictionary of the keys that it adds to a JSON record; it is empty if nothing is
+refused. Its culprits are the buffers that need the bytes.
 """
 
 from __future__ import annotations
@@ -24,26 +25,27 @@ if TYPE_CHECKING:
     from optsched.solver.spill.pack import Shortage
 
 SHOWN = 5
-"""Culprits named in text; records have all."""
+"""Maximum number of culprits named in text; records list all of them."""
 
 SET_WORK = 20_000
-"""States that may be looked at for a set of ops that forces too much."""
+"""Work limit of the search for a set of ops that forces too many bytes."""
 
-APART = "at one step or another, and all kept apart"
+APART = "at one step or another, and pairwise kept apart"
 
 Refusal = dict[str, Any]
 Sizes = list[tuple[str, int]]
 """Names and bytes of buffers."""
 Culprits = tuple[Sizes, str]
-"""What needs the bytes, and in words when that is live."""
+"""Buffers that need the bytes, and a phrase that says when they are live."""
 
 
 def refusal(graph: Graph, result: Result) -> Refusal:
-    """Return why a graph does not fit; empty unless that is proved.
+    """Return the reason why a graph does not fit; empty unless this is proved.
 
-    The culprits are pinned too high or kept apart, if that is why; else live at an op that alone
-    needs too much, if there is one; else when the last (or first) op of a set runs that needs it;
-    else where the best plan is fullest.
+    The culprits are the first of these that explains it: buffers pinned too high; buffers that
+    pairwise cannot overlap in memory; buffers live at one op that needs too much; buffers live when
+    the last (or first) op of a set runs that needs too much; buffers live at the fullest step of
+    the best plan.
     """
     if result.capacity is None or result.status is not Status.INFEASIBLE:
         return {}
@@ -53,9 +55,10 @@ def refusal(graph: Graph, result: Result) -> Refusal:
 
 
 def packing_refusal(problem: PackingProblem, result: PackingResult) -> Refusal:
-    """Return why a packing does not fit; empty unless that is proved.
+    """Return the reason why a packing does not fit; empty unless this is proved.
 
-    The culprits are live at the fullest step, or all kept apart; or one is pinned too high.
+    The culprits are one buffer that is too large or pinned too high, the buffers live at the
+    fullest step, or a set of buffers that pairwise cannot overlap.
     """
     if result.capacity is None or result.status is not Status.INFEASIBLE:
         return {}
@@ -63,7 +66,7 @@ def packing_refusal(problem: PackingProblem, result: PackingResult) -> Refusal:
 
 
 def all_orders_refusal(graph: Graph, result: Result, shortage: Shortage) -> Refusal:
-    """Return why no order has room; the culprits are a single buffer, or live where it is full."""
+    """Return why no order fits; the culprits are one large buffer, or those of the graph."""
     if len(shortage.ids) == 1:
         culprits = _named(graph, shortage.ids.tolist()), "and larger than that"
     else:
@@ -72,7 +75,7 @@ def all_orders_refusal(graph: Graph, result: Result, shortage: Shortage) -> Refu
 
 
 def pool_refusal(problem: PackingProblem, shortage: Shortage | None) -> Refusal:
-    """Return a pool's shortage, or that of all of them, with the culprits of its buffers."""
+    """Return the shortage of a pool, or of all of them, with the culprits among its buffers."""
     if shortage is None:
         return {}
     culprits = _packing_culprits(select(problem, shortage.ids), shortage.available)
@@ -80,7 +83,7 @@ def pool_refusal(problem: PackingProblem, shortage: Shortage | None) -> Refusal:
 
 
 def refusal_text(refused: Mapping[str, Any]) -> str:
-    """Return two lines of a record with a refusal: the bytes, and the largest culprits."""
+    """Return two lines of text for a refusal: the bytes, and the largest culprits."""
     named = [f"{readable(row['buffer'])} {row['size']:,}" for row in refused["culprits"]]
     return (
         f"does not fit in {refused['available']:,} bytes: at least {refused['required']:,} "
@@ -102,7 +105,7 @@ def _refusal(required: int, available: int, culprits: Culprits) -> Refusal:
 
 
 def _packing_culprits(problem: PackingProblem, available: int) -> Culprits:
-    """Return a buffer that ends too high by itself, or the heaviest set that is apart."""
+    """Return one buffer that is too large or ends too high, or the heaviest non-overlapping set."""
     most = max(available, problem.max_load)
     for i in np.flatnonzero(problem.end > problem.start).tolist():
         if max(0, problem.pin[i]) + problem.size[i] > most:
@@ -113,7 +116,7 @@ def _packing_culprits(problem: PackingProblem, available: int) -> Culprits:
 
 
 def fullest_set(problem: PackingProblem) -> Culprits:
-    """Return the heaviest set of buffers known that are all apart, and when they are live."""
+    """Return the heaviest known set of pairwise non-overlapping buffers, and when they are live."""
     parts = problem.joined.problem.solid
     step = _fullest(parts)
     is_step = step < problem.end.max(initial=1)
@@ -147,7 +150,7 @@ def _graph_culprits(graph: Graph, result: Result, capacity: int) -> Culprits:
 
 
 def _placed_culprits(graph: Graph, most: int) -> Culprits | None:
-    """Return what is pinned too high, or too much that is kept apart, whatever the order."""
+    """Return buffers that are pinned too high or pairwise kept apart, in every order."""
     if pinned_bytes(graph) > most:
         pinned = highest_pinned(graph)
         offsets = listed([f"{graph.buffers[b].pin:,}" for b in pinned], SHOWN)
@@ -158,7 +161,7 @@ def _placed_culprits(graph: Graph, most: int) -> Culprits | None:
 
 
 def _set_culprits(graph: Graph, capacity: int) -> Culprits | None:
-    """Return what is live when one op of a set runs, if a set is known that forces too much."""
+    """Return the buffers live at an op of a set that forces too much; None if no set is known."""
     from optsched.explanation import explain
 
     found = explain(graph, changes=0, limits=Limits(seconds=None, work=SET_WORK))

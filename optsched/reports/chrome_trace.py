@@ -1,7 +1,7 @@
-"""A plan as a trace that Perfetto and chrome://tracing open: a step is a millisecond.
+"""Plans as traces for Perfetto and chrome://tracing; one step lasts a millisecond.
 
-The ops are slices of one track, the live bytes a counter above it; every buffer is a slice from
-its allocation to its release, on the track of its offset, lowest address first.
+The ops are slices of one track, and the live bytes a counter above it. Each buffer is a slice from
+its allocation to its release, on the track of its offset; the lowest address comes first.
 
 References
 ----------
@@ -21,7 +21,7 @@ from optsched.runtime.facts import versions
 from optsched.runtime.text import readable
 
 STEP = 1000
-"""Microseconds of a step."""
+"""Microseconds per step."""
 
 
 def trace_document(
@@ -29,8 +29,8 @@ def trace_document(
 ) -> dict[str, Any]:
     """Return the trace of plans as a JSON object.
 
-    Each plan is a process, and each of its slabs is another; `bound`, the proven bound on the peak
-    in bytes, is a counter of its own, named `label`.
+    Each plan is a process, and each of its slabs is another. `bound`, the proved lower bound on the
+    peak in bytes, is a separate counter named `label`.
     """
     events: list[dict[str, Any]] = []
     pid = 0
@@ -92,7 +92,7 @@ def _live_bytes(shown: View, pid: int, bound: int, label: str) -> Iterator[dict[
 
 
 def _buffers(shown: View, slab: Slab, pid: int) -> Iterator[dict[str, Any]]:
-    """Buffers of one offset are never live together, so each offset is a track."""
+    """Yield the buffers of a slab, one track per offset; these never overlap in time."""
     subject = shown.subject
     offsets, track = np.unique(slab.offset, return_inverse=True)
     for place, offset in enumerate(offsets.tolist(), start=1):

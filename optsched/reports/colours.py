@@ -1,4 +1,4 @@
-"""Colours that people with colour-blindness can tell apart, on white and on black."""
+"""Colors that are distinguishable with color blindness, on white and on black."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ VIRIDIS = (
     "#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30",
     "#fde725",
 )  # fmt: skip
-"""Small to large (Smith and van der Walt's map, of equal steps to the eye)."""
+"""Color map from small to large: viridis by Smith and van der Walt, perceptually uniform."""
 KINDS = (
     "#88ccee", "#cc6677", "#ddcc77", "#117733", "#aa4499", "#44aa99", "#999933", "#882255",
     "#6d5fc7",
 )  # fmt: skip
-"""One a kind, after Paul Tol's muted scheme."""
+"""Colors of kinds, after Paul Tol's muted scheme."""
 OTHER = "#b4b8bd"
-"""All further kinds."""
+"""Color of all further kinds."""
 SPAN = 1024
-"""Largest size over the one of the darkest colour: smaller buffers fill no picture."""
+"""Ratio of the largest size to that of the darkest color; smaller buffers are hardly visible."""
 INK, LIVE, PEAK, BOUND = "#757b82", "#3d7ebf", "#d9480f", "#2b9348"
-"""Axes and text, live bytes, the peak, the proven bound."""
+"""Colors of axes and text, live bytes, the peak and the proved bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Painting:
-    """Units and colours that all pictures of a report share."""
+    """Units and colors that all pictures of a report share."""
 
     unit: str
-    """Of the axes."""
+    """Unit of the axes."""
     scale: int
-    """Bytes of the unit."""
+    """Bytes per unit."""
     by_size: tuple[str, ...]
     by_kind: tuple[str, ...]
-    """Colour of each buffer, by id."""
+    """Color of each buffer, by buffer id."""
     kinds: dict[str, str]
-    """Colour of each kind, those of most bytes first."""
+    """Color of each kind; kinds with the most bytes come first."""
     darkest: int
     largest: int
-    """Bytes at the ends of the scale of colours."""
+    """Bytes at the ends of the color scale."""
 
 
 def painting(views: Sequence[View]) -> Painting:
-    """Choose units and colours for plans of one graph."""
+    """Choose units and colors for plans of one graph."""
     subject = views[0].subject
     size = subject.sizes
     unit, scale = unit_of(max(view.slab for view in views))
@@ -68,18 +68,18 @@ def painting(views: Sequence[View]) -> Painting:
 
 
 def text_on(colour: str) -> str:
-    """Return black or white: what can be read on a colour."""
+    """Return black or white, whichever is readable on a color."""
     r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#ffffff" if 299 * r + 587 * g + 114 * b < 140_000 else "#000000"
 
 
 def least_shade(sizes: IntArray) -> int:
-    """Return the size that has the darkest colour, as all smaller ones have."""
+    """Return the size that has the darkest color; smaller sizes have it too."""
     return max(int(sizes.min(initial=2**62)), int(sizes.max(initial=0)) // SPAN, 1)
 
 
 def by_size(sizes: IntArray) -> list[str]:
-    """Return a colour for each size, on a logarithmic scale from :func:`least_shade` up."""
+    """Return a color for each size, on a logarithmic scale from :func:`least_shade` up."""
     if not len(sizes):
         return []
     height = np.log(np.maximum(least_shade(sizes), sizes).astype(float))
@@ -92,7 +92,7 @@ def by_size(sizes: IntArray) -> list[str]:
 
 
 def by_kind(kinds: Sequence[str], sizes: Sequence[int]) -> dict[str, str]:
-    """Return a colour for each kind, most bytes first; kinds beyond the ninth share one."""
+    """Return a color for each kind, most bytes first; kinds after the ninth share one."""
     total: dict[str, int] = {}
     for kind, size in zip(kinds, sizes, strict=True):
         total[kind] = total.get(kind, 0) + size

@@ -1,8 +1,9 @@
-"""Interactive figures, drawn by Bokeh: they zoom, pan and answer the mouse without a network.
+"""Interactive figures drawn by Bokeh, which zoom, pan and show tooltips without a network.
 
-Measured before it was chosen (3,000 rectangles, two cores, no graphics card, headless Chromium): a
-page of 1.4 MB opens in 0.5 s and follows the wheel within two frames or so; Plotly's is 5 MB and
-takes 9 s to open; Bokeh's own WebGL is slower than its canvas where there is no graphics card.
+Bokeh was chosen after a measurement (3,000 rectangles, two cores, no graphics card, headless
+Chromium): its page of 1.4 MB opens in 0.5 s and follows the mouse wheel within about two frames. A
+Plotly page has 5 MB and takes 9 s to open. Without a graphics card, Bokeh's WebGL is slower than
+its canvas.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ if TYPE_CHECKING:
     from bokeh.plotting import figure
 
 _MANY = 600
-"""From this many rectangles on their borders would be most of the picture, and are faint."""
+"""Number of rectangles from which borders are drawn faintly; they would cover most of the
+picture."""
 
 
 def plan_figures(
     paint: Painting, views: Sequence[View], bound: int, slab_bound: int
 ) -> list[list[figure]]:
-    """Return the figures of each plan: a packing for each slab, then the live bytes.
+    """Return the figures of each plan: one packing per slab, then the live bytes.
 
-    All share the axis of steps, all packings that of addresses, so that plans side by side are
-    seen at the same place and scale. `bound` and `slab_bound` are the proven bounds on the peak and
-    on the slab; the latter is drawn where a plan has one slab.
+    All figures share the step axis, and all packings share the address axis, so that adjacent plans
+    show the same region at the same scale. `bound` and `slab_bound` are the proved bounds on peak
+    and slab in bytes; the latter is drawn for plans with a single slab.
     """
     across = _range(0, max(view.length for view in views))
     tallest = max((slab.size for view in views for slab in view.slabs), default=1)
@@ -73,7 +75,7 @@ def _packing(
 
     slab, _ = thinned(view, slab)
     fig = _figure(name, 420, (across, up), ("", f"address ({paint.unit})"))
-    # The wheel alone belongs to the page, as everywhere.
+    # The wheel without Ctrl scrolls the page, as users expect.
     wheel = fig.select_one(WheelZoomTool)
     wheel.modifiers = {"ctrl": True}
     fig.toolbar.active_scroll = wheel
@@ -101,7 +103,7 @@ def _packing(
         nonselection_fill_alpha=0.25,
         nonselection_line_alpha=0.1,
     )
-    # The page fills in the names of the buffers that have room for them at the zoom of the moment.
+    # The page's script adds the names of buffers that have room at the current zoom level.
     columns: dict[str, list[str]] = {
         column: [] for column in ("x", "y", "label", "on_size", "on_kind")
     }
@@ -192,7 +194,7 @@ def _live_bytes(paint: Painting, view: View, across: Range1d, up: Range1d, name:
 def _figure(
     name: str, height: int, ranges: tuple[Range1d, Range1d], labels: tuple[str, str]
 ) -> figure:
-    """Return an empty figure, neutral to a white and to a black page."""
+    """Return an empty figure whose colors suit a white and a black page."""
     from bokeh.plotting import figure
 
     fig = figure(
@@ -223,7 +225,7 @@ def _figure(
 
 
 def progress_figure(trace: Sequence[Event], unit: str, scale: int) -> figure:
-    """Return incumbent and bound over the time of the search."""
+    """Return a figure of incumbent and bound over the search time."""
     from bokeh.models import ColumnDataSource, HoverTool
 
     last = trace[-1].seconds * 1.05 + 1e-4

@@ -1,4 +1,4 @@
-"""A fleet in the terminal: a live line while it is tuned, and a table at the end."""
+"""Terminal report of a fleet: a live line during the run, and a table at the end."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 MOST_TROUBLES = 20
-"""Lines about graphs that failed."""
+"""Maximum number of lines about failed graphs."""
 
 
 class FleetProgress(PausedLine):
-    """Where a run is: a live line on a terminal, else a line now and then."""
+    """Progress of a fleet: a live line on a terminal, or periodic lines elsewhere."""
 
     def show(self, standing: FleetStanding) -> None:
-        """Show where the run is."""
+        """Show the progress of the run."""
         self.say_or_pause(standing_text(standing))
 
 
 def standing_text(standing: FleetStanding) -> str:
-    """Return in a line graphs seen and proved, gap left, time left and bytes saved.
+    """Return a line with graphs seen and proved, gap left, time left and bytes saved.
 
-    What matters least comes last: a narrow terminal cuts it off.
+    The least important parts come last, because a narrow terminal truncates the line.
     """
     failed = f", {standing.failed:,} failed" if standing.failed else ""
     left = "" if standing.left is None else f"  {duration(standing.left)} left"
@@ -41,7 +41,7 @@ def standing_text(standing: FleetStanding) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write seconds as hours, minutes and seconds."""
+    """Format seconds as hours, minutes and seconds."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
@@ -52,7 +52,7 @@ def _bytes(count: float) -> str:
 
 
 def print_fleet(fleet: Fleet, console: Console, *, top: int) -> None:
-    """Print the graphs of largest gap, the sums, and what failed; `top` 0 prints all graphs."""
+    """Print the `top` graphs with the largest gap (0 for all), the totals and the failures."""
     planned = [graph for graph in fleet.graphs if graph.peak is not None]
     shown = _largest(planned, top, fleet.settings.objective) if top else planned
     if len(shown) < len(planned):
@@ -77,23 +77,23 @@ def _largest(planned: list[FleetGraph], top: int, objective: Objective) -> list[
 
 
 def _troubles(fleet: Fleet) -> list[str]:
-    """Say of each graph why it has no more, of the first ones, and which workers were refused."""
+    """Return the reasons of the first failed graphs, and the excluded workers."""
     failed = [graph for graph in fleet.graphs if graph.reason]
     lines = []
     for graph in failed[:MOST_TROUBLES]:
-        # Readers name the file themselves.
+        # Messages of readers already name the file.
         named = graph.reason.startswith(f"{graph.label}:")
         where = "" if named else f"{readable(graph.label, 300)}: "
         lines.append(f"{where}{readable(graph.reason, 1000)}")
     if len(failed) > MOST_TROUBLES:
-        lines.append(f"{counted(len(failed) - MOST_TROUBLES, 'more such line')}: --json has all")
+        lines.append(f"{counted(len(failed) - MOST_TROUBLES, 'more such line')}: --json lists all")
     for worker, version in fleet.refused.items():
         lines.append(f"refused: worker {worker} has optsched {version}")
     return lines
 
 
 def fleet_table(fleet: Fleet, shown: list[FleetGraph]) -> Table:
-    """Return one line a graph."""
+    """Return the table of graphs, one per line."""
     return Table(
         (
             Column("graph", "t"),
@@ -127,11 +127,11 @@ def _row(graph: FleetGraph, objective: Objective) -> list[str]:
 
 
 def summary(fleet: Fleet) -> str:
-    """Return the sums in a sentence."""
+    """Return the totals in a sentence."""
     totals = fleet.totals()
     counts = ((fleet.count(state), state) for state in FleetState)
     states = ", ".join(f"{count:,} {state}" for count, state in counts if count)
-    lost = f"; {fleet.lost:,} lost with their process and done again" if fleet.lost else ""
+    lost = f"; {fleet.lost:,} lost with their process and repeated" if fleet.lost else ""
     return (
         f"{counted(len(fleet.graphs), 'graph')}: {states}; saved {_bytes(totals['saved'])}, "
         f"gap left {_bytes(totals['gap'])}; {counted(fleet.units, 'unit')} in "
@@ -140,7 +140,7 @@ def summary(fleet: Fleet) -> str:
 
 
 def fleet_record(fleet: Fleet) -> dict[str, Any]:
-    """Return what `optsched tune --json` prints."""
+    """Return the record that `optsched tune --json` prints."""
     return {
         "rows": fleet.rows(),
         "totals": fleet.totals(),

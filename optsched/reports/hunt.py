@@ -1,4 +1,4 @@
-"""A hunt in words, as a record, as a picture, and as files."""
+"""Reports of hunts: text, JSON record, picture and files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from optsched.runtime.text import counted
 
 
 def paragraph(find: Find) -> str:
-    """Say in one paragraph what goes wrong at which step."""
+    """Return a paragraph that tells at which step the method loses, and why."""
     item, method, rival = find.item, find.target.method, find.rival
     mine, better = find.plans[method], find.plans[rival]
     if isinstance(item, PackingProblem):
@@ -33,7 +33,7 @@ def paragraph(find: Find) -> str:
 
 
 def picture(find: Find) -> str:
-    """Return an SVG: the method's plan beside the better one."""
+    """Return an SVG of the method's plan beside the better one."""
     panels = []
     for name, value in ((find.target.method, find.loss.value), (find.rival, find.loss.rival)):
         item, plan, title = find.item, find.plans[name], f"{name}: {value:,} bytes"
@@ -47,7 +47,7 @@ def picture(find: Find) -> str:
 
 
 def hunt_record(hunt: Hunt, files: dict[str, str]) -> dict[str, Any]:
-    """Return what `optsched hunt --json` prints."""
+    """Return the record that `optsched hunt --json` prints."""
     target = hunt.target
     record: dict[str, Any] = {
         "method": target.method,
@@ -88,14 +88,14 @@ def _counts(item: Graph | PackingProblem) -> dict[str, int]:
 
 
 def _placed(item: Graph | PackingProblem, plan: Any) -> Any:
-    """Return the offsets of a packing by name, or an order in names."""
+    """Return the offsets of a packing by buffer name, or an order as op names."""
     if isinstance(item, PackingProblem):
         return dict(zip(item.names, plan.tolist(), strict=True))
     return [item.ops[v].name for v in plan.order]
 
 
 def hunt_text(hunt: Hunt, files: dict[str, str]) -> str:
-    """Return what `optsched hunt` prints."""
+    """Return the text that `optsched hunt` prints."""
     target, find, lines = hunt.target, hunt.find, []
     if find is None:
         rival = f"worse than {target.versus}" if target.versus else "above the optimum"
@@ -114,16 +114,16 @@ def hunt_text(hunt: Hunt, files: dict[str, str]) -> str:
             *(f"  {what}: {path}" for what, path in files.items()),
         ]
     if hunt.exhausted:
-        lines.append(f"  all were tried, {hunt.scope}: {', '.join(hunt.exhausted)}")
+        lines.append(f"  tried exhaustively, {hunt.scope}: {', '.join(hunt.exhausted)}")
     lines.append(f"  {counted(hunt.tried, 'instance')} tried in {hunt.seconds:.1f} s")
     return "\n".join(lines)
 
 
 def _minimal_line(find: Find, *, interrupted: bool) -> str:
-    """Say whether any one part can go, and what is lost then."""
+    """Return the line that tells if the instance is minimal, and what a removal would cost."""
     if not find.minimal:
-        why = "interrupted" if interrupted else "the time for shrinking or for a proof was up"
-        return f"  perhaps not minimal: {why}"
+        why = "interrupted" if interrupted else "the time for shrinking or for a proof ran out"
+        return f"  possibly not minimal: {why}"
     part = "buffer" if isinstance(find.item, PackingProblem) else "op, edge or buffer"
     least = find.target.at_least
     if least is None:
@@ -134,9 +134,9 @@ def _minimal_line(find: Find, *, interrupted: bool) -> str:
 
 
 def write_find(path: Path, find: Find) -> dict[str, str]:
-    """Write the instance, its plans, the picture and the paragraph; return what is where.
+    """Write the instance, its plans, the picture and the paragraph; return the path of each.
 
-    Files stand beside `path` and begin like it: `core.json` goes with `core.lpmf.plan.json`,
+    The files are next to `path` and share its stem: `core.json` comes with `core.lpmf.plan.json`,
     `core.optimum.plan.json`, `core.svg` and `core.txt`.
     """
     stem = Path(path.name.removesuffix(".gz")).stem

@@ -1,4 +1,4 @@
-"""Results of modules as JSON objects and in a few lines of words."""
+"""Reports of modules: JSON records and short texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from optsched.solver.module import ModuleResult
 
 
 def module_record(found: ModuleResult) -> dict[str, Any]:
-    """Return what `optsched solve --json` prints of a module."""
+    """Return the record that `optsched solve --json` prints for a module."""
     rows = {}
     for name, result in found.results.items():
         if result.graph is not None:
@@ -32,10 +32,10 @@ def module_record(found: ModuleResult) -> dict[str, Any]:
 
 
 def schedule_record(module: LogicalModule) -> dict[str, Any]:
-    """Return what XLA's memory schedulers make of a module, by XLA's own count.
+    """Return the results of XLA's memory schedulers on a module, as XLA counts bytes.
 
-    Of each scheduler: the entry's bytes in `memory_by_computation`, what the whole module needs
-    where its calls are carried out, and what XLA's heap makes of that, with fragmentation.
+    For each scheduler: the entry's bytes in `memory_by_computation`, the bytes of the whole module
+    with its calls executed, and the size of XLA's heap, which includes fragmentation.
     """
     rows, found = {}, None
     for name in ("xla_list", "xla_dfs", "xla_post_order", "xla_default"):
@@ -50,7 +50,7 @@ def schedule_record(module: LogicalModule) -> dict[str, Any]:
 
 
 def schedule_text(record: dict[str, Any]) -> str:
-    """Return the same in lines of words."""
+    """Return the text of a record of schedulers."""
     lines = ["  by XLA's count, in bytes: the entry; the module; its heap, with fragmentation"]
     for name, row in record["schedulers"].items():
         lines.append(f"  {name:14} {'; '.join(f'{x:,}' for x in row.values())}")
@@ -58,24 +58,26 @@ def schedule_text(record: dict[str, Any]) -> str:
 
 
 def module_claims(found: ModuleResult) -> dict[str, dict[str, Any]]:
-    """Return what is known of the plans, by computation, as their file keeps it."""
+    """Return peaks, bounds and proofs of the plans by computation, as plan files store them."""
     rows = {name: {"peak": x.peak, **claims_of(x)} for name, x in found.results.items()}
     return {**rows, "": {"versions": versions()}}
 
 
 def module_text(found: ModuleResult, record: Mapping[str, Any]) -> str:
-    """Return the same in lines of words: what is called first, the whole last."""
+    """Return the text of a module's record: callees first, the entry last."""
     module, called = found.module, len(found.module.graphs) - 1
     lines = [
-        f"{readable(module.name)}: an entry and {counted(called, 'computation')} that it calls  "
+        f"{readable(module.name)}: an entry and {counted(called, 'computation')} called by it  "
         f"(memory model: {readable(record['memory_model'])})"
     ]
     for name, row in record["computations"].items():
-        place = ", the whole" if name == module.entry else ""
+        place = ", the entry" if name == module.entry else ""
         lines.append(f"  {readable(name)}{place}: {counted(row['ops'], 'op')}")
         lines += [f"  {line}" for line in result_lines(found.results[name], row)[1:]]
     if found.covers_interleaving:
-        lines.append("  no layout that fills gaps of a caller with parts of a callee is smaller")
+        lines.append("  no layout that fills a caller's gaps with parts of a callee is smaller")
     elif not module.results_inside:
-        lines.append("  of all layouts in which each callee has one block while it runs")
+        lines.append(
+            "  bounds hold for all layouts in which each callee has one block while it runs"
+        )
     return "\n".join([*lines, end_line(found.entry)])

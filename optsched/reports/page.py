@@ -1,4 +1,4 @@
-"""HTML pages that ask the network for nothing: the one about plans, and what all have in common."""
+"""HTML pages that work without a network: the report of plans, and the frame of all pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bokeh.plotting import figure
 
 
-# The browser itself refuses whatever is not in the file.
+# This policy makes the browser block any resource that is not in the file.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; font-src data:"
@@ -29,12 +29,12 @@ _POLICY = (
 
 
 def asset(name: str) -> str:
-    """Return a file of the folder `assets`."""
+    """Return the text of a file in the folder `assets`."""
     return files("optsched.reports").joinpath("assets", name).read_text("utf-8")
 
 
 def document(title: str, body: str) -> str:
-    """Return a page that may load nothing from anywhere."""
+    """Return an HTML page that is not allowed to load anything."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -45,13 +45,13 @@ def document(title: str, body: str) -> str:
 
 
 def origin() -> str:
-    """Return the versions."""
+    """Return a paragraph with the versions of packages."""
     used = ", ".join(f"{name} {number}" for name, number in versions().items())
     return f"<p>Made with {escape(used)}.</p>"
 
 
 def report_page(report: Report) -> str:
-    """Return the HTML."""
+    """Return the HTML page of a report."""
     from bokeh.core.validation import silence
     from bokeh.core.validation.warnings import MISSING_RENDERERS
     from bokeh.embed import components
@@ -101,14 +101,14 @@ def _body(
             "<div class=plans>",
             *(_plan(report, v, row, places) for v, row in zip(views, drawn, strict=True)),
             "</div>",
-            f"<h2>How far each method is from the optimum</h2>{methods}" if methods else "",
+            f"<h2>Distance of each method from the optimum</h2>{methods}" if methods else "",
             f"<h2>Why no plan{of} needs less</h2>{sections.proof_section(report)}",
         ]
     )
 
 
 def _lead(report: Report) -> str:
-    """Say what the last plan needs, how far that is from the minimum, and from the first plan."""
+    """Return the first paragraph: the last plan's slab and gap, and its change from the first."""
     first, last = report.views[0], report.views[-1]
     of = among(report.result)
     bound = report.result.slab_bound
@@ -121,7 +121,7 @@ def _lead(report: Report) -> str:
         )
         words += f"less than {format_bytes(bound)}."
     else:
-        words += f"no {what}{of} needs less, and that is proved."
+        words += f"no {what}{of} needs less (proved)."
     if len(report.views) == 1:
         return safe(words, 1000)
     change = last.slab - first.slab
@@ -132,7 +132,7 @@ def _lead(report: Report) -> str:
     return f"The slab of {after} is {than} {before}. {after}: {safe(words, 1000)}"
 
 
-_COLOURS = """<fieldset><legend>Colour by</legend>
+_COLOURS = """<fieldset><legend>Color by</legend>
 <label><input type=radio name=colour value=by_size checked> size</label>
 <label><input type=radio name=colour value=by_kind> op type</label></fieldset>"""
 
@@ -158,7 +158,7 @@ def _plan(report: Report, shown: View, row: Sequence[figure], places: Mapping[st
     parts += [slab_key, sections.left_out(shown)]
     says = f"Live bytes while each step runs; the peak is {format_bytes(shown.peak)}."
     parts += [_figure(row[-1], places, says), live_key]
-    parts.append("<h3>Who is live at the peak</h3>" + sections.live_table(shown))
+    parts.append("<h3>Buffers live at the peak</h3>" + sections.live_table(shown))
     return "".join(parts) + "</section>"
 
 

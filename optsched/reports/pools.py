@@ -1,4 +1,4 @@
-"""Packings of several pools: a JSON object, and a few lines of words."""
+"""Reports of packings into several pools: JSON records and short texts."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from optsched.solver.spill.pack import PoolsResult
 from optsched.solver.spill.solve import PooledResult
 
 SHOWN = 10
-"""Buffers named in text; records have all."""
+"""Maximum number of buffers named in text; records list all."""
 
 
 def pools_record(problem: PackingProblem, result: PoolsResult) -> dict[str, Any]:
-    """Return what `optsched pack --json` prints where there are pools."""
+    """Return the record that `optsched pack --json` prints for pools."""
     names, offsets = result.places(len(problem))
     placed = zip(problem.names, offsets.tolist(), strict=True)
     return {
@@ -46,9 +46,9 @@ def pools_record(problem: PackingProblem, result: PoolsResult) -> dict[str, Any]
 
 
 def pools_fields(problem: PackingProblem, result: PoolsResult) -> dict[str, Any]:
-    """Return the fields that tell of the pools, what is spilled and why.
+    """Return the fields about the pools, and about spilled buffers and the reasons.
 
-    Slab and proof of a pool are of the buffers that lie in it.
+    Slab and proof of a pool concern only the buffers placed in it.
     """
     return {
         "refuted": None if result.shortage is None else result.shortage.reason,
@@ -72,7 +72,7 @@ def pools_fields(problem: PackingProblem, result: PoolsResult) -> dict[str, Any]
 
 
 def pools_text(problem: PackingProblem, result: PoolsResult, record: Mapping[str, Any]) -> str:
-    """Return the same in a few lines of words."""
+    """Return the text of a result in pools."""
     buffers, pools = counted(len(problem), "buffer"), counted(len(result.packed), "pool")
     head = f"{readable(problem.name)}: {buffers} in {pools}"
     return "\n".join([head, *_lines(problem, result, record), end_line(result)])
@@ -81,7 +81,7 @@ def pools_text(problem: PackingProblem, result: PoolsResult, record: Mapping[str
 def _lines(
     problem: PackingProblem, result: PoolsResult, found: Mapping[str, Any], short: bool = True
 ) -> list[str]:
-    """Return a line per pool, and what is spilled and, if `short`, why."""
+    """Return one line per pool, and the spilled buffers and, if `short`, the reasons."""
     lines = []
     for name, part in found["pools"].items():
         room = "" if part["capacity"] is None else f" of {part['capacity']:,}"
@@ -95,7 +95,7 @@ def _lines(
         fewest = result.spilled_bytes <= result.spilled_bound
         proof = "the fewest, proved" if fewest else f"at least {result.spilled_bound:,}"
         if result.slab is None:
-            proof = "and still no room was found"
+            proof = "and still no packing was found"
         names = listed_names(found["spilled"], SHOWN)
         lines.append(f"  spilled: {counted(len(result.spilled), 'buffer')}, {names}")
         lines.append(f"    {result.spilled_bytes:,} bytes, {proof}")
@@ -103,14 +103,14 @@ def _lines(
         size = int(problem.size[list(result.unplaced)].sum())
         names = listed_names(found["unplaced"], SHOWN)
         buffers = counted(len(result.unplaced), "buffer")
-        lines.append(f"  without room: {buffers}, {size:,} bytes: {names}")
+        lines.append(f"  not placed: {buffers}, {size:,} bytes: {names}")
     if result.shortage is not None:
         lines += [f"  {result.shortage.reason}", f"  {refusal_text(found)}"]
     return lines
 
 
 def pooled_record(found: PooledResult) -> dict[str, Any]:
-    """Return what `optsched solve --json` prints where there are pools."""
+    """Return the record that `optsched solve --json` prints for pools."""
     why = _why_all_orders(found)
     record = solve_record(found.graph, found.result)
     record |= {"status": found.status, "spilled_bound": found.spilled_bound, **why}
@@ -119,7 +119,7 @@ def pooled_record(found: PooledResult) -> dict[str, Any]:
     assert found.packing is not None
     assert found.problem is not None
     fields = pools_fields(found.problem, found.packing)
-    # Of this order: the bound above is over all of them.
+    # This bound holds for the chosen order; `spilled_bound` in the record holds for all orders.
     fields["spilled_bound_of_order"] = fields.pop("spilled_bound")
     plan = found.result.plan
     if plan is not None:
@@ -135,7 +135,7 @@ def pooled_record(found: PooledResult) -> dict[str, Any]:
 
 
 def pooled_text(found: PooledResult, record: Mapping[str, Any]) -> str:
-    """Return the same in a few lines of words."""
+    """Return the text of a result in pools."""
     lines = result_lines(found.result, record)
     no_order = found.refuted is not None or found.before.status is Status.INFEASIBLE
     if found.refuted is not None:
@@ -148,13 +148,13 @@ def pooled_text(found: PooledResult, record: Mapping[str, Any]) -> str:
         lines += _lines(found.problem, found.packing, fields, short=not no_order)
         if found.spilled_bytes:
             proved = found.spilled_bytes <= found.spilled_bound
-            most = "none spills fewer" if proved else f"at least {found.spilled_bound:,}"
+            most = "no order spills fewer" if proved else f"at least {found.spilled_bound:,}"
             lines.append(f"    over all orders: {most}")
     return "\n".join([*lines, end_line(found.result, found.status)])
 
 
 def _why_all_orders(found: PooledResult) -> Refusal:
-    """Why no order has room in all pools, or why none has in the only pool that buffers name."""
+    """Return why no order fits in all pools, or in the only pool that buffers name."""
     if found.refuted is not None:
         return all_orders_refusal(found.graph, found.before, found.refuted)
     return refusal(found.graph, found.before)

@@ -1,4 +1,4 @@
-"""A live line on a terminal: time, incumbent, bound, gap."""
+"""Live progress line on a terminal: time, incumbent, bound and gap."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class ProgressLine:
-    """Rewrites one line of a terminal, and wipes it in the end; says nothing where there is none.
+    """A terminal line that is rewritten, and erased at the end; silent without a terminal.
 
-    The prefix is put before every line; standard error is written to by default.
+    `prefix` is printed before every text; `stream` is standard error by default.
     """
 
     def __init__(self, prefix: str = "", stream: TextIO | None = None) -> None:
@@ -38,11 +38,11 @@ class ProgressLine:
         self.say(event_text(event))
 
     def say(self, text: str) -> None:
-        """Show a text in place of the line before."""
+        """Show a text, replacing the previous one."""
         if self.stream.isatty():
             from shutil import get_terminal_size
 
-            # A longer line would wrap, and could not be rewritten.
+            # A longer line would wrap and could not be rewritten.
             line = readable(f"{self.prefix}{text}")[: get_terminal_size().columns - 1]
             self.stream.write("\r" + line.ljust(self._width))
             self.stream.flush()
@@ -50,7 +50,7 @@ class ProgressLine:
 
 
 def event_text(event: Event) -> str:
-    """Return incumbent, bound and gap in a line; a bound of 0 is there before any is worked out."""
+    """Return incumbent, bound and gap as text; a bound of 0 stands for no bound yet."""
     best, bound = event.incumbent, f"bound {format_bytes(event.bound)}"
     if best and not event.bound:
         bound = "no bound yet"
@@ -60,17 +60,17 @@ def event_text(event: Event) -> str:
 
 
 class PausedLine(ProgressLine):
-    """A live line on a terminal, elsewhere a line now and then."""
+    """A live line on a terminal, or periodic lines elsewhere."""
 
     PAUSE = 30.0
-    """Seconds between two lines where there is no terminal."""
+    """Minimum seconds between two lines without a terminal."""
 
     def __enter__(self) -> Self:
         self.last = time.monotonic()
         return self
 
     def say_or_pause(self, text: str) -> None:
-        """Show a text, unless another went out not long ago and stays."""
+        """Show a text on a terminal; elsewhere, print it if the last line is old enough."""
         self.say(text)
         if not self.stream.isatty() and time.monotonic() - self.last >= self.PAUSE:
             self.last = time.monotonic()
@@ -78,10 +78,10 @@ class PausedLine(ProgressLine):
 
 
 class StudyProgress(PausedLine):
-    """Where a comparison of many graphs is."""
+    """Progress of a comparison of many graphs."""
 
     def show(self, standing: Standing) -> None:
-        """Show where the run is."""
+        """Show the progress of the run."""
         name = Path(standing.instance).name.removesuffix(".gz").removesuffix(".json")
         text = f"[{standing.done}/{standing.total} done] {name}"
         if standing.method:

@@ -1,4 +1,4 @@
-"""What a report is about."""
+"""Contents of a report: checked plans, bounds and proofs, before they are drawn."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
     from optsched.compare import Comparison
 
 MANY_OPS = 20_000
-"""Beyond this many ops the one that forces the bound is not looked for: it would take minutes."""
+"""Maximum number of ops for an explanation of the bound; beyond, it would take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a report is about."""
+    """The contents of a report."""
 
     result: Result
-    """Of our own solver: the bounds that all plans are measured by, and their proofs."""
+    """Result of our own solver: the bounds that all plans are measured against, with proofs."""
     views: Sequence[View]
-    """The plans to show; the first one is what the others are compared with."""
+    """Plans to show; the others are compared with the first."""
     comparison: Comparison | None = None
-    """Heuristics against the optimum, if asked for."""
+    """Comparison of heuristics with the optimum; None if not requested."""
     explained: Mapping[str, Any] | None = None
-    """Which op forces how much, as :meth:`Explanation.to_dict` has it, if it is known."""
+    """Explanation of the bound, in the form of :meth:`Explanation.to_dict`; None if unknown."""
     traces: Mapping[str, Sequence[Event]] = field(default_factory=dict)
-    """How incumbent and bound moved, by the name of the search."""
+    """Events of incumbent and bound, by the name of the search."""
 
     @property
     def bound_label(self) -> str:
-        """Label of the bound in pictures, with the plans that it is about if these are not all."""
+        """Label of the bound in pictures; names the plans that it covers if these are not all."""
         return f"proven bound{among(self.result)}"
 
 
 def among(result: Result) -> str:
-    """Return which plans a result's bounds are about, as " among ..."; empty for all plans."""
+    """Return the restriction of a result's bounds as " among ..."; empty for all plans."""
     return f" among {result.restriction}" if result.restriction else ""
 
 
@@ -54,19 +54,21 @@ def make_report(
     plans: Sequence[tuple[str, Plan, Sequence[Event]]],
     comparison: Comparison | None = None,
 ) -> Report:
-    """Check plans of a graph and make a report of them, beside what our own solver says of it.
+    """Check plans of a graph, and return a report of them beside our own solver's result.
 
-    Each plan has a name, and how incumbent and bound moved while it was made, as far as known; a
-    comparison of heuristics with the optimum is shown if there is one. A plan that breaks a rule
-    of the graph, or that the result's question does not allow, raises :class:`PlanError`.
+    Each plan has a name and the events of its search, if known. `comparison` is a comparison of
+    heuristics with the optimum, if one was made. A plan that breaks a rule of the graph, or that
+    the result's question does not allow, raises :class:`PlanError`.
     """
     graph.refuse_streams("a picture of live bytes step by step")
     for name, plan, _ in plans:
         if result.question is not None and not result.question.allows(plan.order):
-            raise PlanError(f"{name}: the result is about {result.restriction}, this moves more")
+            raise PlanError(
+                f"{name}: plan moves more ops than the result covers ({result.restriction})"
+            )
     if not all(plan.keeps_pools(graph) for _, plan, _ in plans):
-        # What is proved of slabs is so where all lie in their own pools; of live bytes it is so
-        # anywhere.
+        # Slab bounds assume that every buffer lies in its own pool. The bound on live bytes holds
+        # for any pool.
         proof = Proof.JOINT if result.slab == result.peak_bound else None
         bound = result.peak_bound
         result = replace(result, slab_bound=bound, slab_proof=proof, claimed_bound=None, trace=())
@@ -86,11 +88,11 @@ def make_packing_report(
     results: Sequence[PackingResult],
     packings: Sequence[tuple[str, IntArray, Sequence[str]]],
 ) -> Report:
-    """Check packings of given live ranges and make a report of them.
+    """Check packings of given live ranges, and return a report of them.
 
-    `results` are what our own packer says of each pool, one after the other. A packing has a name,
-    offsets, and the pool of each buffer, which is empty where there is only one; one that breaks a
-    rule raises :class:`PlanError`.
+    `results` are our own packer's results, one per pool. Each packing has a name, offsets and the
+    pool of each buffer (empty if there is only one). A packing that breaks a rule raises
+    :class:`PlanError`.
     """
     views = [packing_view(problem, offsets, name, pools) for name, offsets, pools in packings]
     proofs = {result.slab_proof for result in results}

@@ -1,7 +1,7 @@
-"""Results, and graphs, as JSON objects, whose keys are kept stable, and in a few lines of words.
+"""Results and graphs as JSON objects with stable keys, and as short texts.
 
-The words are made of the objects: what takes long, such as the culprits of a capacity that is too
-small, is worked out once.
+The texts are made from the objects, so that expensive parts, such as the culprits of a capacity
+that is too small, are computed once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from optsched.runtime.text import counted, listed_names, readable
 from optsched.solver.result import PackingResult, Result
 
 _NAMED = 6
-"""Buffers on several streams that are named in words."""
+"""Maximum number of buffers on several streams that are named in text."""
 _PROOF_WORDS = {
     Proof.PACKING: "live bytes of one step",
     Proof.BOUND: "bound over all orders",
@@ -42,12 +42,12 @@ _PROOF_WORDS = {
     Proof.PACKING_SEARCH: "exhaustive search of packings",
     Proof.JOINT: "joint: equals the bound on the peak",
     Proof.JOINT_SEARCH: "joint: exhaustive search of packings in every order",
-    Proof.CLAIMED: "a solver's word only",
+    Proof.CLAIMED: "claimed by a solver, not checked",
 }
 
 
 def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
-    """Return what `optsched solve --json` prints."""
+    """Return the record that `optsched solve --json` prints."""
     slabs = {} if result.plan is None else result.plan.slabs(graph)
     return {
         "instance": graph.name,
@@ -66,7 +66,7 @@ def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
 
 
 def _apart_fields(graph: Graph) -> dict[str, Any]:
-    """Return the field `kept_apart` where some buffers are, in every order."""
+    """Return the field `kept_apart` if some buffers are kept apart in every order."""
     apart = [graph.buffers[b] for b in apart_in_every_order(graph)]
     if not apart:
         return {}
@@ -77,9 +77,9 @@ def _apart_fields(graph: Graph) -> dict[str, Any]:
 def _stream_fields(graph: Graph, result: Result) -> dict[str, Any]:
     """Return the field `streams` of a plan on several streams.
 
-    It has their names, the buffers that pairwise may be in use at once and make the peak, largest
-    first, and the most bytes that are live at once in any execution, None where there are too many
-    states to look at.
+    It holds the names of the streams; the buffers that pairwise may be in use at the same time and
+    form the peak, largest first; and the most bytes live at once in any execution, or None if there
+    are too many states to examine.
     """
     if result.plan is None or not graph.on_streams:
         return {}
@@ -94,7 +94,10 @@ def _stream_fields(graph: Graph, result: Result) -> dict[str, Any]:
 def pack_record(
     problem: PackingProblem, result: PackingResult, reserved: Sequence[Region] = ()
 ) -> dict[str, Any]:
-    """Return what `optsched pack --json` prints; `reserved` bytes may be why there is no room."""
+    """Return the record that `optsched pack --json` prints.
+
+    `reserved` regions take room too, so they can be the reason why the buffers do not fit.
+    """
     planned = with_reserved(problem, reserved, capacity=result.capacity)
     return {
         "instance": problem.name,
@@ -120,12 +123,12 @@ def pack_record(
 
 
 def solve_text(result: Result, record: Mapping[str, Any]) -> str:
-    """Return a result, of which :func:`solve_record` made a record, in a few lines of words."""
+    """Return a result and its :func:`solve_record` as a short text."""
     return "\n".join([*result_lines(result, record), end_line(result)])
 
 
 def pack_text(problem: PackingProblem, result: PackingResult, record: Mapping[str, Any]) -> str:
-    """Return a packing's result, of which :func:`pack_record` made a record, in a few lines."""
+    """Return a packing's result and its :func:`pack_record` as a short text."""
     why = _packing_bound(problem, result, record)
     lines = [
         f"{readable(problem.name)}: {counted(len(problem), 'buffer')}",
@@ -141,7 +144,7 @@ def pack_text(problem: PackingProblem, result: PackingResult, record: Mapping[st
 def _packing_bound(
     problem: PackingProblem, result: PackingResult, record: Mapping[str, Any]
 ) -> str:
-    """Return what the bound of a packing rests on, where that is not the usual."""
+    """Return the reason for the bound of a packing, unless it is the usual one."""
     if result.slab_proof is not Proof.PACKING or result.slab is None:
         return ""
     if "reserved" in record:
@@ -154,10 +157,10 @@ def _packing_bound(
 def reserve_record(
     reserved: Mapping[str, int], slabs: Mapping[str, int | None]
 ) -> dict[str, dict[str, Any]]:
-    """Return by device the bytes reserved and what of them no packing of its blocks needs.
+    """Return by device the bytes reserved, and how many of them exceed the best packing.
 
-    `reserved` is the most that a recorded allocator held of each device, `slabs` what was found for
-    it, None where nothing was.
+    `reserved` is the maximum that a recorded allocator held on each device; `slabs` has the slab
+    found for each device, or None.
     """
     found = {}
     for device, count in reserved.items():
@@ -180,7 +183,7 @@ def reserve_lines(record: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _sharing_fields(problem: PackingProblem) -> dict[str, Any]:
-    """Return what pairs and groups ask for: how many there are, and a set that is all apart."""
+    """Return the numbers of pairs and groups, and the heaviest set of buffers kept apart."""
     if not len(problem.keep_apart) and not problem.must_share:
         return {}
     culprits, where = fullest_set(problem)
@@ -203,18 +206,18 @@ def _sharing_lines(record: Mapping[str, Any]) -> list[str]:
     pairs, groups = record["keep_apart"], record["must_share"]
     names = listed_names(heaviest["buffers"], SHOWN)
     return [
-        f"  {counted(pairs, 'pair')} kept apart, {counted(groups, 'group')} at one offset",
+        f"  {counted(pairs, 'pair')} kept apart, {counted(groups, 'group')} sharing an offset",
         f"  at least {heaviest['bytes']:,} bytes: {names}, live {heaviest['live']}",
     ]
 
 
 def end_line(result: Any, status: str = "") -> str:
-    """Return the line that says how a search ended; `status` is the result's own by default."""
+    """Return the line on how a search ended; `status` replaces the result's own status."""
     return f"  {status or result.status} ({result.stop_reason}) after {result.runtime:.2f} s"
 
 
 def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
-    """Return a result's lines but for the last, which says how it ended."""
+    """Return all lines of a result except the last, which tells how the search ended."""
     lines = [
         f"{readable(record['instance'])}: {counted(record['ops'], 'op')}, "
         f"{counted(record['buffers'], 'buffer')}"
@@ -224,13 +227,13 @@ def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof)}",
     ]
     if result.slab_proof is Proof.JOINT and (result.slab or 0) > result.peak_bound:
-        lines[-1] += " of each pool by itself, added up"
+        lines[-1] += ", summed over separate pools"
     if streams := record.get("streams"):
         live = streams["live_at_once"]
         at_once = "" if live is None else f"; live at once in some execution: {live:,} bytes"
         lines.append(
-            f"  {counted(len(streams['names']), 'stream')}: the peak is of buffers that pairwise "
-            f"may be in use at once: {listed_names(streams['antichain'], _NAMED)}{at_once}"
+            f"  {counted(len(streams['names']), 'stream')}: the peak consists of buffers that "
+            f"pairwise may be in use at once: {listed_names(streams['antichain'], _NAMED)}{at_once}"
         )
     slabs = record.get("slabs", {})
     if len(slabs) > 1:
@@ -246,7 +249,7 @@ def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
         lines.append(f"  order {_moves(record['ops'], result)}")
     if apart := record.get("kept_apart"):
         lines.append(
-            f"  at least {apart['bytes']:,} bytes, whatever the order, are all kept apart: "
+            f"  at least {apart['bytes']:,} bytes are pairwise kept apart in every order: "
             f"{listed_names(apart['buffers'], SHOWN)}"
         )
     if result.claimed_bound is not None:
@@ -255,11 +258,11 @@ def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
 
 
 def _moves(ops: int, result: Result) -> str:
-    """Return in words how far the order is from the baseline."""
+    """Return a phrase on how far the order is from the baseline."""
     near = result.baseline
     text = f"{result.moved} of {ops} ops moved from the baseline"
     if near is not None and near.max_moved is not None:
-        text += f", at most {near.max_moved} asked for"
+        text += f" (at most {near.max_moved} allowed)"
     if near is None or not near.fewest_moves:
         return text
     if result.moved == result.moved_bound:
@@ -268,7 +271,7 @@ def _moves(ops: int, result: Result) -> str:
 
 
 def _region_fields(graph: Graph, result: Result) -> dict[str, Any]:
-    """Return the field `regions` where workspace or constants have regions of their own."""
+    """Return the field `regions` if workspace or constants have separate regions."""
     if result.plan is None or not {WORKSPACE, CONSTANTS} & set(result.plan.slabs(graph)):
         return {}
     return {"regions": asdict(region_sizes(graph, result.plan))}
@@ -281,7 +284,7 @@ def _value_line(value: int | None, bound: int, proof: Proof | None, why: str = "
     if proof is not None:
         return f"{text}  {proof}: {why or _PROOF_WORDS[proof]}"
     percent = 100 * optimality_gap(value, bound)
-    # A gap that is there is not called none.
+    # A positive gap is never shown as 0.
     shown = f"{percent:.1g}" if 0 < percent < 0.005 else f"{percent:.2f}"
     return f"{text}  at least {bound:,}, gap {shown} %"
 
@@ -292,11 +295,11 @@ def _capacity_lines(result: Result | PackingResult, record: Mapping[str, Any]) -
     if "culprits" in record:
         return [f"  {refusal_text(record)}"]
     fits = result.stop_reason is StopReason.DECIDED
-    return [f"  {'fits' if fits else 'not known whether it fits'} in {result.capacity:,} bytes"]
+    return [f"  {'fits' if fits else 'unknown if it fits'} in {result.capacity:,} bytes"]
 
 
 def describe(graph: Graph) -> dict[str, Any]:
-    """Return counts, bytes, the peak of the program order and a simple bound, as plain JSON."""
+    """Return counts, bytes, the program order's peak and a simple bound, ready for JSON."""
     from heuristics import ORDERINGS
 
     arrays = graph.arrays
@@ -329,12 +332,12 @@ def describe(graph: Graph) -> dict[str, Any]:
 
 
 def counted_input_bytes(graph: Graph) -> int:
-    """Return the bytes of the graph inputs that count."""
+    """Return the bytes of the graph inputs that count toward the peak."""
     return int(graph.arrays.size[graph.arrays.birth < 0].sum())
 
 
 def info_text(found: dict[str, Any]) -> str:
-    """Return the same in lines of words."""
+    """Return the text of a graph's description."""
     at = found["peak_bound_op"]
     by_name = found.get("input_bytes_by_name", {})
     difference = by_name.get("true", 0) - by_name.get("recorded", 0) if len(by_name) > 1 else 0
@@ -361,7 +364,7 @@ def info_text(found: dict[str, Any]) -> str:
 
 
 def trace_rows(trace: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return how incumbent and bound moved, as plan files keep it."""
+    """Return the events of a search in the form of plan files."""
     return [
         {
             "microseconds": round(event.seconds * 1e6),
@@ -374,7 +377,7 @@ def trace_rows(trace: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def trace_events(rows: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
-    """Return the events that :func:`trace_rows` made rows of."""
+    """Return the events of a search from the rows of :func:`trace_rows`."""
     return tuple(
         Event(row["microseconds"] / 1e6, row["incumbent"], row["bound"], row["source"])
         for row in rows

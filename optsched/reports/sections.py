@@ -1,4 +1,4 @@
-"""The parts of a report that are words and tables, as HTML; every name is escaped."""
+"""Text and tables of a report as HTML; every name is escaped."""
 
 from __future__ import annotations
 
@@ -18,27 +18,31 @@ from optsched.runtime.text import counted, listed, readable
 from optsched.solver.result import Result
 
 AT_MOST = 300
-"""Rows that a table has at most."""
+"""Maximum number of rows of a table."""
 PROOFS = {
-    Proof.PACKING: "L1: the live bytes of one step fill the slab, so this order packs no better",
-    Proof.BOUND: "L2: an op, or the last or first of a set, forces that many live bytes, whatever "
-    "the order",
-    Proof.SEARCH: "L3: all orders that might need less were searched, none is left",
-    Proof.PACKING_SEARCH: "L4: all packings of this order below were searched, none is left",
-    Proof.JOINT: "L5: the slab equals a proved bound on the peak of every order, and no slab is "
-    "smaller than the peak",
-    Proof.JOINT_SEARCH: "L6: all packings below were searched, in every order, none is left",
+    Proof.PACKING: "L1 (packing bound): the live bytes of one step fill the slab, so no packing "
+    "of this order is smaller",
+    Proof.BOUND: "L2 (order bound): an op, or the last or first op of a set, forces this many live "
+    "bytes in every order",
+    Proof.SEARCH: "L3 (order search): an exhaustive search found no order with a lower peak",
+    Proof.PACKING_SEARCH: "L4 (packing search): an exhaustive search found no smaller packing of "
+    "this order",
+    Proof.JOINT: "L5 (joint bound): the slab equals a proved bound on the peak of every order, and "
+    "no slab is smaller than the peak",
+    Proof.JOINT_SEARCH: "L6 (joint search): an exhaustive search of packings in every order found "
+    "no smaller one",
 }
-"""What each kind of proof says; a solver's claim is none."""
+"""Meaning of each kind of proof; a solver's claim is not a proof."""
 _POOLS = (
-    "L5: the slabs together equal a proved bound on the sum of the pools' own peaks, in every order"
+    "L5 (joint bound): the sum of the slabs equals a proved bound, for every order, on the sum of "
+    "the pools' own peaks"
 )
-"""What a joint proof says where the sum of several slabs is above the peak of all pools."""
+"""Meaning of a joint proof if the sum of several slabs is above the peak of all pools."""
 _EXCESS = "excess = value / optimum - 1, or / best known where no optimum is proved"
 
 
 def facts(result: Result, shown: View) -> str:
-    """Return the figures that people look for first."""
+    """Return the list of key figures."""
     gap = optimality_gap(shown.slab, result.slab_bound)
     rows = [
         ("slab", format_bytes(shown.slab), f"{shown.slab:,} bytes"),
@@ -64,7 +68,7 @@ def _key(*items: tuple[str, str, str], attributes: str = "") -> str:
 
 
 def colour_keys(paint: Painting) -> str:
-    """Return what colours say: the scale of sizes and the list of types."""
+    """Return the legends of colors: the scale of sizes and the list of types."""
     ramp = f"background:linear-gradient(90deg,{','.join(VIRIDIS)})"
     sizes = f"{format_bytes(paint.darkest)} or less to {format_bytes(paint.largest)}, logarithmic"
     own = [(kind, colour) for kind, colour in paint.kinds.items() if colour != OTHER]
@@ -76,7 +80,7 @@ def colour_keys(paint: Painting) -> str:
 
 
 def line_keys(result: Result, shown: View) -> tuple[str, str]:
-    """Return what the lines in the pictures of a slab and of the live bytes are."""
+    """Return the legends of lines in the pictures of a slab and of the live bytes."""
     at = safe(shown.step_text(shown.peak_step), 300)
     peak, dashes = ("line", f"color:{PEAK}"), ("line dashed", f"color:{BOUND}")
     slab_bound = (*dashes, f"proven bound on the slab {format_bytes(result.slab_bound)}")
@@ -91,21 +95,21 @@ def line_keys(result: Result, shown: View) -> tuple[str, str]:
 
 
 def left_out(shown: View) -> str:
-    """Return what a picture does not show, if anything."""
+    """Return a note on the buffers that a picture leaves out, if any."""
     lines = []
     for slab in shown.slabs:
         drawn, share = thinned(shown, slab)
         if rest := len(slab.buffers) - len(drawn.buffers):
             lines.append(
-                f"<p class=soft>Drawn are the {len(drawn.buffers):,} buffers that are live at the "
-                f"peak or largest (bytes times steps); {rest:,} others, {percent(share)} of the "
-                "area, are not.</p>"
+                f"<p class=soft>The picture shows the {len(drawn.buffers):,} buffers that are live "
+                "at the peak or largest (bytes times steps); it leaves out "
+                f"{rest:,} others, {percent(share)} of the area.</p>"
             )
     return "".join(lines)
 
 
 def live_table(shown: View) -> str:
-    """Return who is live at the peak, largest first."""
+    """Return the table of buffers live at the peak, largest first."""
     subject, size = shown.subject, shown.subject.sizes
     rows = []
     for b in shown.live[:AT_MOST]:
@@ -125,17 +129,17 @@ def live_table(shown: View) -> str:
     count, live = len(shown.live), int(size[list(shown.live)].sum())
     says = f"{counted(count, 'buffer')}, {both(live)}"
     if live > shown.peak:
-        says += f", of which {both(live - shown.peak)} lie in a dying input (in place)"
+        says += f", {both(live - shown.peak)} of it in memory of a dying input (in place)"
     more = ""
     if count > AT_MOST:
         rest = int(size[list(shown.live[AT_MOST:])].sum())
-        more = f" ({count - AT_MOST:,} still smaller, {format_bytes(rest)}, are not listed)"
+        more = f" ({count - AT_MOST:,} even smaller ones, {format_bytes(rest)}, are not listed)"
     table = make_table(("buffer", "bytes", "share", "made by", "live"), "snsts", rows, says)
     return as_html(table, more=more)
 
 
 def plan_table(result: Result, views: Sequence[View]) -> str:
-    """Return plans beside one another; the first one is what the others are measured by."""
+    """Return the table of plans; slabs are compared with that of the first plan."""
     first = views[0].slab
     peak, slab = _best_known(result, views)
     rows = [
@@ -159,14 +163,14 @@ def _exactly(count: int) -> Cell:
 
 
 def _best_known(result: Result, views: Sequence[View]) -> tuple[int, int]:
-    """Return the fewest bytes of peak and slab that anybody found."""
+    """Return the smallest known peak and slab, in bytes."""
     peaks = [x for x in (result.peak, *(view.peak for view in views)) if x is not None]
     slabs = [x for x in (result.slab, *(view.slab for view in views)) if x is not None]
     return min(peaks), min(slabs)
 
 
 def method_section(comparison: Comparison) -> str:
-    """Return how far each method is from the optimum."""
+    """Return the table of the excess of each method over the optimum."""
     rows: list[Sequence[str]] = [
         (
             row.method,
@@ -191,10 +195,10 @@ def method_section(comparison: Comparison) -> str:
 
 
 def verdicts(result: Result, best_peak: int, best_slab: int, *, given: bool = False) -> list[str]:
-    """Return one sentence on the peak and one on the slab: the bound, and what proves it.
+    """Return one sentence on the peak and one on the slab: the bound and its proof.
 
-    `result` is our own solver's; the best peak and slab are the fewest bytes known, whoever found
-    them. Where live ranges are `given` no order could change the peak.
+    `result` is our own solver's. `best_peak` and `best_slab` are the fewest bytes known from any
+    method. If live ranges are `given`, no order can change the peak.
     """
     lines, of = [], among(result)
     for what, found, value, bound, proof in (
@@ -203,12 +207,12 @@ def verdicts(result: Result, best_peak: int, best_slab: int, *, given: bool = Fa
     ):
         minimum = f"{format_bytes(bound)} ({bound:,} bytes)"
         if given and what == "peak":
-            lines.append(f"The live ranges are given: at their fullest step {minimum} are live.")
+            lines.append(f"The live ranges are given; at their fullest step, {minimum} are live.")
         elif value > bound:
             gap = percent(optimality_gap(value, bound))
             lines.append(
-                f"No {what}{of} is below {minimum}: that much is proved. The smallest one found is "
-                f"{format_bytes(value)}, so {gap} of it is open."
+                f"No {what}{of} is below {minimum} (proved). The smallest one found is "
+                f"{format_bytes(value)}, which leaves a gap of {gap}."
             )
         elif found == value and proof is not None and proof in PROOFS:
             pooled = proof is Proof.JOINT and bound > result.peak_bound
@@ -219,13 +223,13 @@ def verdicts(result: Result, best_peak: int, best_slab: int, *, given: bool = Fa
             lines.append(f"The minimum {what}{of} is {minimum}: a plan meets the proven bound.")
     if result.claimed_bound is not None:
         lines.append(
-            f"A solver claims a bound of {result.claimed_bound:,} bytes; nobody has checked it."
+            f"A solver claims a bound of {result.claimed_bound:,} bytes, which was not checked."
         )
     return lines
 
 
 def proof_section(report: Report) -> str:
-    """Return why no plan needs less: the verdicts, the op, and the buffers that it holds live."""
+    """Return why no plan needs less: the verdicts, the bottleneck op and the buffers live there."""
     result, views, explained = report.result, report.views, report.explained
     given = views[0].subject.is_packing
     lines = verdicts(result, *_best_known(result, views), given=given)
@@ -239,7 +243,7 @@ def proof_section(report: Report) -> str:
     orders = "in every order" if not among(result) else f"in all {result.restriction}"
     words = f"At least {format_bytes(found)} ({found:,} bytes) are live {where}, {orders}"
     if rest := max(0, result.peak_bound - found):
-        words += f". The other {rest:,} bytes are what searching the orders adds."
+        words += f". Searching the orders raises this bound by {rest:,} bytes."
     else:
         words += "; that is the bound on the peak."
     parts.append(f"<p>{escape(words)}</p>")
@@ -256,11 +260,11 @@ def proof_section(report: Report) -> str:
     parts.append(as_html(make_table(heads, "sntt", rows, "Live then")))
     if not all(row["in_every_order"] for row in explained["buffers"]):
         parts.append(
-            "<p class=soft>* not live then in every order, but others of as many bytes are in its "
-            "stead</p>"
+            "<p class=soft>* not live here in every order; otherwise, others of at least as many "
+            "bytes are</p>"
         )
     parts += [
-        f"<p class=soft>{safe(row['output'])} is written into {safe(row['input'])}, which "
+        f"<p class=soft>{safe(row['output'])} overwrites {safe(row['input'])}, which "
         f"saves {both(row['saves'])}.</p>"
         for row in explained["written_in_place"]
     ]
@@ -273,7 +277,7 @@ def _holders(row: dict[str, Any]) -> Cell:
 
 
 def trace_table(trace: Sequence[Event]) -> str:
-    """Return the events of a search."""
+    """Return the table of the events of a search."""
     rows = [
         (
             f"{event.seconds:.4f}",

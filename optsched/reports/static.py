@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, SLAB_HEIGHT, LIVE_HEIGHT, DOTS = 6.0, 3.4, 1.5, 200
-"""Inches of a plan, and dots an inch."""
+"""Inches of a plan's picture, and dots per inch."""
 NAMES = 200
-"""Buffers of a slab that may have their name on them: the largest ones."""
+"""Maximum number of buffers of a slab with a name on them: the largest ones."""
 LETTER = (0.05, 0.1)
-"""Inches that a letter of a name needs."""
+"""Inches per letter of a name."""
 
-# Text stays text, and the same plan gives the same file.
+# SVG text stays text, and equal plans give equal files.
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "optsched", "font.size": 9}
 
 
 def picture(
     kind: str, views: Sequence[View], bound: int, slab_bound: int, label: str = "proven bound"
 ) -> bytes:
-    """Return a picture (`png` or `svg`) of plans side by side, with the proven bounds in bytes."""
+    """Return a picture (`png` or `svg`) of plans side by side, with the proved bounds in bytes."""
     import matplotlib as mpl
 
     data = io.BytesIO()
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
-        # Names in scripts that the font lacks are drawn as boxes; that is no news to a user.
+        # Characters that the font lacks are drawn as boxes; a warning would not help users.
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")
         paint = painting(views)
         fig = _figure(paint, views, bound, slab_bound)
@@ -102,7 +102,7 @@ def _draw_slab(axes: Axes, paint: Painting, view: View, slab: Slab) -> None:
 
 
 def _draw_names(axes: Axes, paint: Painting, view: View, slab: Slab) -> None:
-    """Write names on the largest buffers that have room for them."""
+    """Write names on the largest buffers that have enough room."""
     across = 0.85 * WIDTH / view.length
     up = 0.85 * SLAB_HEIGHT / (axes.get_ylim()[1] * paint.scale)
     area = slab.bytes.astype(float) * (slab.end - slab.start)
@@ -142,7 +142,7 @@ def _draw_live(axes: Axes, paint: Painting, view: View, bound: int) -> None:
 
 
 def _draw_legend(fig: Figure, paint: Painting, label: str) -> None:
-    """Say what lines and colours are, below the pictures."""
+    """Draw the legend of lines and colors below the pictures."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -1,4 +1,4 @@
-"""What goes wrong at which step, in one paragraph: a method's plan beside a better one."""
+"""Paragraph that contrasts a method's plan with a better one, step by step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from optsched.model.steps import steps_of
 from optsched.runtime.text import readable
 
 _MOST = 8
-"""Names that a list spells out."""
+"""Maximum number of names in a list."""
 
 _RULES = {
     "program": "runs the ops as they are listed",
@@ -64,12 +64,12 @@ _RULES = {
 
 
 def rule_of(method: str) -> str:
-    """Return what a method does, in half a sentence; empty if that is not told."""
+    """Return a short description of a method's rule; empty if there is none."""
     return ", then ".join(_RULES[name] for name in method.split("+") if name in _RULES)
 
 
 def order_diff(graph: Graph, method: str, plan: Plan, rival: str, better: Plan) -> str:
-    """Say where two orders part, what is live at the worse one's fullest step, and why."""
+    """Describe where two orders diverge, the buffers live at the worse one's peak, and why."""
     running = timeline(graph, plan.order).running
     at = int(running.argmax())
     v = plan.order[at]
@@ -96,7 +96,7 @@ def order_diff(graph: Graph, method: str, plan: Plan, rival: str, better: Plan) 
 
 
 def _parting(graph: Graph, method: str, plan: Plan, rival: str, better: Plan) -> str:
-    """Say where the orders part, and what each op that was ready would have meant."""
+    """Describe the first step at which the orders differ, and the effect of each ready op."""
     pairs = takewhile(lambda p: p[0] == p[1], zip(plan.order, better.order, strict=True))
     common = sum(1 for _ in pairs)
     if common == len(plan.order):
@@ -116,7 +116,7 @@ def _parting(graph: Graph, method: str, plan: Plan, rival: str, better: Plan) ->
 
 
 def _effect(graph: Graph, v: int, done: set[int]) -> str:
-    """What running an op now allocates and frees."""
+    """Return a text on the bytes that an op would allocate and free next."""
     arrays = graph.arrays
     freed = int(arrays.own[v])
     for b in arrays.read.row(v).tolist():
@@ -129,7 +129,7 @@ def _effect(graph: Graph, v: int, done: set[int]) -> str:
 def packing_diff(
     problem: PackingProblem, method: str, offsets: IntArray, rival: str, better: IntArray
 ) -> str:
-    """Say what lies at the top, what is free beneath it, and where it could have been."""
+    """Describe the highest buffer, the free bytes below it, and the better packing of both."""
     live = problem.start < problem.end
     tops = offsets + problem.size
     slab = problem.slab_size(offsets)
@@ -154,7 +154,7 @@ def packing_diff(
 
 
 def _holes(problem: PackingProblem, offsets: IntArray, here: IntArray) -> list[tuple[int, int]]:
-    """Bytes `[low, high)` that some buffers leave free below the highest of them."""
+    """Return the ranges `[low, high)` that buffers leave free below the highest of them."""
     holes, floor = [], 0
     for low, size in sorted((int(offsets[i]), int(problem.size[i])) for i in here):
         if low > floor:
@@ -164,7 +164,7 @@ def _holes(problem: PackingProblem, offsets: IntArray, here: IntArray) -> list[t
 
 
 def _kept_out(problem: PackingProblem, offsets: IntArray, top: int, low: int, high: int) -> str:
-    """Say why a buffer does not lie in a hole: its size, or who lies there at another step."""
+    """Return why a buffer is not in a hole: its size, or others there at other steps."""
     text = f"[{low:,}, {high:,})"
     if high - low < problem.size[top]:
         return f"{text} (too small)"
@@ -182,7 +182,7 @@ def _at(problem: PackingProblem, step: int) -> IntArray:
 
 
 def _live(graph: Graph, ranges: IntArray, step: int) -> list[int]:
-    """Buffers with bytes that are live at a step, the largest first."""
+    """Return the buffers of positive size that are live at a step, largest first."""
     size = graph.arrays.size
     here = np.flatnonzero((ranges[:, 0] <= step) & (step < ranges[:, 1]) & (size > 0))
     return sorted(here.tolist(), key=lambda b: -int(size[b]))
@@ -198,7 +198,7 @@ def _names(graph: Graph, buffers: Sequence[int]) -> str:
 
 
 def _join(words: Sequence[str], count: int | None = None) -> str:
-    """Write a list; what it leaves out of `count` is counted."""
+    """Join words to a list; names missing from `count` are counted as "more"."""
     rest = 0 if count is None else count - len(words)
     told = [*map(readable, words), *([f"{rest} more"] if rest > 0 else [])]
     return " and ".join(filter(None, [", ".join(told[:-1]), told[-1]])) if told else ""

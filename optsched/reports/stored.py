@@ -1,4 +1,4 @@
-"""What a plan store holds, as JSON objects and as a table."""
+"""Reports of plan stores: JSON objects, a table and texts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 def record_dict(record: StoredRecord) -> dict[str, Any]:
-    """Return a record as `optsched store --json` prints it."""
+    """Return a record in the form of `optsched store --json`."""
     plain = ("name", "key", "memory_model", "ops", "buffers", "bytes", "peak", "slab")
     return {
         "record": record.number,
@@ -48,7 +48,7 @@ def record_dict(record: StoredRecord) -> dict[str, Any]:
 
 
 def bound_dict(bound: Bound) -> dict[str, Any]:
-    """Return a bound as JSON shows it."""
+    """Return a bound as a JSON object."""
     return {
         "quantity": bound.quantity.value,
         "value": bound.value,
@@ -60,7 +60,7 @@ def bound_dict(bound: Bound) -> dict[str, Any]:
 
 
 def change_dict(change: RecordChange) -> dict[str, Any]:
-    """Return an entry of a record's history as JSON shows it."""
+    """Return an entry of a record's history as a JSON object."""
     moment = datetime.fromtimestamp(min(max(change.at, 0.0), 2.0**35), UTC)
     when = moment.isoformat(timespec="seconds")
     return {"change": change.number, "what": change.what, "at": when, **change.detail}
@@ -73,7 +73,7 @@ def gap(record: StoredRecord) -> float:
 
 
 def records_table(records: Sequence[StoredRecord]) -> Table:
-    """Return a line a record."""
+    """Return the table of records, one per line."""
     return Table(_COLUMNS, [_row(record) for record in records])
 
 
@@ -93,7 +93,7 @@ def _row(record: StoredRecord) -> list[str]:
 
 
 def record_lines(record: StoredRecord, changes: Sequence[RecordChange]) -> str:
-    """Return all that is known of a record, in lines for people."""
+    """Return all facts about a record as text."""
     value = "no plan" if record.value is None else f"peak {record.peak:,}, slab {record.slab:,}"
     lines = [
         f"record {record.number}: {readable(record.name)}, {counted(record.ops, 'op')}, "
@@ -104,7 +104,7 @@ def record_lines(record: StoredRecord, changes: Sequence[RecordChange]) -> str:
         *(f"bound    {_bound_words(bound)}" for bound in record.bounds),
     ]
     if record.search_bytes:
-        lines.append(f"search   {record.search_bytes:,} bytes to be continued")
+        lines.append(f"search   {record.search_bytes:,} bytes of state to resume")
     lines += [f"key      {record.key}", f"made by  {_origin_words(record.provenance)}"]
     lines += [f"history  {_change_words(change)}" for change in changes]
     return "\n".join(lines)

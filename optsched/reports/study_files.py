@@ -1,8 +1,8 @@
-"""A comparison in files: every figure as CSV or JSON, tables as Markdown or as one HTML file.
+"""Files of a comparison: figures as CSV or JSON, tables as Markdown or a single HTML file.
 
-The names of columns and keys are kept stable. The HTML file needs no extra and asks the network for
-nothing; zooming and pointing at single buffers is for `optsched report`, a graph at a time: here a
-browser's own tooltips do, and the file stays as small as the tables and rectangles are.
+Names of columns and keys are stable. The HTML file needs no optional package and no network. It
+shows tooltips of the browser instead of zooming (for which `optsched report` draws one graph),
+which keeps it small.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from optsched.reports.view import plan_view
 from optsched.runtime.facts import machine, versions
 from optsched.runtime.text import counted, shield
 
-TITLE = "How far each method is from the optimum"
+TITLE = "Distance of each method from the optimum"
 METHODS_SAY = (
     "Excess is `value / optimum - 1`, or `/ best known` where no optimum is proved: the geometric "
-    "mean and the worst over the graphs. `optimal`, `in 1 %`, `in 10 %`: on how many graphs a "
-    "method is that near to the minimum; `best`: on which none of its kind is better; `proved`: "
-    "by the method itself."
+    "mean and the worst over the graphs. `optimal`, `in 1 %`, `in 10 %`: number of graphs on which "
+    "a method is that close to the minimum; `best`: number on which no method of its kind is "
+    "better; `proved`: number on which the method itself proves its result minimal."
 )
 PROFILE_SAYS = (
     "Share of graphs in percent on which a method is within a factor of the optimum or best known."
 )
 GRAPHS_SAY = (
     "Excess over the optimum in percent: of the peak for orders, of the slab for packers. The "
-    "proofs are those of peak and slab."
+    "column `proof` has the proofs of peak and slab."
 )
 COLUMNS = (
     *("file", "graph", "ops", "buffers", "method", "kind", "status", "reason", "peak", "slab"),
@@ -59,16 +59,16 @@ COLUMNS = (
     *("best_peak", "best_slab", "against_optimum", "proof", "stop_reason", "seconds"),
     *("memory_model", "digest", "optsched", *StudySettings(()).record(), "machine"),
 )
-"""Columns of the CSV, most of them keys of the JSON records as well."""
+"""Columns of the CSV file; most of them are also keys of the JSON records."""
 _KEYS = {"file": "path", "graph": "instance", "seconds": "runtime"}
-"""Columns that the records have under another name."""
+"""Columns that have another name in the records."""
 
 
 def study_csv(study: Study) -> str:
-    """Return the text: bytes as integers, ratios as plain numbers (0.01 is one percent).
+    """Return the CSV text: bytes as integers, ratios as plain numbers (0.01 is one percent).
 
-    `status` is `optimal`, `feasible`, why a method has no figures, or `skipped` for a file
-    without any.
+    `status` is `optimal`, `feasible`, the reason why a method has no figures, or `skipped` for a
+    file without figures.
     """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -96,7 +96,7 @@ def _lines(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def _field(value: object) -> object:
-    """Return a value as CSV has it; no spreadsheet runs what a file or a method calls itself."""
+    """Return a CSV field, escaped so that spreadsheets do not run a name as a formula."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -105,7 +105,7 @@ def _field(value: object) -> object:
 
 
 def instance_record(comparison: Comparison) -> dict[str, Any]:
-    """Return one instance of what `optsched compare --json` prints."""
+    """Return the record of an instance, as `optsched compare --json` prints it."""
     graph, result = comparison.graph, comparison.result
     own = ("best_peak", "best_slab", "peak_bound", "slab_bound", "path", "digest")
     return {
@@ -121,13 +121,13 @@ def instance_record(comparison: Comparison) -> dict[str, Any]:
 
 
 def outcome_record(comparison: Comparison, outcome: MethodRow | Failed) -> dict[str, Any]:
-    """Return one method on one graph; ratios are plain numbers, 0.01 for one percent.
+    """Return the record of a method on a graph; ratios are plain numbers (0.01 is one percent).
 
-    Without figures the keys are the same, and null is what is not known.
+    Without figures, the keys are the same, and unknown values are null.
     """
     if isinstance(outcome, MethodRow):
         more = {"fragmentation": outcome.fragmentation, "excess": outcome.excess}
-        # Orders are for programs: of all methods on a large graph they would drown the figures.
+        # Orders are left out: for many methods on a large graph they would outweigh the figures.
         shown = {key: value for key, value in asdict(outcome).items() if key != "order"}
         return {**shown, **more, "trouble": None, "reason": None}
     keys = [f.name for f in fields(MethodRow) if f.name != "order"] + ["fragmentation", "excess"]
@@ -135,7 +135,7 @@ def outcome_record(comparison: Comparison, outcome: MethodRow | Failed) -> dict[
 
 
 def study_record(study: Study) -> dict[str, Any]:
-    """Return what `optsched compare --json` prints."""
+    """Return the record that `optsched compare --json` prints."""
     return {
         "rows": [outcome_record(c, x) for c in study.comparisons for x in c.outcomes],
         "instances": [instance_record(c) for c in study.comparisons],
@@ -149,7 +149,7 @@ def study_record(study: Study) -> dict[str, Any]:
 
 
 def _sections(study: Study) -> list[tuple[str, str, Table]]:
-    """Return title, words and table of each part of a text; all but the last are complete."""
+    """Return title, introduction and table of each section."""
     return [
         ("Methods", METHODS_SAY, method_table(study)),
         ("Performance profile", PROFILE_SAYS, profile_table(study)),
@@ -158,7 +158,7 @@ def _sections(study: Study) -> list[tuple[str, str, Table]]:
 
 
 def study_markdown(study: Study) -> str:
-    """Return the text in Markdown."""
+    """Return the study as Markdown."""
     parts = [f"# {TITLE}"]
     if study.comparisons:
         parts.append(f"{study_summary(study)}.")
@@ -171,7 +171,7 @@ def study_markdown(study: Study) -> str:
 
 
 def study_html(study: Study) -> str:
-    """Return the text in HTML, with the packed slab of every graph."""
+    """Return the study as an HTML page, with the packed slab of every graph."""
     lines = "".join(f"<li>{safe(line, 1000)}</li>" for line in trouble_lines(study))
     body = [
         f"<h1>{TITLE}</h1><p class=lead>{safe(study_summary(study), 1000)}.</p>",
@@ -183,7 +183,7 @@ def study_html(study: Study) -> str:
         *(_graph(number, comparison) for number, comparison in enumerate(study.comparisons)),
         f"<footer>{origin()}</footer>",
     ]
-    return document("optsched: how far from the optimum", "".join(body))
+    return document("optsched: distance from the optimum", "".join(body))
 
 
 def _graph(number: int, comparison: Comparison) -> str:

@@ -1,7 +1,7 @@
-"""The tables of a comparison, as every medium shows them: methods, performance profile, graphs.
+"""Tables of a comparison for every medium: methods, performance profile, graphs.
 
-The one percentage of a method is its *excess*: `value / optimum - 1`, or `/ best known` where no
-optimum is proved; of the peak for orders, of the slab for everything else.
+Methods are judged by their *excess*: `value / optimum - 1`, or `/ best known` where no optimum is
+proved. The value is the peak for orders, and the slab for all other methods.
 """
 
 from __future__ import annotations
@@ -47,35 +47,35 @@ SHOWN = {
     "greedy_by_size": "greedy",
     "first_fit_area": "first fit",
 }
-"""Methods with a column in the table of graphs where more ran than it can show, and headings."""
+"""Methods preferred as columns of the table of graphs if there are too many, with headings."""
 MOST_COLUMNS = 12
-"""Up to this many methods all have a column."""
+"""Maximum number of methods for which every method gets a column."""
 FEW_COLUMNS = 4
-"""Of more, the well-known ones have one, if at least so many of these ran."""
+"""Minimum number of preferred methods that must have run to show only these."""
 EXPENDABLE = ("first_fit_area", "program", "bfs", "dfs", "lpmf", "greedy_by_size")
-"""Columns to leave out, in this sequence, where a console is too narrow; then the last ones."""
+"""Columns to drop first, in this sequence, if a console is too narrow; the last ones follow."""
 MOST_METHODS = 16
-"""Lines of one kind of method on a terminal; of more, the best are shown."""
+"""Maximum number of lines per kind of method on a terminal; the best methods are shown."""
 MOST_TROUBLES = 8
-"""Lines about methods that had trouble."""
+"""Maximum number of lines about failed methods."""
 KINDS = {
     Kind.ORDER: "orders, by peak",
     Kind.PACKING: "packers of best order, by slab",
     Kind.PLAN: "order and offsets, by slab",
 }
-"""What the methods of a kind are judged by."""
+"""Titles by kind of method, with the value that it is judged by."""
 _MARKS = {Trouble.ABSENT: "-", Trouble.INTERRUPTED: "-", Trouble.TIMED_OUT: "time"}
 _LINE = 10
-"""Characters of a line in a heading."""
+"""Maximum number of characters per line of a heading."""
 _DARKEST = 0.5
-"""The excess from which on a cell is not coloured any deeper."""
+"""Excess at which the color of a cell is deepest."""
 
 
 def method_table(study: Study, *, grouped: bool = False) -> Table:
-    """Return one line a method, by kind, best first.
+    """Return the table of methods, one per line, by kind, best first.
 
-    With `grouped`, for a terminal, the kinds are titles of their own, counts of graphs are shares,
-    and of many methods the best are shown.
+    With `grouped`, for a terminal, kinds are title rows, numbers of graphs are shares, and only the
+    best of many methods are shown.
     """
     lines = summarise(study.comparisons, study.methods)
     near = profile(study.comparisons, study.methods, (1.01, 1.1))
@@ -115,7 +115,7 @@ def method_table(study: Study, *, grouped: bool = False) -> Table:
 
 
 def _share(share: float) -> str:
-    # All and none are said only where they are true.
+    # 0 % and 100 % are shown only if exact.
     whole = round(100 * share)
     exact = whole not in (0, 100) or share in (0, 1)
     return f"{whole} %" if exact else f"{100 * share:.1f} %"
@@ -129,11 +129,11 @@ def profile_table(study: Study) -> Table:
 
 
 def graph_table(study: Study, shown: Sequence[str], *, top: int = 0, short: bool = False) -> Table:
-    """Return one line a graph: excess of the methods shown, minimum peak and slab, proof, seconds.
+    """Return the table of graphs: excess of the `shown` methods, minima, proofs and seconds.
 
-    In HTML the names of graphs link to their sections. With `top`, only so many graphs, those of
-    largest mean excess first. With `short`, for a terminal, headings are in short lines, and a last
-    line has the worst.
+    In HTML, the names of graphs link to their sections. With `top`, only the graphs of largest mean
+    excess are shown, at most this many. With `short`, for a terminal, headings are wrapped, and the
+    last row has the worst excess.
     """
 
     def loss(comparison: Comparison) -> float:
@@ -176,9 +176,9 @@ def graph_table(study: Study, shown: Sequence[str], *, top: int = 0, short: bool
 
 
 def methods_with_columns(study: Study) -> list[str]:
-    """Return the methods that the table of graphs shows: all if they are few, else known ones.
+    """Return the methods with a column in the table of graphs: all if few, else preferred ones.
 
-    Where hardly any of those ran, the best of each kind come first.
+    If too few of the preferred methods ran, the best methods of each kind come first.
     """
     ran = {row.method for c in study.comparisons for row in c.rows}
     listed = [m.name for m in study.methods if m.name in ran and m.name != OUR_METHOD]
@@ -192,7 +192,7 @@ def methods_with_columns(study: Study) -> list[str]:
 
 
 def _excess(comparison: Comparison, method: str) -> Cell:
-    """Return a method's excess on a graph in percent, or a mark that says why there is none."""
+    """Return a method's excess on a graph in percent, or a mark for the reason of its absence."""
     row = comparison.row(method)
     if row is not None:
         return heat(row.excess)
@@ -201,27 +201,27 @@ def _excess(comparison: Comparison, method: str) -> Cell:
 
 
 def heat(excess: float) -> Cell:
-    """Return an excess in percent, in HTML on a ground that is the deeper the larger it is."""
+    """Return an excess in percent; in HTML, a larger excess has a deeper background color."""
     words, depth = percent(excess, ""), min(max(excess, 0.0), _DARKEST) / _DARKEST
     style = f"--heat:{0.75 * depth:.2f}"
     return Cell(words, f'<span class=heat style="{style}">{safe(words)}</span>')
 
 
 def troubles(study: Study) -> list[tuple[str, Failed]]:
-    """Return graph and failure of every method that should have given figures but did not."""
+    """Return the unexpected failures of methods, each with its graph's name."""
     quiet = (Trouble.ABSENT, Trouble.INTERRUPTED)
     failed = [(c.graph.name, failed) for c in study.comparisons for failed in c.failed]
     return [(name, failure) for name, failure in failed if failure.trouble not in quiet]
 
 
 def trouble_lines(study: Study) -> list[str]:
-    """Return a line for each failure, and for each file that was skipped."""
+    """Return one line per failure and per skipped file."""
     lines = [f"{name}, {f.method}: {f.trouble}: {f.reason}" for name, f in troubles(study)]
     return lines + [f"{s.path}: skipped: {s.reason}" for s in study.skipped]
 
 
 def heading(method: str) -> str:
-    """Write a method's name in short lines."""
+    """Return a method's name wrapped to short lines."""
     if method in SHOWN:
         return SHOWN[method]
     lines = [""]
@@ -235,7 +235,7 @@ def heading(method: str) -> str:
 
 
 def study_summary(study: Study) -> str:
-    """Return one sentence: on how many graphs peak and slab are proved minimum, and of how much."""
+    """Return one sentence: numbers of proved minima, and of rows measured against an optimum."""
     comparisons = study.comparisons
     slabs = sum(c.best_slab == c.slab_bound for c in comparisons)
     peaks = sum(c.best_peak == c.peak_bound for c in comparisons)
@@ -254,10 +254,11 @@ def study_summary(study: Study) -> str:
 def print_study(
     study: Study, console: Console, *, top: int, shown: Sequence[str] | None = None
 ) -> None:
-    """Print a study; tables keep to the console's width, and say which columns that left out.
+    """Print a study; tables fit the console's width, and dropped columns are named.
 
-    `top` graphs are shown, those of largest loss; of 0 all, in their own order. `shown` are the
-    methods with a column in the table of graphs, chosen by what ran if None.
+    At most `top` graphs are shown, those of largest loss first; 0 shows all in their own order.
+    `shown` are the methods with a column in the table of graphs; None chooses them by
+    :func:`methods_with_columns`.
     """
     count = len(study.comparisons)
     if not count:
@@ -284,7 +285,7 @@ def print_study(
 
 
 def _first_troubles(study: Study) -> list[str]:
-    """Return one line for each method and kind of trouble: on how many graphs, the first reason."""
+    """Return one line per method and kind of trouble: number of graphs, and first reason."""
     met: dict[tuple[str, str], list[str]] = {}
     for name, failed in troubles(study):
         reasons = met.setdefault((failed.method, failed.trouble), [])
@@ -294,5 +295,5 @@ def _first_troubles(study: Study) -> list[str]:
         for (method, trouble), reasons in met.items()
     ]
     more = len(lines) - MOST_TROUBLES
-    rest = f"{counted(more, 'more method')} had trouble: --csv has the reasons"
+    rest = f"{counted(more, 'more method')} failed: --csv lists the reasons"
     return [*lines[:MOST_TROUBLES], rest] if more > 0 else lines

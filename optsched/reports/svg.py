@@ -1,6 +1,6 @@
-"""Pictures as SVG without any library: a packed slab, and two plans of one instance side by side.
+"""SVG pictures without a library: a packed slab, and plans of one instance side by side.
 
-Steps go to the right, bytes upwards; a rectangle is a buffer, and has the same colour in every
+Steps run to the right and bytes upwards. A rectangle is a buffer, which has the same color in every
 picture of its graph.
 """
 
@@ -20,15 +20,15 @@ from optsched.reports.view import Load, View, bars, both
 from optsched.runtime.text import readable
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 440, 300, 48, 44, 40
-"""Pixels of a panel, and of what is left free around it."""
+"""Pixels of a panel, and of its margins."""
 _MOST_BLOCKS = 4_000
 _MOST_LABELS = 40
-"""Steps that still have room for their ops' names."""
+"""Maximum number of steps for which op names are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A buffer in a panel: steps `[start, end)`, bytes `[low, high)`, its number, what it says."""
+    """A buffer in a panel: steps `[start, end)`, bytes `[low, high)`, its id and its tooltip."""
 
     name: str
     number: int
@@ -41,7 +41,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plan: a title, its blocks, the number of steps, and what stands below each step."""
+    """The picture of one plan: title, blocks, number of steps, and a label per step."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -50,12 +50,12 @@ class Panel:
 
     @property
     def top(self) -> int:
-        """Bytes up to the top of the highest block."""
+        """End of the highest block, in bytes."""
         return max((block.high for block in self.blocks), default=0)
 
 
 def slab_panel(title: str, shown: View) -> Panel:
-    """Return the packed slab of a plan; slabs of several pools lie one above the other."""
+    """Return the packed slab of a plan; slabs of several pools are stacked."""
     ground, blocks = 0, []
     for slab in shown.slabs:
         rows = zip(
@@ -71,9 +71,9 @@ def slab_panel(title: str, shown: View) -> Panel:
 
 
 def order_panel(title: str, graph: Graph, plan: Plan) -> Panel:
-    """Return the live bytes of an order: the buffers of each step on top of each other.
+    """Return the live bytes of an order: the buffers of each step, stacked.
 
-    Where that makes too many of them, each step is one block.
+    If there are too many blocks, each step becomes one block.
     """
     problem, ids = packing_problem(graph, plan.order)
     labels = tuple(graph.ops[v].name for v in plan.order)
@@ -95,7 +95,7 @@ def order_panel(title: str, graph: Graph, plan: Plan) -> Panel:
 
 
 def contrast_picture(panels: Sequence[Panel], level: int) -> str:
-    """Return an SVG of panels in one scale, with a dashed line at `level` bytes."""
+    """Return an SVG of panels at one scale, with a dashed line at `level` bytes."""
     top = max(1, level, *(panel.top for panel in panels))
     width, floor = len(panels) * (_LEFT + _WIDTH) + _LEFT // 2, _TOP + _HEIGHT
     height = floor + _BOTTOM
@@ -118,10 +118,10 @@ def contrast_picture(panels: Sequence[Panel], level: int) -> str:
 
 
 def slab_picture(shown: View, bound: int) -> str:
-    """Return an SVG of one packed slab; pointing at a buffer names it, its bytes, steps and offset.
+    """Return an SVG of one packed slab; a buffer's tooltip has its name, bytes, steps and offset.
 
-    The line is the live bytes while each step runs: where it touches the top, the slab is full.
-    The dashes are the proven bound on the slab.
+    The line shows the live bytes during each step: where it touches the top, the slab is full. The
+    dashed line is the proved bound on the slab.
     """
     panel = slab_panel("", shown)
     scale = _Scale(0, 360, 960 / max(1, panel.steps), 355 / max(1, panel.top))
@@ -142,7 +142,7 @@ def _svg(width: int, height: int, says: str, body: str, extra: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Where steps and bytes lie in a picture."""
+    """Conversion of steps and bytes to pixels."""
 
     left: int
     floor: int
@@ -157,7 +157,7 @@ class _Scale:
 
 
 def _blocks(panel: Panel, scale: _Scale) -> Iterator[str]:
-    """Rectangles, and names on those that have room for them."""
+    """Yield rectangles, and names on those with enough room."""
     yield '<g stroke="#0003" stroke-width=".5">'
     for b in panel.blocks:
         yield (
@@ -177,7 +177,7 @@ def _blocks(panel: Panel, scale: _Scale) -> Iterator[str]:
 
 
 def _labels(panel: Panel, scale: _Scale) -> Iterator[str]:
-    """Names of the ops below the steps, where there is room."""
+    """Yield the names of ops below the steps, if there is room."""
     if len(panel.labels) > _MOST_LABELS:
         return
     for step, label in enumerate(panel.labels):
@@ -190,7 +190,7 @@ def _labels(panel: Panel, scale: _Scale) -> Iterator[str]:
 
 
 def _line(load: Load, scale: _Scale) -> str:
-    """The live bytes as a line."""
+    """Return the live bytes as a line."""
     rows = zip(load.start, load.end, load.live, strict=True)
     points = " ".join(
         f"{scale.x(x)},{scale.y(live)}" for start, end, live in rows for x in (start, end)

@@ -1,7 +1,7 @@
-"""One way to make a table: rows and columns are written once, and shown as HTML or Markdown.
+"""Tables that are built once and shown as HTML, Markdown or in a terminal.
 
-A terminal's tables are Rich's own; :func:`for_console` makes them of the same rows, and leaves out
-columns, the least important first, until the table fits.
+:func:`for_console` makes tables of Rich from the same rows, and drops columns, the least important
+first, until the table fits.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 AT_ONCE = 12
-"""Rows of a long HTML table that are open to begin with."""
+"""Number of rows of a long HTML table that are visible before it is unfolded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text, and what HTML makes more of it."""
+    """A cell: its text, and optional HTML."""
 
     text: str
-    """What every medium shows; names in it are made fit to be shown by whoever draws it."""
+    """Text for all media; it is made safe when the table is drawn."""
     html: str = ""
-    """HTML to be shown in its stead, already safe."""
+    """HTML to show instead of the text, already escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +37,36 @@ class Column:
     """A column of a table."""
 
     head: str
-    """Its heading."""
+    """Heading of the column."""
     kind: str = "n"
-    """`n` for numbers, `s` for what stays on one line, `t` for other text."""
+    """`n` for numbers, `s` for text on one line, `t` for other text."""
     rank: int = 0
-    """On a narrow terminal columns of higher rank are left out first; those of rank 0 never."""
+    """Drop order on a narrow terminal: highest rank first; columns of rank 0 always stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns, and rows of as many cells; plain strings are cells without HTML of their own."""
+    """A table: columns, and rows with one cell each; a plain string is a cell without HTML."""
 
     columns: tuple[Column, ...]
     rows: Sequence[Sequence[Cell | str]]
     caption: str = ""
     best: int | None = None
-    """The row that is set off, if one is."""
+    """Index of the highlighted row; None for no highlight."""
 
 
 def make_table(
     heads: Sequence[str], kinds: str, rows: Iterable[Sequence[Cell | str]], caption: str = ""
 ) -> Table:
-    """Return a table whose columns are all of the same rank."""
+    """Return a table whose columns all have rank 0."""
     columns = (Column(head, kind) for head, kind in zip(heads, kinds, strict=True))
     return Table(tuple(columns), list(rows), caption)
 
 
 def as_html(table: Table, *, more: str = "") -> str:
-    """Return a table in HTML; `more` is said beside the rows that are folded away.
+    """Return a table as HTML; `more` is added to the summary of the folded rows.
 
-    Only a table with a caption is folded: of others all rows are open.
+    Only a long table with a caption is folded.
     """
     if not table.caption or len(table.rows) <= AT_ONCE:
         return _html(table, table.rows)
@@ -100,12 +100,12 @@ def _cell_html(cell: Cell | str) -> str:
 
 
 def safe(words: str, longest: int = LONGEST) -> str:
-    """Return words from outside as HTML, fit to be shown."""
+    """Return untrusted text as HTML, made safe to show."""
     return escape(readable(words, longest))
 
 
 def as_markdown(table: Table) -> str:
-    """Return a table in Markdown."""
+    """Return a table as Markdown."""
     heads = [column.head for column in table.columns]
     aligned = ["---:" if column.kind == "n" else "---" for column in table.columns]
     lines = [heads, aligned, *([_text(cell) for cell in row] for row in table.rows)]
@@ -113,14 +113,14 @@ def as_markdown(table: Table) -> str:
 
 
 def percent(share: float, unit: str = " %") -> str:
-    """Return a share in percent that is 0 only if nothing is there."""
+    """Return a share in percent; only an exact 0 is shown as 0."""
     if share == 0:
         return f"0{unit}"
     return f"{100 * share:.1f}{unit}" if share >= 0.0005 else f"<0.1{unit}"
 
 
 def markdown_safe(words: str) -> str:
-    """Keep a name from ending a cell or a line, or starting a tag."""
+    """Return text that cannot end a Markdown cell or line, or start a tag."""
     return re.sub("<(?=[A-Za-z/!])", "&lt;", readable(words, 1000).replace("|", "\\|"))
 
 
@@ -129,22 +129,22 @@ def _text(cell: Cell | str) -> str:
 
 
 def print_line(console: Console, line: str) -> None:
-    """Print a line as it is: names may hold brackets, and whoever copies it wants it whole."""
+    """Print a line without markup or wrapping, because names may contain brackets."""
     console.print(plain(line), soft_wrap=True, markup=False)
 
 
 def print_table(console: Console, table: Table, hint: str) -> None:
-    """Print as much of a table as there is room for; `hint` says where the other columns are."""
+    """Print the columns of a table that fit; `hint` tells where the others are."""
     drawn, hidden = for_console(table, console)
     console.print(drawn)
     if hidden:
-        print_line(console, f"(no room for {', '.join(hidden)}: {hint})")
+        print_line(console, f"(hidden for lack of room: {', '.join(hidden)}; {hint})")
 
 
 def for_console(table: Table, console: Console) -> tuple[RichTable, list[str]]:
-    """Return a table for a terminal, and the headings of the columns that it has no room for.
+    """Return a table for a terminal, and the headings of the columns that do not fit.
 
-    A row of one cell is a title of the rows below it.
+    A row with a single cell is a title of the rows below it.
     """
     hidden: list[int] = []
     dropped = sorted(
@@ -174,7 +174,7 @@ def _rich(table: Table, hidden: Sequence[int]) -> RichTable:
         made.add_column(
             unstyled(column.head),
             justify="right" if column.kind == "n" else "left",
-            # Where there is no room at all names give way, not numbers.
+            # If even the fixed columns do not fit, shorten names, not numbers.
             no_wrap=i > 0,
             overflow="ellipsis",
             max_width=30 if column.kind == "s" else None,

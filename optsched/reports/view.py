@@ -1,7 +1,7 @@
-"""What reports show of a plan, whoever draws it: rectangles, live bytes, who is live at the peak.
+"""View of a plan for all reports: rectangles, live bytes, and the buffers live at the peak.
 
-A plan of a graph and a packing of given live ranges become the same :class:`View`; pictures, pages
-and traces are made of views alone.
+A plan of a graph and a packing of given live ranges both become a :class:`View`; pictures, pages
+and traces are made from views only.
 """
 
 from __future__ import annotations
@@ -23,56 +23,57 @@ from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import counted, readable
 
 DRAWN = 5_000
-"""Rectangles in a picture at most: a browser pans and zooms this many without a stutter."""
+"""Maximum number of rectangles in a picture; a browser pans and zooms this many smoothly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What plans are about, in the words that all reports use."""
+    """The graph or packing problem that plans belong to, in the terms that all reports use."""
 
     name: str
     memory_model: str
-    """Of the graph, or of the live ranges."""
+    """Memory model of the graph or of the live ranges."""
     counts: str
-    """How large it is, in words: `3 ops and 5 buffers`."""
+    """Size as text: `3 ops and 5 buffers`."""
     buffers: tuple[str, ...]
-    """Names, by id."""
+    """Names of buffers, by id."""
     sizes: IntArray
     kinds: tuple[str, ...] = ()
-    """What made each buffer: an op type, "graph input", "workspace"; empty if nothing is known."""
+    """Origin of each buffer: an op type, "graph input" or "workspace"; empty if unknown."""
     makers: tuple[str, ...] = ()
-    """The op that makes each buffer, with its type; empty if nothing is known."""
+    """Op that makes each buffer, with its type; empty if unknown."""
     kept: tuple[bool, ...] = ()
-    """Whether each stays live to the end."""
+    """One flag per buffer: True if it stays live until the end."""
 
     @property
     def is_packing(self) -> bool:
-        """Whether live ranges are given, so that there is no order to choose."""
+        """True if live ranges are given, which leaves no order to choose."""
         return not self.kinds
 
 
 @dataclass(frozen=True, slots=True)
 class Slab:
-    """The rectangles of one slab of a plan. Arrays have shape `(k,)`, by offset ascending."""
+    """The rectangles of one slab of a plan. Arrays have shape `(k,)`, ascending by offset."""
 
     pool: str
-    """Name of the slab; empty where there is only one."""
+    """Name of the slab; empty if there is only one."""
     size: int
     buffers: IntArray
     start: IntArray
     end: IntArray
-    """Half-open steps in which each needs bytes that no other has; a buffer that is written in
-    place and gone in the same step has none, and is not here."""
+    """Half-open range of steps in which each buffer needs bytes of its own; a buffer that is
+    written
+    in place and freed in the same step has no such range and is left out."""
     offset: IntArray
-    """First byte of each."""
+    """First byte of each buffer."""
     bytes: IntArray
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Live bytes over the steps: `live[i]` from step `start[i]` to before `end[i]`, without a hole.
+    """Live bytes over the steps: `live[i]` from step `start[i]` until before `end[i]`, no gaps.
 
-    Arrays have shape `(k,)`, ascending.
+    Arrays have shape `(k,)` and are ascending in steps.
     """
 
     start: IntArray
@@ -82,45 +83,45 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A checked plan, made ready to be shown."""
+    """A checked plan, prepared for display."""
 
     name: str
     subject: Subject
     peak: int
     slab: int
-    """Bytes, as the independent checker measured them."""
+    """Bytes of the slab, and `peak` in bytes, as measured by the independent checker."""
     steps: tuple[tuple[str, str], ...]
-    """Name and type of the op of each step; empty where live ranges are given."""
+    """Name and type of the op of each step; empty if live ranges are given."""
     load: Load
     """Live bytes by step."""
     peak_step: int
-    """The first step at which they are most."""
+    """First step at which the live bytes are largest."""
     ranges: IntArray
-    """Shape `(m, 2)`: half-open live ranges."""
+    """Half-open live range of each buffer, shape `(m, 2)`."""
     live: tuple[int, ...]
     """Ids of the buffers live at the peak, largest first."""
     slabs: tuple[Slab, ...]
-    """One for each pool."""
+    """One slab per pool."""
 
     @property
     def length(self) -> int:
-        """Number of steps that a picture has room for."""
+        """Number of steps in pictures."""
         return int(self.load.end[-1])
 
     def step_text(self, step: int) -> str:
-        """Return a step and the op that runs in it."""
+        """Return a text with a step and the op that runs in it."""
         op = f", while op {readable(self.steps[step][0])} runs" if self.steps else ""
         return f"step {step:,}{op}"
 
     def lifetime(self, buffer: int) -> str:
-        """Return the steps of a buffer's live range, first and last."""
+        """Return a text with the first and last step of a buffer's live range."""
         start, end = (int(x) for x in self.ranges[buffer])
         kept = ", to the end" if self.subject.kept and self.subject.kept[buffer] else ""
         return (f"steps {start:,} to {end - 1:,}" if end - 1 > start else f"step {start:,}") + kept
 
 
 def graph_subject(graph: Graph) -> Subject:
-    """Return how reports speak of a graph."""
+    """Return the subject of reports about a graph."""
     count = range(len(graph.buffers))
 
     def maker(b: int) -> str:
@@ -143,9 +144,9 @@ def graph_subject(graph: Graph) -> Subject:
 
 
 def plan_view(graph: Graph, plan: Plan, name: str, subject: Subject | None = None) -> View:
-    """Check a plan and make it ready to be shown; :class:`PlanError` if it breaks a rule.
+    """Check a plan and return its view; raise :class:`PlanError` if it breaks a rule.
 
-    Where plans of one graph are shown side by side they share a `subject`.
+    Plans of one graph that are shown side by side share a `subject`.
     """
     subject = subject or graph_subject(graph)
     checked = check_plan(graph, plan)
@@ -173,11 +174,11 @@ def plan_view(graph: Graph, plan: Plan, name: str, subject: Subject | None = Non
 def packing_view(
     problem: PackingProblem, offsets: IntArray, name: str, pools: Sequence[str] = ()
 ) -> View:
-    """Check a packing and make it ready to be shown.
+    """Check a packing and return its view.
 
-    `offsets` are the first bytes of the buffers, `name` is what the packing is called, and `pools`
-    the pool of each buffer, where there are several. A :class:`PlanError` says where two buffers
-    overlap, or another rule is broken.
+    `offsets` are the first bytes of the buffers, `name` is the name of the packing, and `pools` has
+    the pool of each buffer if there are several. :class:`PlanError` is raised if two buffers
+    overlap or another rule is broken.
     """
     homes = list(pools) or [""] * len(problem)
     slab = 0
@@ -193,7 +194,7 @@ def packing_view(
         )
         if start < end and low < high
     ]
-    # A group is one buffer.
+    # Buffers of a group share memory, so a group counts as one buffer.
     load = load_of(problem.joined.problem.parts)
     counts = counted(len(problem), "buffer")
     subject = Subject(problem.name, problem.memory_model, counts, problem.names, problem.size)
@@ -202,7 +203,7 @@ def packing_view(
 
 
 def load_of(parts: Parts) -> Load:
-    """Return the bytes that parts have together, from step 0 on."""
+    """Return the total bytes of parts over the steps, from step 0."""
     steps = np.unique(np.concatenate([[0, 1], parts.start, parts.end]))
     change = np.zeros(len(steps), np.int64)
     np.add.at(change, np.searchsorted(steps, parts.start), parts.high - parts.low)
@@ -220,7 +221,7 @@ def _view(
     ranges: IntArray,
     rows: Sequence[tuple[str, int, int, int, int, int]],
 ) -> View:
-    """Put a view together; `rows` are `(pool, offset, buffer, start, end, bytes)`."""
+    """Return a view from its parts; `rows` are `(pool, offset, buffer, start, end, bytes)`."""
     peak_step = int(load.start[np.argmax(load.live)])
     size = subject.sizes
     there = (size > 0) & (ranges[:, 0] <= peak_step) & (peak_step < ranges[:, 1])
@@ -241,7 +242,7 @@ def _view(
 def thinned(shown: View, slab: Slab, most: int = DRAWN) -> tuple[Slab, float]:
     """Return a slab with at most `most` rectangles, and the share of the area that is left out.
 
-    Those of the buffers live at the peak come first, then those of most bytes times steps.
+    Buffers live at the peak are kept first, then those with the most bytes times steps.
     """
     area = slab.bytes.astype(float) * (slab.end - slab.start)
     if len(area) <= most:
@@ -256,7 +257,7 @@ def thinned(shown: View, slab: Slab, most: int = DRAWN) -> tuple[Slab, float]:
 def bars(load: Load, most: int = DRAWN) -> Load:
     """Return live bytes as at most `most` bars.
 
-    Where there are more, neighbours are joined, and each bar is as high as its highest: a peak is
+    If there are more, neighbors are merged. Each bar is as high as its highest part, so a peak is
     never hidden.
     """
     if len(load.live) <= most:
@@ -268,7 +269,7 @@ def bars(load: Load, most: int = DRAWN) -> Load:
 
 
 def kind_of(graph: Graph, buffer: int) -> str:
-    """Return what made a buffer: an op type, "graph input" or "workspace"."""
+    """Return the origin of a buffer: an op type, "graph input" or "workspace"."""
     producer = graph.producers[buffer]
     if producer is None:
         return "graph input"
@@ -277,5 +278,5 @@ def kind_of(graph: Graph, buffer: int) -> str:
 
 
 def both(count: int) -> str:
-    """Return a byte count in human units and exactly."""
+    """Return a byte count in a readable unit and exactly."""
     return f"{count:,} B" if count < 1024 else f"{format_bytes(count)} ({count:,} B)"

@@ -1,4 +1,4 @@
-"""The files that a report is written to."""
+"""Writing of a report to files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from optsched.formats import write_bytes
 from optsched.reports.report import Report
 
 PACKAGES = {"html": "bokeh", "png": "matplotlib", "svg": "matplotlib"}
-"""What draws each kind of file; a trace (`trace`) needs nothing."""
+"""Package that draws each kind of file; a trace (`trace`) needs none."""
 
 
 def require(kinds: Iterable[str]) -> None:
-    """Say in one line what to install if a package for one of these kinds of file is missing."""
+    """Raise an error that names the package to install if one of these kinds of file needs it."""
     for package in (PACKAGES[kind] for kind in kinds if kind in PACKAGES):
         try:
             import_module(package)

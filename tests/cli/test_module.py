@@ -34,8 +34,8 @@ def test_a_module_is_solved_checked_and_exported(
 def test_words_say_what_a_proof_covers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["solve", SCAN, "--inplace"]) == 0
     text = capsys.readouterr().out
-    assert "main.7, the whole" in text
-    assert "of all layouts in which each callee has one block while it runs" in text
+    assert "main.7, the entry" in text
+    assert "bounds hold for all layouts in which each callee has one block while it runs" in text
 
 
 @pytest.mark.parametrize(

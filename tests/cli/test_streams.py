@@ -39,7 +39,7 @@ def test_solve_and_check(path: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["check", path, plan]) == 0
     assert "2 streams: no slab of these orders is below the peak" in capsys.readouterr().out
     assert main(["solve", path]) == 0
-    assert "2 streams: the peak is of buffers that pairwise may be" in capsys.readouterr().out
+    assert "2 streams: the peak consists of buffers that pairwise may be" in capsys.readouterr().out
 
 
 def test_levels(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,7 +139,7 @@ def test_a_graph_that_fails_later_keeps_its_plan() -> None:
 
 
 def test_limits_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(UsageError, match="either budget or work"):
+    with pytest.raises(UsageError, match="budget and work exclude each other"):
         FleetSettings(budget=1.0, work=1)
     with pytest.raises(UsageError, match="not a number of seconds"):
         FleetSettings(budget=-1.0)

@@ -74,7 +74,7 @@ def test_what_is_no_file_in_a_folder_is_passed_over(
     ("options", "says"),
     [
         ([], "how long?"),
-        (["--budget", "1m", "--work", "3"], "either budget or work"),
+        (["--budget", "1m", "--work", "3"], "budget and work exclude each other"),
         (["--work", "1", "--address", "here"], "an address requires --engine dask or ray"),
         (
             ["--work", "1", "--engine", "dask", "--address", "there"],

@@ -40,5 +40,5 @@ def test_what_is_no_weight_is_refused(tmp_path: Path, text: str) -> None:
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "weights"
     path.write_bytes(b"\xff\xfe\x00a")
-    with pytest.raises(OptschedError, match="weights are text"):
+    with pytest.raises(OptschedError, match="weights file is not text"):
         read_weights(path)

@@ -267,7 +267,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "one offset     1 group" in told
     assert main(["solve", path]) == 0
     told = capsys.readouterr().out
-    assert "at least 16 bytes, whatever the order, are all kept apart: a, b, c" in told
+    assert "at least 16 bytes are pairwise kept apart in every order: a, b, c" in told
     assert main(["check", path, plan, "--replay"]) == 0
     document = json.loads(Path(plan).read_text())
     document["offsets"]["c"] = document["offsets"]["a"]

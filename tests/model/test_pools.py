@@ -175,7 +175,7 @@ def test_plan_names_each_slab_and_a_wrong_one_is_refused(
     assert main(["solve", str(path)]) == 0
     said = capsys.readouterr().out
     assert "2 pools together" in said
-    assert ("of each pool by itself" in said) == (record["slab"] > record["peak_bound"])
+    assert ("summed over separate pools" in said) == (record["slab"] > record["peak_bound"])
     document["slabs"]["slow"] += 1
     out.write_text(json.dumps(document))
     assert main(["check", str(path), str(out)]) == 1

@@ -38,13 +38,13 @@ def test_every_part_is_there(two_plans: Report) -> None:
     for words in (
         "diamond",
         "The slab of “after” is 6 B (25.0 %) smaller than that of “before”",
-        "Who is live at the peak",
+        "Buffers live at the peak",
         "18 bytes",
         "proven bound on the peak 18 B",
-        "How far each method is from the optimum",
+        "Distance of each method from the optimum",
         "lpmf",
         "Why no plan needs less",
-        "L3: all orders that might need less were searched",
+        "L3 (order search): an exhaustive search found no order",
         "How the search went",
         "Memory model: default",
         "optsched 0",
@@ -86,7 +86,7 @@ def test_a_plan_that_meets_no_bound_is_not_called_least() -> None:
     text = Reader(report_page(report)).text
     assert "at most 62.5 % of it could be saved" in text
     assert "No slab is below 9 B" in text
-    assert "claims a bound of 18 bytes; nobody has checked it" in text
+    assert "claims a bound of 18 bytes, which was not checked" in text
     assert "The minimum" not in text
     assert "proved minimum" not in text
 
@@ -125,7 +125,7 @@ def test_no_bound_on_slabs_is_said_of_plans_in_other_pools() -> None:
     assert (apart.slab_bound, moved.slab(pooled)) == (24, 18)
     report = make_report(pooled, apart, [("moved", moved, ())])
     assert report.result.slab_bound == apart.peak_bound < 18
-    assert "needs less, and that is proved" not in Reader(report_page(report)).text
+    assert "needs less (proved)" not in Reader(report_page(report)).text
     # Where all lie together as they name one pool, its name does not matter.
     assert moved.keeps_pools(graph)
 
@@ -140,12 +140,12 @@ def test_what_is_not_drawn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     (shown,) = report.views
     assert left_out(shown) == ""
     monkeypatch.setattr(view_module.thinned, "__defaults__", (40,))
-    assert "Drawn are the 40 buffers" in left_out(shown)
+    assert "The picture shows the 40 buffers" in left_out(shown)
     assert "21 others" in left_out(shown)
     monkeypatch.setattr("optsched.reports.sections.AT_MOST", 30)
     listed = live_table(shown)
     assert listed.count("data-buffer=") == 30
-    assert "18 smaller ones (31 still smaller" in listed
+    assert "18 smaller ones (31 even smaller" in listed
     report_page(report)
 
 

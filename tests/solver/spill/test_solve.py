@@ -272,7 +272,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main([*command, "--pool", "sram=9", "--pool", "dram=8"]) == 4
     assert "1 too few, proved" in capsys.readouterr().out
     assert main([*command, "--pool", "sram=12", "--pool", "dram"]) == 0
-    assert "none spills fewer" in capsys.readouterr().out
+    assert "no order spills fewer" in capsys.readouterr().out
     for bad in (["--pool", "=3"], ["--pool", "a=x"], ["--pool", "a", "--capacity", "3"]):
         assert main([*command, *bad]) == 2
 
