@@ -229,7 +229,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: optsched.solve(diamond(), on_event=3),  # type: ignore[arg-type]
         "on_event wants a function, got int",
     ),
-    "no networkx": (lambda: optsched.from_networkx(3), "a networkx.DiGraph is wanted, got a int"),  # type: ignore[arg-type]
+    "no networkx": (lambda: optsched.from_networkx(3), "expected a networkx.DiGraph, got a int"),  # type: ignore[arg-type]
     "to networkx": (lambda: optsched.to_networkx(3), "wants a Graph, got int"),  # type: ignore[arg-type]
     "a check of what": (lambda: optsched.check_plan(diamond(), 3), "wants a Plan, got int"),  # type: ignore[arg-type]
     "a plan of what": (lambda: optsched.check_plan(3, 3), "wants a Graph, got int"),  # type: ignore[arg-type]

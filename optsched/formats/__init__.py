@@ -1,8 +1,9 @@
-"""Files in and out: graphs, plans, packings and certificates, told apart by what they hold.
+"""Reading and writing of files: graphs, plans, packings and certificates.
 
-Reading raises :class:`FormatError`, :class:`GraphError` or :class:`PlanError` in one line that
-starts with the file's name. "-" is standard input or output; gzip is understood everywhere. What
-is known of each format stands in its row of :data:`FORMATS`; :func:`register_format` adds one.
+The format of a file is detected from its content. Readers raise :class:`FormatError`,
+:class:`GraphError` or :class:`PlanError` with a one-line message that starts with the file's name.
+The path "-" is standard input or output, and gzip is supported everywhere. :data:`FORMATS` has one
+row per format, and :func:`register_format` adds one.
 
 >>> from tempfile import TemporaryDirectory
 >>> from optsched import GraphBuilder
@@ -80,27 +81,27 @@ __all__ = [
 
 
 FRAMEWORK = "framework"
-"""Stands for the alignment that a file's framework rounds sizes and offsets to."""
+"""Name for the alignment to which a file's framework rounds sizes and offsets."""
 
 
 def sniff_file(path: str | Path) -> Format:
-    """Return the row of a file's format, by content alone."""
+    """Return the format of a file, detected from its content alone."""
     data = read_bytes(path)
     with errors_named(label_of(path)):
         return find_format(Source(data))
 
 
 def alignment_of(path: str | Path, text: str) -> int:
-    """Return an alignment that is given in bytes, or as :data:`FRAMEWORK`: that of the file's own.
+    """Return an alignment given in bytes, or as :data:`FRAMEWORK` for that of the file's framework.
 
-    It raises `UsageError` if it is no power of two, or nothing is known of the framework.
+    `UsageError` is raised if it is not a power of two, or the framework's alignment is unknown.
     """
     if text != FRAMEWORK:
         return parse_alignment(text)
     row = None if str(path) == "-" else sniff_file(path)
     if row is None or row.alignment is None:
         what = "standard input" if row is None else f"files of the format {row.name}"
-        raise UsageError(f"{path}: no framework's alignment is known of {what}: give a number")
+        raise UsageError(f"{path}: framework alignment of {what} is unknown; give a number")
     return row.alignment
 
 
@@ -113,23 +114,49 @@ def read_graph(
     profile: str | Path | None = None,
     **options: Any,
 ) -> Graph:
-    """Read a graph of any known format.
+    """Read a graph from a file of any known format.
 
     Parameters
     ----------
     path
-        The file.
+        Path of the file; "-" is standard input. The format is detected from the content.
     input_bytes
-        Which size freed inputs have where a file gives two: see :class:`InputBytes`.
+        Size of freed inputs in files that give two sizes; see :class:`InputBytes`.
     dims
         Sizes of dimensions that a model leaves open, by name.
     profile
-        File that a runtime wrote when it ran the model: shapes that the model leaves open.
+        Path of a runtime's profile of the model, with shapes that the model leaves open.
     options
-        For readers that know them; those of registered formats, say.
+        Options of specific readers, such as those of registered formats.
+
+    Returns
+    -------
+    Graph
+        Graph with buffer sizes in bytes.
+
+    Raises
+    ------
+    FormatError
+        If the file cannot be read, has an unknown format or is malformed.
+    GraphError
+        If the graph breaks a rule of :class:`Graph`.
+    UsageError
+        If no reader has such an option, or a value is invalid.
+    MissingDependencyError
+        If a package that the format needs is not installed.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     text = '{"format": "optsched-graph/1", "name": "g", "ops": [], "buffers": []}'
+    ...     with open(f"{folder}/g.json", "w") as file:
+    ...         _ = file.write(text)
+    ...     read_graph(f"{folder}/g.json")
+    Graph('g', 0 ops, 0 buffers)
     """
     if input_bytes not in list(InputBytes):
-        raise UsageError(f"input bytes {input_bytes!r} are none of {', '.join(InputBytes)}")
+        raise UsageError(f"input_bytes must be one of {', '.join(InputBytes)}, got {input_bytes!r}")
     options |= {"input_bytes": InputBytes(input_bytes), "dims": dict(dims or {})}
     options |= {"profile": profile}
     found: Graph = read_file(path, Content.GRAPH, **options)
@@ -138,14 +165,20 @@ def read_graph(
 
 @keywords
 def read_module(path: str | Path, **options: Any) -> Module:
-    """Read all computations of a file, those that others call among them.
+    """Read all computations of a file, including those that others call.
 
     Parameters
     ----------
     path
-        The file: XLA's HLO text, `optsched-module/1`, or any other graph, which calls nothing.
+        Path of a file with XLA's HLO text or `optsched-module/1`, or of any other graph, which
+        becomes a module without calls.
     options
-        As for :func:`read_graph`; for files that hold a single graph.
+        Options as for :func:`read_graph`, for files with a single graph.
+
+    Raises
+    ------
+    FormatError, GraphError
+        If the file is malformed, or a computation breaks a rule.
     """
     return read_module_file(path, {"input_bytes": InputBytes.RECORDED, **options})
 
@@ -153,7 +186,7 @@ def read_module(path: str | Path, **options: Any) -> Module:
 def read_module_plan(
     path: str | Path, module: Module
 ) -> tuple[dict[str, Plan], dict[str, dict[str, Any]]]:
-    """Read a plan of a module: plans by computation, and what the file claims of each."""
+    """Read a plan of a module: plans by computation, and the file's claims about each."""
     _check_call("read_module_plan(path, module)", path, module, Module)
     found: tuple[dict[str, Plan], dict[str, dict[str, Any]]]
     found = read_file(path, Content.MODULE_PLAN, module=module)
@@ -161,7 +194,7 @@ def read_module_plan(
 
 
 def read_module_certificate(path: str | Path, module: Module) -> dict[str, Certificate]:
-    """Read certificates of a module by computation; whether they hold is for the checker to say."""
+    """Read certificates of a module by computation, without checking them."""
     _check_call("read_module_certificate(path, module)", path, module, Module)
     found: dict[str, Certificate] = read_file(path, Content.MODULE_CERTIFICATE, module=module)
     return found
@@ -170,7 +203,7 @@ def read_module_certificate(path: str | Path, module: Module) -> dict[str, Certi
 def read_recorded(
     path: str | Path, *, profile: str | Path | None = None
 ) -> dict[str, tuple[int, ...]]:
-    """Read the orders that a graph's file, or the profile of a run, records, by name."""
+    """Read the orders, by name, that a graph's file or a profile of its run records."""
     with opened(path, Content.GRAPH) as (row, source), extra_named(row):
         if row.orders is None:
             return {}
@@ -180,19 +213,36 @@ def read_recorded(
 
 @keywords
 def read_plan(path: str | Path, graph: Graph) -> Plan:
-    """Read a plan of a graph; whether it is valid is for `optsched.check.plan` to say."""
+    """Read a plan of a graph, without checking that it is valid.
+
+    Use :func:`optsched.check_plan` to check the plan.
+
+    Parameters
+    ----------
+    path
+        Path of an `optsched-plan/1` file or of a framework's plan.
+    graph
+        Graph that the plan belongs to; op and buffer names are looked up in it.
+
+    Raises
+    ------
+    FormatError
+        If the file is malformed.
+    PlanError
+        If the plan names an op or buffer that the graph does not have.
+    """
     return read_plan_claims(path, graph)[0]
 
 
 def read_plan_claims(path: str | Path, graph: Graph) -> tuple[Plan, dict[str, Any]]:
-    """Read a plan and what its file claims: peak, slab, and bounds and proofs if it has any."""
+    """Read a plan and its file's claims: peak, slab, and bounds and proofs if present."""
     _check_call("read_plan(path, graph)", path, graph, Graph)
     found: tuple[Plan, dict[str, Any]] = read_file(path, Content.PLAN, graph=graph)
     return found
 
 
 def read_certificate(path: str | Path, graph: Graph) -> Certificate:
-    """Read a certificate; whether it holds is for `optsched.check.certificate` to say."""
+    """Read a certificate without checking it; :mod:`optsched.check.certificate` does."""
     _check_call("read_certificate(path, graph)", path, graph, Graph)
     found: Certificate = read_file(path, Content.CERTIFICATE, graph=graph)
     return found
@@ -200,9 +250,10 @@ def read_certificate(path: str | Path, graph: Graph) -> Certificate:
 
 @keywords
 def read_packing(path: str | Path, *, pins: bool = False) -> PackingTable:
-    """Read a packing problem and the offsets that its file gives, if it does.
+    """Read a packing problem, and offsets if the file has any.
 
-    With `pins` given offsets are required ones.
+    With `pins`, offsets in the file are required positions. :class:`FormatError` is raised if the
+    file is malformed, and :class:`GraphError` if the buffers break a rule.
     """
     found: PackingTable = read_file(path, Content.PACKING, pins=pins)
     return found
@@ -210,7 +261,7 @@ def read_packing(path: str | Path, *, pins: bool = False) -> PackingTable:
 
 @keywords
 def write_graph(graph: Graph, path: str | Path, *, format: str = "optsched-graph") -> None:
-    """Write a graph, as `optsched-graph/1` or in another format that can be written."""
+    """Write a graph as `optsched-graph/1`, or in another format that can be written."""
     _check_call("write_graph(graph, path)", path, graph, Graph)
     _write(path, format, Content.GRAPH, graph)
 
@@ -232,8 +283,7 @@ def write_module_plan(
 ) -> None:
     """Write plans by computation, as :func:`optsched.solve_module` returns them.
 
-    `claims` is what else is known, as for
-    :func:`optsched.formats.native_module.module_plan_document`.
+    `claims` are further facts, as for :func:`optsched.formats.native_module.module_plan_document`.
     """
     _check_call("write_module_plan(plans, path, module)", path, module, Module)
     _write(path, "optsched-module-plan", Content.MODULE_PLAN, module, plans, claims)
@@ -260,18 +310,21 @@ def write_plan(
     Parameters
     ----------
     plan
-        A plan, or the result of `solve`, which knows its graph, bounds and proofs.
+        Plan, or result of `solve`, which includes its graph, bounds and proofs.
     path
-        The file; as gzip if its name ends in .gz, "-" is standard output.
+        Path of the file; compressed if it ends in .gz, "-" is standard output.
     graph
-        What was planned; a plan by itself holds only positions, the file holds names.
+        Graph of the plan; required for a plan without a result, because the file stores names and
+        the plan stores only positions.
     claims
-        What else is known of the plan; see :func:`optsched.formats.native_plan.plan_document`.
+        Further facts about the plan; see :func:`optsched.formats.native_plan.plan_document`.
 
     Raises
     ------
     UsageError
-        If the arguments are in another order, there is no graph, or the result has no plan.
+        If the arguments are in another order, the graph is missing, or the result has no plan.
+    FormatError
+        If the file cannot be written.
     """
     call = "write_plan(plan, path, graph)"
     _check_call(call, path, plan, (Plan, Planned))
@@ -281,18 +334,18 @@ def write_plan(
         chosen, graph = plan.plan, graph or plan.graph
         claims = claims_of(plan) if claims is None else claims
     if chosen is None:
-        raise UsageError("the result has no plan that could be written")
+        raise UsageError("cannot write the result: it has no plan")
     if not isinstance(graph, Graph):
-        raise UsageError(f"{call} needs the graph: a plan by itself holds positions, no names")
+        raise UsageError(f"{call} needs the graph, because a plan stores positions and no names")
     _write(path, "optsched-plan", Content.PLAN, graph, chosen, claims)
 
 
 def write_packing(
     packing: PackingTable | PackingProblem, path: str | Path, offsets: IntArray | None = None
 ) -> None:
-    """Write a packing with these offsets, if given: as JSON if the name says so, else as CSV.
+    """Write a packing, with offsets if given: as JSON if the path ends in .json, else as CSV.
 
-    A CSV that was read keeps its columns.
+    A packing read from a CSV file keeps its columns.
     """
     _check_call("write_packing(packing, path)", path, packing, (PackingTable, PackingProblem))
     is_json = str(path).removesuffix(".gz").endswith(".json")
@@ -301,7 +354,7 @@ def write_packing(
 
 
 def write_certificate(certificate: Certificate, path: str | Path, graph: Graph) -> None:
-    """Write a certificate; as gzip if the name ends in .gz, "-" is standard output."""
+    """Write a certificate, compressed if the path ends in .gz; "-" is standard output."""
     from optsched.check.steps import Certificate
 
     call = "write_certificate(certificate, path, graph)"
@@ -310,11 +363,11 @@ def write_certificate(certificate: Certificate, path: str | Path, graph: Graph) 
 
 
 def _check_call(call: str, path: object, thing: object, kinds: type | tuple[type, ...]) -> None:
-    """Refuse arguments in another order; `call` is how it is to be written."""
+    """Raise `UsageError` for arguments in another order; `call` is the correct call."""
     if not isinstance(path, str | os.PathLike) or not isinstance(thing, kinds):
         raise UsageError(
-            f"the call is {call}; here the path is a {type(path).__name__} "
-            f"and what goes with it a {type(thing).__name__}"
+            f"expected {call}, got a {type(path).__name__} as path "
+            f"and a {type(thing).__name__} to go with it"
         )
 
 
@@ -322,5 +375,5 @@ def _write(path: str | Path, name: str, kind: Content, *things: Any) -> None:
     row = FORMATS.get(name)
     if row is None or row.write is None or row.holds is not kind:
         known = [x.name for x in FORMATS.values() if x.write is not None and x.holds is kind]
-        raise UsageError(f"{kind} can not be written as {name!r}, only as {', '.join(known)}")
+        raise UsageError(f"cannot write {kind} as {name!r}; possible formats: {', '.join(known)}")
     write_bytes(path, row.write(*things))

@@ -1,4 +1,4 @@
-"""Live ranges out of a recorded stream of allocations and frees."""
+"""Live ranges from a recorded stream of allocations and frees."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import PackingProblem
 
 MOST_LABEL = 80
-"""Characters of what made an allocation that become part of its name."""
+"""Maximum number of characters of a label that become part of an allocation's name."""
 
 
 @dataclass(slots=True)
 class AllocatedBlock:
-    """Bytes between an allocation and the free of the same address.
+    """A block from its allocation to the free of the same address.
 
-    The pool is the device; `[start, end)` is in events, and `end` None while the block lives.
+    The pool is the device. `start` and `end` count events (half-open); `end` is None while the
+    block lives.
     """
 
     name: str
@@ -32,10 +33,10 @@ class AllocatedBlock:
 
 @dataclass
 class AllocationLog:
-    """Takes events in the order in which they were recorded; a step is an event.
+    """Log of allocation events in recorded order; each event is a step.
 
-    Blocks that were there before the first event are live from step 0, those never freed to the
-    end: each allocation is a live range of its own, whatever addresses it shares with others.
+    Blocks that exist before the first event are live from step 0; blocks never freed are live to
+    the end. Each allocation is a separate live range, even if others use the same addresses.
     """
 
     blocks: list[AllocatedBlock] = field(default_factory=list)
@@ -43,7 +44,7 @@ class AllocationLog:
     _live: dict[tuple[str, int], AllocatedBlock] = field(default_factory=dict)
 
     def allocate(self, pool: str, address: int, size: int, label: str = "") -> None:
-        """Record an allocation, of an address that is not taken."""
+        """Record an allocation at an address that is not in use."""
         known = self._live.get((pool, address))
         if known is not None:
             raise FormatError(
@@ -54,9 +55,9 @@ class AllocationLog:
         self.steps += 1
 
     def free(self, pool: str, address: int, size: int | None = None) -> None:
-        """Record a free; of an address that was never allocated, a block from before.
+        """Record a free; a free of an unknown address ends a block from before the first event.
 
-        It frees as many bytes as were allocated, if it says how many.
+        If `size` is given, it must equal the number of bytes allocated.
         """
         block = self._live.pop((pool, address), None)
         if block is None:
@@ -75,12 +76,12 @@ class AllocationLog:
         self.steps += 1
 
     def preexisting(self, pool: str, address: int, size: int, label: str = "") -> None:
-        """Record a block that was there throughout, if no event told of it."""
+        """Record a block that existed throughout, unless an event mentioned it."""
         if (pool, address) not in self._live:
             self._add(pool, address, size, label or "throughout", 0)
 
     def table(self, name: str, reserved: dict[str, int]) -> PackingTable:
-        """Return the live ranges as a packing, and what the recorded allocator had reserved."""
+        """Return the live ranges as a packing, with the bytes that the allocator reserved."""
         problem = PackingProblem(
             names=tuple(block.name for block in self.blocks),
             start=np.array([block.start for block in self.blocks], np.int64),

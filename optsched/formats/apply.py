@@ -1,4 +1,4 @@
-"""A plan goes back into the model file that it was made for, so that a runtime follows it."""
+"""Insertion of a plan into a copy of its model file, so that a runtime follows it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from optsched.runtime.keywords import keywords
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was put into a model file.
+    """The plan that was written into a model file.
 
     Parameters
     ----------
     graph
-        The model's graph, in the memory model of the plan.
+        Graph of the model, in the plan's memory model.
     format
         Name of the model's format.
     moved
-        How many ops run at another step than in the model file.
+        Number of ops that run at another step than in the model file.
     checked
-        Peak and slabs as the checker replayed them.
+        Peak and slabs in bytes, as replayed by the checker.
     """
 
     graph: Graph
@@ -47,30 +47,36 @@ class Applied:
 def apply_plan(
     model: str | Path, plan: str | Path | Plan | Planned, output: str | Path, **options: Any
 ) -> Applied:
-    """Write a copy of a model file whose runtime follows a plan; the model itself stays as it is.
+    """Write a copy of a model file whose runtime follows a plan.
 
-    Files that the model refers to, such as external data of ONNX, are copied beside the output.
+    The model itself is not changed. Files that it refers to, such as external data of ONNX, are
+    copied next to the output.
 
     Parameters
     ----------
     model
-        A model file of a format that plans can be put into.
+        Path of a model file of a format that can store plans.
     plan
-        A plan file, the result of a solver, or a plan of the graph that the model is read as.
+        Path of a plan file, result of a solver, or plan of the model's graph.
     output
-        The file to write, whole or not at all.
+        Path of the file to write; it is written completely or not at all.
     options
-        As for :func:`optsched.formats.read_graph`: those that the graph was read with (`dims`).
+        Options of :func:`optsched.formats.read_graph` with which the graph was read (`dims`).
+
+    Returns
+    -------
+    Applied
+        Graph, format, number of moved ops, and the checked peak and slabs in bytes.
 
     Raises
     ------
     UsageError
-        If the output would overwrite the model, the plan or data of the model, or would not find
+        If the output would overwrite the model, the plan or the model's data, or would not find
         that data.
     FormatError
-        If the model is of a format that takes no plan, or can not be read.
+        If the model's format cannot store plans, or the file cannot be read.
     PlanError
-        If the plan is of another graph, or not valid.
+        If the plan is of another graph, or invalid.
     MissingDependencyError
         If a package that the format needs is not installed.
     """
@@ -97,10 +103,10 @@ def _applicable(row: Format) -> Format:
 
 
 def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph, Plan, Checked]:
-    """Return the graph in the plan's memory model, the plan, and what the checker measured.
+    """Return the graph in the plan's memory model, the plan, and the checker's figures.
 
-    It raises `PlanError` if the plan is of another graph, not valid, or its file claims what is
-    not so.
+    `PlanError` is raised if the plan is of another graph or invalid, or its file makes a false
+    claim.
     """
     if isinstance(plan, Planned):
         if plan.plan is None:
@@ -120,10 +126,10 @@ def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph
 
 
 def refuse_same_file(output: str | Path, *given: object) -> None:
-    """Refuse to write over a file that is read, whatever name it goes by."""
+    """Raise `UsageError` if the output is one of the input files, under any name."""
     for path in given:
         if isinstance(path, str | Path) and _same_file(path, output):
-            raise UsageError(f"{label_of(output)}: the output would overwrite {label_of(path)}")
+            raise UsageError(f"{label_of(output)}: output would overwrite {label_of(path)}")
 
 
 def _same_file(one: str | Path, other: str | Path) -> bool:

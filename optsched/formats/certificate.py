@@ -1,8 +1,8 @@
-"""The format `optsched-certificate/1`: why no order of a graph has a smaller peak.
+"""The format `optsched-certificate/1`: a proof that no order of a graph has a smaller peak.
 
-Ops and buffers go by name, but for the flows, which are long: `ops` and `buffers` list the names
-that occur, and all else names them by their position there. What must hold of the numbers is for
-:mod:`optsched.check.certificate` to say; `optsched/formats/schemas` holds the JSON Schema.
+Ops and buffers are identified by name: `ops` and `buffers` list the names that occur, and all other
+fields use positions in these lists, because flows are long. :mod:`optsched.check.certificate`
+checks the proof; `optsched/formats/schemas` has the JSON Schema.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from optsched.model.question import rules_of_record, rules_record
 CERTIFICATE_FORMAT = "optsched-certificate/1"
 
 MOST_CASES = 200
-"""Cases within cases; no flow needs more."""
+"""Maximum depth of nested cases; no flow needs more."""
 
 _KEYS = {
     *("format", "graph", "memory_model", "inplace", "order_rules"),
@@ -47,7 +47,7 @@ _FLOW_KEYS = {"releases", "passes", "input", "free", "held"}
 
 
 class _Tables:
-    """Positions of ops and buffers among the names that occur, in the order they are first met."""
+    """Tables of the op and buffer names that occur, in order of first use."""
 
     def __init__(self) -> None:
         self.ops: dict[int, int] = {}
@@ -104,12 +104,12 @@ def _step_document(step: Step, tables: _Tables) -> dict[str, Any]:
 
 
 def read_certificate_document(graph: Graph, document: object) -> Certificate:
-    """Make a certificate of a parsed `optsched-certificate/1` document."""
+    """Return the certificate of a parsed `optsched-certificate/1` document."""
     top = Record(document, "certificate")
     check_format(top, CERTIFICATE_FORMAT)
     top.refuse_unknown(_KEYS)
     if top.flag("inplace", False) and not graph.in_place:
-        raise PlanError(f"certificate of the in-place model, graph {graph.name!r} is in another")
+        raise PlanError(f"certificate is for the in-place model, but graph {graph.name!r} is not")
     ids = _Ids(_ids(top, "ops", graph.op_ids, graph), _ids(top, "buffers", graph.buffer_ids, graph))
     steps = [
         _read_step(Record(value, f"step {number}"), ids)
@@ -124,7 +124,7 @@ def _ids(top: Record, key: str, known: Mapping[str, int], graph: Graph) -> list[
     for name in names:
         if name not in known:
             raise PlanError(
-                f"certificate names {name[:200]!r} among {key}, which graph {graph.name!r} has not"
+                f"certificate lists {name[:200]!r} in {key}, which is not in graph {graph.name!r}"
             )
     if len(set(names)) != len(names):
         raise FormatError(f"certificate: {key} lists a name twice")
@@ -147,9 +147,9 @@ class _Ids:
         if not record.has("input"):
             return self.flow(record)
         if record.has("releases") or record.has("passes"):
-            raise FormatError(f"{record.where}: a flow or two cases, not both")
+            raise FormatError(f"{record.where}: expected a flow or two cases, got both")
         if not depth:
-            raise FormatError(f"{record.where}: more than {MOST_CASES} cases within each other")
+            raise FormatError(f"{record.where}: cases nested more than {MOST_CASES} deep")
         cases = []
         for key in ("free", "held"):
             case = Record(record.mapping(key), record.where)
@@ -168,7 +168,7 @@ def _read_step(record: Record, ids: _Ids) -> Step:
     kind = record.text("kind")
     if kind not in _STEPS:
         known = ", ".join(_STEPS)
-        raise FormatError(f"{record.where}: kind {kind[:60]!r} is none of {known}")
+        raise FormatError(f"{record.where}: unknown kind {kind[:60]!r}, expected one of {known}")
     make, fields = _STEPS[kind]
     known_keys = [_FLOW_KEYS if field is _FLOW else {key} for key, field in fields.items()]
     record.refuse_unknown({"kind"}.union(*known_keys))
@@ -200,7 +200,7 @@ def _read_states(ids: _Ids, record: Record, key: str) -> tuple[tuple[int, int], 
 
 
 class _Field(NamedTuple):
-    """How a field of a step is written, and how it is read and checked."""
+    """A field of a step, with functions to write, read and check it."""
 
     write: Callable[[_Tables, Any], Any]
     read: Callable[[_Ids, Record, str], Any]
@@ -234,7 +234,7 @@ _STEPS: dict[str, tuple[Callable[..., Step], dict[str, _Field]]] = {
     "blocks": (BlocksStep, {"rows": _LISTS, "line": _COUNT}),
     "region": (RegionStep, {"parts": _LISTS}),
 }
-"""What makes a step of each kind, and its fields; those of a flow stand among the step's own."""
+"""Class and fields of each kind of step; fields of a flow are part of its step."""
 
 
 def _read_rows(
@@ -267,6 +267,6 @@ def _place(value: object, count: int, where: str) -> int:
 
 
 def write_certificate(graph: Graph, certificate: Certificate) -> bytes:
-    """Return a file of a certificate: a step a line."""
+    """Return a certificate's file content, one step per line."""
     document = certificate_document(graph, certificate)
     return json_bytes(document, rows=("steps",), separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""Files that a model keeps beside itself, such as weights: they travel with a copy of the model."""
+"""Files next to a model, such as external weights, which are copied along with the model."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from optsched.formats.source import STANDARD_STREAM, label_of
 
 
 def copy_companions(folder: str, names: Sequence[str], output: str | Path) -> None:
-    """Copy files from a model's folder to where a copy of the model is written.
+    """Copy files from a model's folder to the folder of the model's copy.
 
     Parameters
     ----------
     folder
-        Where the model lies; empty for standard input.
+        Folder of the model; empty for standard input.
     names
-        Paths in that folder.
+        Paths relative to this folder.
     output
-        The copy of the model, which is written afterwards.
+        Path of the copy of the model, which is written afterwards.
 
     Raises
     ------
     UsageError
         If the copy would not find its files, or one of them would be overwritten.
     FormatError
-        If a file is missing or can not be copied.
+        If a file is missing or cannot be copied.
     """
     if not names:
         return
@@ -72,4 +72,4 @@ def _copy(kept: Path, copied: Path) -> None:
         finally:
             beside.unlink(missing_ok=True)
     except OSError as error:
-        raise FormatError(f"{copied}: can not be written: {error.strerror}") from None
+        raise FormatError(f"{copied}: cannot be written: {error.strerror}") from None

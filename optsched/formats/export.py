@@ -1,6 +1,6 @@
-"""A plan in plain forms: JSON, CSV, a C header, a MiniMalloc CSV, a program.
+"""Export of plans to plain forms: JSON, CSV, a C header, a MiniMalloc CSV, a program.
 
-A plan file holds names and offsets. Sizes and live ranges come from its graph, where that is given.
+A plan file has names and offsets only. Sizes and live ranges come from its graph, if given.
 """
 
 from __future__ import annotations
@@ -43,45 +43,57 @@ def export_plan(
     computation: str = "",
     **options: Any,
 ) -> PlanLayout:
-    """Write a plan in a plain form.
+    """Write a plan in a plain form, such as JSON, CSV or a C header.
 
     Parameters
     ----------
     plan
-        A plan file, a plan, or the result of a solver, which knows its graph.
+        Path of a plan file, plan, or result of a solver, which includes its graph.
     output
-        The file to write, whole or not at all; "-" is standard output.
+        Path of the file to write, completely or not at all; "-" is standard output.
     to
-        A key of :data:`EXPORTS`.
+        Name of the form, a key of :data:`EXPORTS`.
     graph
-        What was planned: a file or a graph. Without it the forms have no sizes and live ranges, and
-        nothing can check the plan.
+        Graph of the plan, or path of its file. Without it, the output has no sizes and live ranges,
+        and the plan is not checked.
     computation
-        Which computation of a module's plan; its entry by default. Offsets in one that is called
-        count from the start of its block, which is a buffer of its callers.
+        Name of a computation in a plan of a module; its entry by default. Offsets in a called
+        computation count from the start of its block, which is a buffer of its callers.
     options
-        As for :func:`optsched.formats.read_graph`, where `graph` is a file.
+        Options as for :func:`optsched.formats.read_graph` if `graph` is a path.
 
     Returns
     -------
     PlanLayout
-        What was written.
+        The exported layout: order, offsets, sizes in bytes and live ranges in steps.
 
     Raises
     ------
     UsageError
         If the form is unknown or needs the graph, or the output would overwrite an input.
     PlanError
-        If the plan is of another graph, or not valid.
+        If the plan is of another graph, or invalid.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from optsched import GraphBuilder, solve
+    >>> build = GraphBuilder("pair")
+    >>> build.op("a", writes={"x": 4})
+    >>> build.op("b", reads=["x"], writes={"y": 8})
+    >>> with TemporaryDirectory() as folder:
+    ...     layout = export_plan(solve(build.build()), f"{folder}/plan.csv", to="csv")
+    >>> layout.order, layout.slabs
+    (('a', 'b'), {'': 12})
     """
     if to not in EXPORTS:
-        raise UsageError(f"a plan can be exported to {', '.join(EXPORTS)}, not to {to!r}")
+        raise UsageError(f"cannot export a plan to {to!r}; possible forms: {', '.join(EXPORTS)}")
     check_options(Content.GRAPH, options)
     refuse_same_file(output, plan, graph)
     if isinstance(plan, str | Path) and _is_of_module(plan):
         layout = _module_layout(plan, graph, computation, options)
     elif computation:
-        raise UsageError(f"computation {computation!r}: this is no plan of a module")
+        raise UsageError(f"computation {computation!r}: not a plan of a module")
     else:
         layout = _layout(plan, graph, options)
     write_bytes(output, EXPORTS[to](layout))
@@ -89,7 +101,7 @@ def export_plan(
 
 
 def _is_of_module(plan: str | Path) -> bool:
-    # Standard input can be read but once.
+    # Standard input can be read only once.
     if str(plan) == STANDARD_STREAM:
         return False
     source = open_source(plan)
@@ -102,7 +114,7 @@ def _module_layout(
 ) -> PlanLayout:
     """Return the layout of one computation of a module's plan."""
     if not isinstance(graph, str | Path):
-        raise UsageError(f"{plan} is a plan of a module: give the module's file as well")
+        raise UsageError(f"{plan}: plan of a module; give the module's file as well")
     module = read_module_file(graph, options)
     plans, claims = read_file(plan, Content.MODULE_PLAN, module=module)
     if any(claim["inplace"] for claim in claims.values()):
@@ -126,7 +138,7 @@ def _layout(
         graph, found, _ = checked_plan(graph, plan)
         return layout_of(graph, found)
     if not isinstance(plan, str | Path):
-        raise UsageError("a plan by itself holds positions, no names: give the graph as well")
+        raise UsageError("a plan stores positions and no names; give the graph as well")
     with opened(plan, Content.PLAN) as (_, source):
         return layout_of_document(source.document)
 
@@ -157,8 +169,8 @@ def _csv(layout: PlanLayout) -> bytes:
 
 def _minimalloc(layout: PlanLayout) -> bytes:
     if not layout.sized:
-        raise UsageError("a MiniMalloc CSV needs sizes and live ranges: give the graph as well")
-    # An output written in place has its bytes to itself from the next step on: no two rows overlap.
+        raise UsageError("a MiniMalloc CSV needs sizes and live ranges; give the graph as well")
+    # An output written in place owns its bytes from the next step on, so no two rows overlap.
     rows = [x for x in layout.buffers if not x.view_of and x.size and _is_live(x)]
     problem = PackingProblem(
         names=tuple(x.name for x in rows),
@@ -191,9 +203,9 @@ def _column(values: Iterable[int | None]) -> Any:
 
 
 def _c_header(layout: PlanLayout) -> bytes:
-    """Write macros for slabs and buffers, and what a C99 or C++ compiler checks of them.
+    """Return macros for slabs and buffers, with checks for C99 and C++ compilers.
 
-    A false condition is an array of negative size, whose name says what is wrong.
+    A failing check declares an array of negative size, whose name describes the problem.
     """
     names = _Identifiers()
     prefix = names.new(layout.graph or "plan")
@@ -226,7 +238,7 @@ def _c_header(layout: PlanLayout) -> bytes:
 
 
 def _c_alignment(name: str, alignment: int) -> list[str]:
-    """Return the macro of a slab's alignment; no C type holds one of 2**64 and more."""
+    """Return the macro of a slab's alignment, or a comment if it does not fit in 64 bits."""
     if alignment < 2**64:
         return [f"#define {name} UINT64_C({alignment})"]
     return [f"/* {name} is {alignment}: more than 64 bits hold. */"]
@@ -253,7 +265,7 @@ def _c_buffer(
 
 
 def _comment(name: str) -> str:
-    """Return a name fit for a C comment: on one line, ASCII, and the comment goes on after it."""
+    """Return a name that is safe in a C comment: on one line, ASCII, not ending the comment."""
     text = name[:200].encode("unicode_escape").decode()
     for harmful, shown in (("*/", r"*\x2f"), ("/*", r"/\x2a"), ("??", r"?\x3f")):
         text = text.replace(harmful, shown)
@@ -261,7 +273,7 @@ def _comment(name: str) -> str:
 
 
 class _Identifiers:
-    """C identifiers made of names: no two macros that begin with them are the same."""
+    """Generator of unique C identifiers from names."""
 
     def __init__(self) -> None:
         self.used: set[str] = set()
@@ -282,9 +294,9 @@ def _macros(stem: str) -> set[str]:
 
 
 def _program(layout: PlanLayout) -> bytes:
-    """Write a program over three functions that whoever runs it brings along.
+    """Return a program that calls three functions of its user.
 
-    They are `allocate_slab(bytes)`, `run(op)` and `release_slab(slab)`. `tensors` holds the slice
+    These are `allocate_slab(bytes)`, `run(op)` and `release_slab(slab)`. `tensors` holds the slice
     of each buffer from the op that first needs it to the op that uses it last.
 
     References
@@ -292,7 +304,7 @@ def _program(layout: PlanLayout) -> bytes:
     PyTorch pull request 64347: `prim::AllocateSlab`, `prim::AllocateTensor`, `prim::ReleaseSlab`.
     """
     if not layout.sized:
-        raise UsageError("a program needs sizes and live ranges: give the graph as well")
+        raise UsageError("a program needs sizes and live ranges; give the graph as well")
     slabs = {pool: f"slab{number or ''}" for number, pool in enumerate(layout.slabs)}
     born, dying = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
     for buffer, birth in zip(layout.buffers, layout.births, strict=True):
@@ -331,4 +343,4 @@ EXPORTS: dict[str, Callable[[PlanLayout], bytes]] = {
     "minimalloc": _minimalloc,
     "program": _program,
 }
-"""What a plan can be exported to, by name."""
+"""Forms to which a plan can be exported, by name."""

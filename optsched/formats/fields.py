@@ -1,4 +1,4 @@
-"""Typed access to parsed JSON, with errors that name the place, the key and the value."""
+"""Typed access to parsed JSON, with errors that name place, key and value."""
 
 from __future__ import annotations
 
@@ -16,52 +16,52 @@ _NEWER = "this file may need a newer optsched"
 
 
 class Record:
-    """A JSON object whose fields are checked when they are taken.
+    """A JSON object whose fields are checked when they are read.
 
-    `where` is what messages call it. `FormatError` says that it is no object, a field is missing,
-    or a field has the wrong type.
+    `where` is its name in messages. `FormatError` is raised if the value is not an object, or a
+    field is missing or has the wrong type.
     """
 
     def __init__(self, value: object, where: str) -> None:
-        # Nearly all are plain ones, and an abstract class takes long to say so.
+        # Nearly all values are plain dicts, for which a check of the abstract class would be slow.
         if type(value) is not dict and not isinstance(value, Mapping):
             raise FormatError(f"{where}: expected an object, got {show(value)}")
         self.value: Mapping[str, Any] = value
         self.where = where
 
     def refuse_unknown(self, known: Collection[str]) -> None:
-        """Raise if there is a key that is not in `known`."""
+        """Raise `FormatError` if there is a key that is not in `known`."""
         unknown = [key for key in self.value if key not in known]
         if unknown:
             names = ", ".join(show(key) for key in unknown[:5])
             raise FormatError(f"{self.where}: unknown key {names}; {_NEWER}")
 
     def has(self, key: str) -> bool:
-        """Whether the key is there and not null."""
+        """Return True if the key is present and not null."""
         return self.value.get(key) is not None
 
     def text(self, key: str, default: str = _REQUIRED) -> str:
-        """A string."""
+        """Return a field that is a string."""
         return str(self._take(key, str, "a string", default))
 
     def flag(self, key: str, default: bool = _REQUIRED) -> bool:
-        """A boolean."""
+        """Return a field that is a boolean."""
         return bool(self._take(key, bool, "true or false", default))
 
     def count(self, key: str, default: int = _REQUIRED) -> int:
-        """An integer of at least 0."""
+        """Return a field that is an integer of at least 0."""
         value = self._take(key, int, "an integer of at least 0", default)
         if value < 0:
             raise FormatError(f"{self.where}: {key} must be at least 0, got {value}")
         return int(value)
 
     def items(self, key: str, default: list[Any] | None = _REQUIRED) -> list[Any]:
-        """An array."""
+        """Return a field that is an array."""
         found: list[Any] = self._take(key, list, "an array", default)
         return found
 
     def texts(self, key: str, default: list[str] = _REQUIRED) -> list[str]:
-        """An array of strings."""
+        """Return a field that is an array of strings."""
         items = self.items(key, default)
         for item in items:
             if not isinstance(item, str):
@@ -69,7 +69,7 @@ class Record:
         return items
 
     def mapping(self, key: str, default: dict[str, Any] = _REQUIRED) -> dict[str, Any]:
-        """An object."""
+        """Return a field that is an object."""
         found: dict[str, Any] = self._take(key, dict, "an object", default)
         return found
 
@@ -89,7 +89,7 @@ def _label(key: str) -> str:
 
 
 def show(value: object) -> str:
-    """Return a value as it looks in messages: on one line, and a short one."""
+    """Return a value as short text on one line, for messages."""
     text = _SHORT.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -100,10 +100,10 @@ def json_bytes(
     rows: Collection[str] | None = None,
     separators: tuple[str, str] = (", ", ": "),
 ) -> bytes:
-    """Write a JSON object with one key a line, and one item a line of the lists in it.
+    """Return a JSON object as bytes, one key per line, and one item per line of its lists.
 
-    `rows` are the keys whose lists are written item by item, all if None; `separators` stand
-    inside such an item, as for :func:`json.dumps`.
+    `rows` are the keys whose lists are split into lines; None for all. `separators` are those
+    within an item, as for :func:`json.dumps`.
     """
     parts = []
     for key, value in document.items():
@@ -117,7 +117,7 @@ def json_bytes(
 
 
 def check_format(top: Record, wanted: str) -> None:
-    """Refuse a document of another format, or another version of this one."""
+    """Raise `FormatError` for a document of another format or version."""
     found = top.text("format")
     if found != wanted:
         raise FormatError(
@@ -127,12 +127,12 @@ def check_format(top: Record, wanted: str) -> None:
 
 
 def unknown_dimension(name: str, known: Sequence[str]) -> UsageError:
-    """Return the error of a size that is given for a dimension that the model does not leave open.
+    """Return the error for a dimension that the model does not leave open.
 
-    `known` are the names of those that it does.
+    `known` are the names of its open dimensions.
     """
     these = ", ".join(map(show, known[:8])) + (", ..." if len(known) > 8 else "")
     return UsageError(
-        f"no dimension is called {show(name)}; "
-        + (f"open are {these}" if known else "the model has no open one")
+        f"unknown dimension {show(name)}; "
+        + (f"open dimensions: {these}" if known else "the model has no open dimensions")
     )

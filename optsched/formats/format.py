@@ -1,4 +1,4 @@
-"""What one row of the table of formats says, and what a row is shown of a file."""
+"""Data classes of the table of formats: a format's row, and the content of a file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from optsched.model.module import Module
 from optsched.model.plan import Plan
 
 CHOSEN = "chosen"
-"""The order that the framework took, whatever it calls it."""
+"""Name of the order that the framework chose."""
 
 
 class Content(StrEnum):
-    """What a file holds."""
+    """Kind of content of a file."""
 
     GRAPH = "a graph"
     PLAN = "a plan"
@@ -31,19 +31,20 @@ class Content(StrEnum):
 
 
 class InputBytes(StrEnum):
-    """Which size a freed graph input has."""
+    """Source of the size of a freed graph input."""
 
     RECORDED = "recorded"
-    """As Inductor recorded it, from the last read seen: agrees with Inductor's estimate."""
+    """Size recorded by Inductor at the last read; agrees with Inductor's estimate."""
     TRUE = "true"
-    """The bytes of the tensor: what memory really holds."""
+    """Bytes of the tensor, which memory really holds."""
 
 
 class Source:
-    """A file's content, decoded when a row first asks for its text, and once for all rows.
+    """The content of a file, decoded once when a format first asks for it.
 
-    `data` are the bytes, decompressed; `name` is that of the file without its folder and suffixes,
-    what a graph without a name is called; `folder` is for formats that keep data beside the file.
+    `data` are the decompressed bytes. `name` is the file's name without folder and suffixes; it
+    names a graph that has no name. `folder` is the file's folder, for formats with separate data
+    files.
     """
 
     def __init__(self, data: bytes, name: str = "graph", folder: str = "") -> None:
@@ -51,17 +52,17 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The text; empty if the bytes are no UTF-8."""
+        """Text of the file; empty if the bytes are not UTF-8."""
         return self._decoded[0]
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """The object, if the text is JSON; otherwise empty."""
+        """JSON object of the file; empty if the text is not one."""
         return self._decoded[1]
 
     @property
     def trouble(self) -> FormatError | None:
-        """Why there is no text, or no object where the text looks like JSON; else None."""
+        """Error in the text, or in JSON that is not an object; None for valid content."""
         return self._decoded[2]
 
     @cached_property
@@ -79,55 +80,55 @@ class Source:
         return text, {}, None
 
     def is_tagged(self, name: str) -> bool:
-        """Whether this is a JSON object whose key `format` is this name and some version."""
+        """Return True for a JSON object whose key `format` is this name and some version."""
         tag = self.document.get("format")
         return isinstance(tag, str) and tag.startswith(f"{name}/")
 
 
 @dataclass(frozen=True)
 class Format:
-    """A row of the table: all that reading and writing ask of a format.
+    """A format: a row of the table with all that reading and writing need.
 
     Parameters
     ----------
     name
-        Short, unique.
+        Short, unique name.
     holds
-        What its files hold.
+        Kind of content of its files.
     sniff
-        Whether a file is of this format, by its content alone; must not raise.
+        Predicate: returns True if a file has this format, from its content alone; must not raise.
     read
-        `read(source, **options)` returns the graph, `(plan, claims)`, packing or certificate;
-        None for a format that is only recognised.
+        `read(source, **options)` returns the graph, `(plan, claims)`, packing or certificate; None
+        for a format that is only recognized.
     options
-        Names of the options that `read` takes.
+        Names of the options of `read`.
     orders
-        `orders(source)` returns the orders of ops that the file records beside its graph, by name;
-        given as well a `profile` if that is among the options.
+        `orders(source)` returns the orders of ops that the file records besides its graph, by name;
+        it also takes `profile` if that is among the options.
     modules
-        `modules(source)` returns the module that the graph is the entry of, where files of the
-        format hold computations that call each other; its graphs take no options.
+        `modules(source)` returns the module whose entry is the graph, for files with computations
+        that call each other; its graphs take no options.
     write
-        `write(thing, ...)` returns the bytes of a file; None for one that is only read.
+        `write(thing, ...)` returns the bytes of a file; None for a format that is only read.
     apply
-        `apply(source, graph, plan)` returns the bytes of the file `source`, of which `graph` was
-        read, changed so that its runtime follows the plan; None where no plan can be put in. The
-        plan has passed the checker, and a reader's options are known to the graph alone.
+        `apply(source, graph, plan)` returns the bytes of the file `source`, changed so that its
+        runtime follows the plan; None if the format cannot store plans. `graph` was read from
+        `source`, and the plan has passed the checker. Options of the reader affect only the graph.
     companions
-        `companions(source)` returns the paths, in the folder of the file `source`, of files that
-        it refers to; None where a file is complete by itself.
+        `companions(source)` returns the paths of files in the same folder that the file `source`
+        refers to; None for self-contained files.
     binary
-        Whether its files are no text. They are sniffed by their bytes alone, before all others.
+        True if the files are not text. They are recognized by their bytes, before all others.
     extra
-        The extra of this project that installs what `read` and `apply` import; they import it
-        inside, and whoever calls them turns a missing package into one line that names the extra.
+        Extra of this project that installs the packages that `read` and `apply` import. They import
+        inside the function; callers turn a missing package into an error that names the extra.
     alignment
-        Bytes that the allocator of the format's framework rounds sizes and offsets to, where that
-        is known; nothing does so unless it is asked for.
+        Bytes to which the allocator of the format's framework rounds sizes and offsets, if known;
+        used only on request.
     title
-        What messages call such a file, `holds` by default.
+        Description of such a file in messages; `holds` by default.
     advice
-        What to do with a file that can only be recognised.
+        Advice for users of a format that is only recognized.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""TorchInductor's simulator file: what `export_graph_for_simulator` writes.
+"""TorchInductor's simulator file, as written by `export_graph_for_simulator`.
 
-The file is a JSON object with `nodes` and `buffers`. A richer capture adds the key `extra`, which
-says what the file can not: ordering without a buffer, the dependencies by raw name, the true
-bytes of inputs, op kinds, in-place candidates. Both are read; the plan of the poorer file is
-the same wherever the graph is.
+The file is a JSON object with `nodes` and `buffers`. An extended capture adds the key `extra` with
+facts that the file lacks: orderings without a buffer, dependencies by raw name, true bytes of
+inputs, op kinds, in-place candidates. Both forms are read, and give the same plan if the graph is
+the same.
 
 References
 ----------
@@ -31,7 +31,7 @@ from optsched.model.graph import Graph
 
 @dataclass
 class _BufferRow:
-    """One entry of `buffers`, and what is worked out about it."""
+    """An entry of `buffers`, with values derived from it."""
 
     name: str
     size: int
@@ -49,9 +49,9 @@ def read_inductor(
     name: str = "graph",
     input_bytes: InputBytes = InputBytes.RECORDED,
 ) -> Graph:
-    """Make a graph of a simulator file's parsed JSON.
+    """Return the graph of a simulator file's parsed JSON.
 
-    `TRUE` input bytes need the key `extra.freeable_true_nbytes`. It raises `FormatError` if a field
+    `TRUE` input bytes need the key `extra.freeable_true_nbytes`. `FormatError` is raised if a field
     is missing or of the wrong type, `GraphError` if the graph breaks a rule.
     """
     top = Record(document, "simulator file")
@@ -60,14 +60,14 @@ def read_inductor(
     op_names = [node.text("name") for node in nodes]
     rows = {row.name: row for row in map(_read_row, top.items("buffers"))}
     if len(rows) != len(top.items("buffers")):
-        raise FormatError("buffers: a name is used twice")
+        raise FormatError("buffers: duplicate name")
     if input_bytes is InputBytes.TRUE:
         _use_true_bytes(rows, extra)
     writes = [[b for b in node.texts("buffer_names") if b in rows] for node in nodes]
     producer = {b: v for v, names in enumerate(writes) for b in names}
     for row in rows.values():
         if not row.is_input and row.name not in producer:
-            raise FormatError(f"buffer {row.name!r} is no input and no node lists it")
+            raise FormatError(f"buffer {row.name!r} is not an input and not listed by a node")
         for dep in row.deps:
             if dep not in rows:
                 raise FormatError(f"buffer {row.name!r} depends on unknown buffer {dep!r}")
@@ -78,8 +78,8 @@ def read_inductor(
     real = read_real_names(extra, sizes, producer)
     names = Names(real)
     if not extra.has("pred_nodes"):
-        # Without Inductor's own predecessors nothing else says that readers of the old contents
-        # have to run before these are overwritten.
+        # Without Inductor's own predecessors, only this makes readers of the old contents run
+        # before these buffers are overwritten.
         overwriting = [x for x in extra.mapping("mutation_real_name", {}) if x in real]
         names = find_names(real, overwriting, producer, uses)
         uses = [names.without_repeats(row) for row in uses]
@@ -113,10 +113,11 @@ def _use_true_bytes(rows: Mapping[str, _BufferRow], extra: Record) -> None:
 
 
 def _find_births(rows: Mapping[str, _BufferRow], producer: Mapping[str, int]) -> None:
-    """Give buffers that a parent op allocates (multi-output layouts) their op of birth.
+    """Set the op of birth of buffers that a parent op allocates (multi-output layouts).
 
-    There the parent's buffer allocates the sum and frees nothing, each child allocates nothing
-    and frees its own part. The file does not say who is whose parent: a child depends on it.
+    In such a layout, the parent's buffer allocates the sum and frees nothing, and each child
+    allocates nothing and frees its own part. The file does not name the parent, but a child depends
+    on it.
     """
     left = {row.name: row.alloc for row in rows.values() if row.alloc and not row.size}
     for row in rows.values():
@@ -134,7 +135,7 @@ def _find_births(rows: Mapping[str, _BufferRow], producer: Mapping[str, int]) ->
         left[parents[0]] -= row.size
         row.birth = producer[parents[0]]
     for name, remainder in left.items():
-        # Bytes that nobody frees stay live to the end, as they do in Inductor's estimate.
+        # Bytes that are never freed stay live to the end, as in Inductor's estimate.
         rows[name].size = remainder
         rows[name].leftover = remainder > 0
 
@@ -158,7 +159,7 @@ def _uses(
     rows: Mapping[str, _BufferRow],
     extra: Record,
 ) -> list[Uses]:
-    """Return for each node what it depends on, by raw name where the file has these."""
+    """Return the dependencies of each node, by raw name if the file has these."""
     raw = _per_node(extra, "unmet_dep_names", len(names))
     found = []
     for v, own in enumerate(writes):
@@ -226,7 +227,9 @@ def _read_inplace(
     for op in candidates.value:
         for pair in candidates.items(op):
             if not (isinstance(pair, list) and [type(x) for x in pair] == [str, str]):
-                raise FormatError(f"op {op!r}: in-place candidate {show(pair)} is no pair of names")
+                raise FormatError(
+                    f"op {op!r}: in-place candidate must be a pair of names, got {show(pair)}"
+                )
             for known, what in ((op_ids, op), (ids, pair[0]), (ids, pair[1])):
                 if what not in known:
                     raise FormatError(f"op {op!r}: in-place candidate names unknown {what!r}")
@@ -235,22 +238,21 @@ def _read_inplace(
 
 
 def read_simulator_file(source: Source, input_bytes: InputBytes = InputBytes.RECORDED) -> Graph:
-    """Make a graph of a file; see :func:`read_inductor`."""
+    """Return the graph of a file; see :func:`read_inductor`."""
     return read_inductor(source.document, name=source.name, input_bytes=input_bytes)
 
 
 def read_orders(source: Source) -> dict[str, tuple[int, ...]]:
-    """Return the orders that a file holds; see :func:`recorded_orders`."""
+    """Return the orders of a file; see :func:`recorded_orders`."""
     return recorded_orders(source.document)
 
 
 def recorded_orders(document: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Return the orders that a simulator file holds, as op ids by name; none if it holds none.
+    """Return the orders in a simulator file, as op ids by name; empty if it has none.
 
     Captures of Inductor have `extra.orders` (node positions by method) and `extra.chosen`; those of
-    other frameworks `extra.reference_order` (node names). The order that was taken is under
-    :data:`CHOSEN` as well. Nothing is checked beyond names and types: whether an order is valid is
-    for `optsched.check.plan`.
+    other frameworks have `extra.reference_order` (node names). The chosen order is also listed as
+    :data:`CHOSEN`. Only names and types are checked; `optsched.check.plan` checks orders.
     """
     top = Record(document, "simulator file")
     extra = Record(top.mapping("extra", {}), "extra")

@@ -1,9 +1,9 @@
-"""Names of the same bytes in Inductor's files: what an op that writes in place calls its result.
+"""Several names for the same bytes in Inductor's files, which in-place ops introduce.
 
-Inductor gives a buffer that an op overwrites a new name without bytes. Its estimate hands every use
-of the new name on to the real one, so that its bytes are free when all names have seen their last
-use. Here such a name is a view of the real buffer, which comes to the same live ranges, and an
-overwriting one where that is certain: then all readers of the old contents run before.
+Inductor gives a buffer that an op overwrites a new name without bytes. Its estimate counts every
+use of the new name as a use of the real buffer, whose bytes are freed after the last use of all
+names. Here, such a name becomes a view of the real buffer, which gives the same live ranges. The
+view overwrites the buffer where this is certain; all readers of the old contents then run before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from optsched.formats.fields import Record, show
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """Names of buffers that an op of the file reads itself, and that are only handed on to it."""
+    """Names of buffers that an op reads directly, and of those that only pass through to it."""
 
     direct: Sequence[str]
     transferred: Sequence[str]
@@ -25,19 +25,19 @@ class Uses:
 
 @dataclass
 class Names:
-    """Which names are views of which, and how each op uses them."""
+    """Views among names, and the uses of each op."""
 
     view_of: dict[str, str] = field(default_factory=dict)
     mutates: set[str] = field(default_factory=set)
 
     def root(self, name: str) -> str:
-        """Return the name under which the bytes were made."""
+        """Return the name under which the bytes were created."""
         while name in self.view_of:
             name = self.view_of[name]
         return name
 
     def without_repeats(self, uses: Uses) -> Uses:
-        """Drop what is handed on to an op that uses the same bytes under another name."""
+        """Drop names passed through to an op that uses the same bytes under another name."""
         own = {self.root(name) for name in uses.direct if name in self.view_of}
         return Uses(uses.direct, [name for name in uses.transferred if self.root(name) not in own])
 

@@ -1,10 +1,10 @@
-"""A graph as TorchInductor's simulator file, with what the file by itself can not say in `extra`.
+"""Writer of TorchInductor's simulator file, with facts that the file cannot express in `extra`.
 
-The keys are those of `export_graph_for_simulator`, whose simulator reads the file; our own reader
-also takes the predecessors, raw dependencies, in-place candidates and names of the same bytes from
-`extra`, and so gets back the same live ranges and orders. Buffers that are counted by nobody are
-written without bytes. Alignments, pins, pools, pairs that are kept apart and groups that share an
-offset have no place in it.
+The keys are those of `export_graph_for_simulator`, whose simulator reads the file. Our own reader
+also uses the predecessors, raw dependencies, in-place candidates and alternative names from
+`extra`, and so restores the same live ranges and orders. Uncounted buffers are written without
+bytes. The format cannot express alignments, pins, pools, pairs kept apart and groups that share an
+offset.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from optsched.model.graph import Graph
 def write_inductor(graph: Graph) -> bytes:
     """Return the simulator file of a graph.
 
-    It raises `FormatError` if a buffer has an alignment, a pin or a pool, is kept apart or shares,
-    naming it; `UsageError` if ops run on several streams.
+    `FormatError`, naming the buffer, is raised if a buffer has an alignment, a pin or a pool, is
+    kept apart or shares an offset; `UsageError` if ops run on several streams.
     """
     graph.refuse_streams("a simulator file")
     _refuse_places(graph)
@@ -32,7 +32,7 @@ def _refuse_places(graph: Graph) -> None:
     for what, rows in (("is kept apart", graph.keep_apart), ("must share", graph.must_share)):
         for row in rows:
             name = graph.buffers[row[0]].name
-            raise FormatError(f"buffer {name!r} {what}, which a simulator file can not say")
+            raise FormatError(f"buffer {name!r} {what}, which a simulator file cannot express")
     for buffer in graph.buffers:
         for what, value, usual in (
             ("alignment", buffer.alignment, 1),
@@ -41,8 +41,8 @@ def _refuse_places(graph: Graph) -> None:
         ):
             if value != usual:
                 raise FormatError(
-                    f"buffer {buffer.name!r} has the {what} {value!r}, which a simulator file can "
-                    "not say"
+                    f"buffer {buffer.name!r} has the {what} {value!r}, which a simulator file "
+                    "cannot express"
                 )
 
 
@@ -51,11 +51,12 @@ class _Writer:
         self.graph = graph
         self.names = [buffer.name for buffer in graph.buffers]
         taken = set(graph.buffer_ids)
-        # A dependency hangs on a buffer: an op that writes none gets one without bytes.
+        # Dependencies are expressed through buffers, so an op without writes gets a buffer of 0
+        # bytes.
         self.token = {
             v: _fresh(f"{op.name}.done", taken) for v, op in enumerate(graph.ops) if not op.writes
         }
-        # Bytes that another op allocates are allocated with a buffer of that op, which frees none.
+        # Bytes allocated by another op are allocated with a buffer of that op, which frees none.
         births = {
             b.birth: None
             for i, b in enumerate(graph.buffers)
@@ -99,7 +100,7 @@ class _Writer:
         return list(names)
 
     def _is_known(self, b: int) -> bool:
-        """Whether a buffer is in the file: all but inputs that are not counted."""
+        """Return True if a buffer is in the file: all but inputs that are not counted."""
         return self.graph.producers[b] is not None or self._is_written_input(b)
 
     def _is_written_input(self, b: int) -> bool:
@@ -117,7 +118,7 @@ class _Writer:
         buffer = self.graph.buffers[b]
         apart = buffer.birth is not None and buffer.birth != v
         if buffer.birth in self.parent and apart:
-            # The reader takes the first buffer that has the bytes: the right one of all parents.
+            # The reader uses the first dependency that has the bytes, so the parent comes first.
             deps = list(dict.fromkeys([self.parent[buffer.birth], *deps]))
         row = _row(buffer.name, 0 if apart else self._bytes(b), self._bytes(b), deps)
         kept = self.graph.roots[b] == b and self.graph.kept[b] and not buffer.external

@@ -1,4 +1,4 @@
-"""IREE's `stream.resource.pack`: slices of a slab with their lifetimes, as the compiler prints.
+"""Reader of IREE's `stream.resource.pack`: slices of a slab with lifetimes, as the compiler prints.
 
     iree-compile MODEL --compile-to=stream --mlir-print-ir-after=iree-stream-schedule-allocation
 
@@ -9,8 +9,8 @@ prints, on standard error, one such op for each slab that IREE lays out:
       [1, 2] = %c128
     }) : index
 
-A lifetime includes its last step. Sizes are constants; where one is computed at run time, IREE
-gives the slice bytes that it shares with none of another size, and it is refused here.
+A lifetime includes its last step. Sizes must be constants: a slice whose size is computed at run
+time shares bytes only with slices of the same size expression in IREE, and is rejected here.
 
 References
 ----------
@@ -39,7 +39,7 @@ from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import PackingProblem
 
 ALIGNMENT: Final = 64
-"""Of offsets and sizes where the file has no `#stream.resource_config`: those of IREE's host."""
+"""Alignment of offsets and sizes without `#stream.resource_config`: that of IREE's host."""
 
 _OP: Final = "stream.resource.pack"
 _RESULT: Final = re.compile(r"\s*(%[\w$.-]+)")
@@ -56,18 +56,18 @@ _ENTRY: Final = re.compile(r"(\w+)\s*=\s*(\d{1,18})")
 
 @dataclass(frozen=True, slots=True)
 class _Pack:
-    """One op: its name, where it stands in the text, and its slices as `(first, last, size)`."""
+    """A pack op: its name, its position in the text, and its slices as `(first, last, size)`."""
 
     name: str
     slices: tuple[tuple[int, int, int], ...]
 
 
 def read_iree(source: Source) -> PackingTable:
-    """Read the packs of a print; each is a pool where there are several.
+    """Read the packs of a printed module; each is a pool if there are several.
 
-    The offsets are those that IREE gives the slices itself, and what is reserved is its slab. It
-    raises `FormatError` if there is no pack, one is malformed, or the size of a slice is no
-    constant, naming pack and slice.
+    The offsets are those that IREE assigns, and the reserved bytes are its slab. `FormatError`,
+    naming pack and slice, is raised if no pack is found, a pack is malformed, or a slice's size is
+    computed at run time.
     """
     text = _COMMENT.sub("", source.text)
     offset_step, size_step = _alignments(text)
@@ -103,9 +103,9 @@ def read_iree(source: Source) -> PackingTable:
 
 
 def lay_out(start: IntArray, end: IntArray, size: IntArray, alignment: int) -> IntArray:
-    """Return the offsets that IREE gives slices, shape `(k,)`.
+    """Return the offsets that IREE assigns to slices, shape `(k,)`.
 
-    Half-open lifetimes and bytes have this shape too; `alignment` is that of the offsets.
+    `start`, `end` (half-open) and `size` have the same shape; `alignment` is that of offsets.
     """
     found = np.zeros(len(size), np.int64)
     placed = np.zeros(0, np.int64)  # by offset
@@ -118,19 +118,20 @@ def lay_out(start: IntArray, end: IntArray, size: IntArray, alignment: int) -> I
 
 
 def _smallest_gap(taken: list[int], sizes: list[int], wanted: int, alignment: int) -> int:
-    """Return where a slice goes among those that live at the same time, sorted by offset."""
+    """Return the offset of a slice among those live at the same time, sorted by offset."""
     at, fit, free = None, MAX_TOTAL_BYTES, 0
     for offset, size in zip(taken, sizes, strict=True):
         begin = -(-free // alignment) * alignment
         if begin + wanted <= offset and offset - begin < fit:
-            # Compared is the gap from where the slice would begin, kept the gap from its start.
+            # IREE compares the gap from the slice's aligned start, but keeps the gap from its own
+            # start.
             at, fit = begin, offset - free
         free = max(free, offset + size)
     return -(-free // alignment) * alignment if at is None else at
 
 
 def _packs(text: str) -> Iterator[_Pack]:
-    """Yield the packs; those of one name are told apart by their function, or else a number."""
+    """Yield the packs; equal names are made unique by the function's name or a number."""
     constants = _Constants(text)
     functions = [(found.start(), found[1]) for found in _FUNCTION.finditer(text)]
     names: dict[str, int] = {}
@@ -145,7 +146,7 @@ def _packs(text: str) -> Iterator[_Pack]:
 
 
 def _result(text: str, at: int) -> str:
-    """Return the name of the first result of an op that begins at a place of the text."""
+    """Return the name of the first result of the op at a position of the text."""
     end = at - 1
     while end >= 0 and text[end].isspace():
         end -= 1
@@ -178,7 +179,7 @@ def _slices(tail: str, name: str, at: int, constants: _Constants) -> Iterator[tu
 
 
 class _Constants:
-    """Constants by name: the same name may stand for others in other functions."""
+    """Constants by name; a name may have different values in different functions."""
 
     def __init__(self, text: str) -> None:
         self._known: dict[str, list[tuple[int, int]]] = {}
@@ -186,7 +187,7 @@ class _Constants:
             self._known.setdefault(found[1], []).append((found.start(), int(found[2])))
 
     def value(self, name: str, at: int) -> int | None:
-        """Return the number that a name stands for at a place of the text, None if it is none."""
+        """Return the value of a name at a position of the text; None if it is not a constant."""
         known = self._known.get(name, [])
         before = bisect(known, (at, 0)) - 1
         if before >= 0:
@@ -196,7 +197,7 @@ class _Constants:
 
 
 def _alignments(text: str) -> tuple[int, int]:
-    """Return what offsets and sizes are rounded up to; devices that differ in it are refused."""
+    """Return the alignments of offsets and sizes; refuse devices that differ."""
     keys = ("min_buffer_offset_alignment", "min_buffer_range_alignment")
     configs = [dict(_ENTRY.findall(config[1])) for config in _CONFIG.finditer(text)]
     found = {tuple(int(entries.get(key, ALIGNMENT)) for key in keys) for entries in configs}
@@ -204,5 +205,5 @@ def _alignments(text: str) -> tuple[int, int]:
         raise FormatError("the devices of this file align slices in several ways")
     offset, size = found.pop() if found else (ALIGNMENT, ALIGNMENT)
     if not (1 <= offset <= 2**32 and 1 <= size <= 2**32):
-        raise FormatError(f"alignments {offset} and {size} make no sense")
+        raise FormatError(f"alignments must be from 1 to 2**32, got {offset} and {size}")
     return offset, size

@@ -1,4 +1,4 @@
-"""A plan by names: order, offsets, and where the graph is given sizes and live ranges."""
+"""Layout of a plan by names: order and offsets, and sizes and live ranges if known."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class PlacedBuffer:
     name, offset, pool
         As in the plan.
     size, start, end, alignment
-        Bytes, the half-open range of steps in which these bytes are its own, and what its offset
-        is a multiple of; None where the graph is not known.
+        Bytes, half-open range of steps in which the buffer owns these bytes, and alignment of its
+        offset; None if the graph is unknown.
     view_of
-        The buffer whose bytes these are, of a view.
+        For a view, name of the buffer whose bytes it shows.
     """
 
     name: str
@@ -44,7 +44,7 @@ class PlacedBuffer:
 
 @dataclass(frozen=True, slots=True)
 class PlanLayout:
-    """A plan by names.
+    """The layout of a plan by names.
 
     Parameters
     ----------
@@ -53,17 +53,16 @@ class PlanLayout:
     order
         Names of the ops, first to run first.
     buffers
-        In the order of the graph, or of the plan file where there is no graph.
+        Buffers in the order of the graph, or of the plan file without a graph.
     slabs
-        Bytes of the slab of each pool; the pool is "" where there is but one.
+        Bytes of the slab of each pool; a single pool is named "".
     sized
-        Whether sizes and live ranges are known.
+        True if sizes and live ranges are known.
     births
-        Step of the op that each buffer is first needed at, parallel to `buffers`, if sized. That is
-        its `start`, but one step earlier where the op writes it into an input.
+        Step at which each buffer is first needed, parallel to `buffers`; empty if sizes are
+        unknown. This is its `start`, or one step earlier if its op writes it into an input.
     keep_apart, must_share
-        Names of buffers that share no byte whatever their live ranges, and of those that start at
-        one offset.
+        Names of buffers that never share bytes, and groups of buffers that start at one offset.
     """
 
     graph: str
@@ -101,7 +100,7 @@ def layout_of_document(document: Mapping[str, Any]) -> PlanLayout:
 
 
 def layout_of(graph: Graph, plan: Plan) -> PlanLayout:
-    """Return the layout of a plan that the checker accepts; views are buffers of their own name."""
+    """Return the layout of a plan that the checker accepts; views are listed as buffers."""
     graph.refuse_streams("a layout with live ranges by steps")
     placed = plan.placed(graph)
     ranges = live_ranges(placed, plan.order).tolist()

@@ -1,15 +1,15 @@
-"""MiniMalloc's CSV: one buffer a row, with its live range, size, and perhaps its offset.
+"""MiniMalloc's CSV: one buffer per row, with its live range, size and optional offset.
 
 The header names the columns, in any order: `id,lower,upper,size[,alignment][,gaps][,offset]`, with
-live ranges `[lower, upper)`. Older files say `buffer` or `buffer_id`, `start` or `begin`, and
-`end`, which is *inclusive*, for gaps as well. A gap is `a-b`, or `a-b@low:high` if those bytes of
-the buffer stay occupied; gaps are separated by spaces. There is no quoting: a name that holds a
-comma or an escape byte, or that a spreadsheet would run, is written as
-:func:`optsched.runtime.text.shield` makes it, and read back as it was.
+live ranges `[lower, upper)`. Older files use `buffer` or `buffer_id`, `start` or `begin`, and
+`end`, which is *inclusive*, also in gaps. A gap is `a-b`, or `a-b@low:high` if those bytes of the
+buffer stay occupied; gaps are separated by spaces. Names are not quoted: a name that contains a
+comma or an escape byte, or that a spreadsheet would run as a formula, is escaped by
+:func:`optsched.runtime.text.shield` and restored when read.
 
-Three columns are extensions of ours. `pool` names the slab that a buffer lies in. `apart` lists the
-buffers, separated by spaces, that share no byte with it whatever their live ranges; one of two that
-are kept apart need say so. Rows with the same text in `share` start at one offset.
+Three columns are extensions. `pool` names the slab of a buffer. `apart` lists buffers, separated by
+spaces, that never share a byte with this one, even when not live together; one of the two
+buffers needs to list the other. Rows with equal text in `share` start at one offset.
 
 References
 ----------
@@ -32,7 +32,7 @@ from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.runtime.text import shield, unshield
 
 UNPLACED = -1
-"""Stands in offsets for a buffer that has none."""
+"""Value in offsets for a buffer without an offset."""
 
 _COLUMNS = {
     **dict.fromkeys(("id", "buffer", "buffer_id"), "id"),
@@ -40,30 +40,30 @@ _COLUMNS = {
     **dict.fromkeys(("upper", "end"), "upper"),
     **{name: name for name in ("size", "alignment", "gaps", "offset", "pool", "apart", "share")},
 }
-"""What a column means, by its name."""
+"""Meaning of each column name."""
 _REQUIRED = ("id", "lower", "upper", "size")
 _INTEGER = re.compile(r"([+-]?)([0-9]+)")
 _LISTED = '," '
-"""What a name in a list must not hold unescaped, so that spaces and commas end it."""
+"""Characters that must be escaped in a listed name, so that spaces and commas end it."""
 _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?")
 
 
 @dataclass(frozen=True)
 class PackingTable:
-    """A packing problem and the table it came from.
+    """A packing problem and the table that it was read from.
 
     Parameters
     ----------
     problem
-        The buffers, in the order of the rows.
+        Packing problem, with buffers in the order of the rows.
     offsets
-        Given offsets, shape `(k,)`, `UNPLACED` where there is none; None if the table has none.
+        Given offsets in bytes, shape `(k,)`, `UNPLACED` where missing; None if the table has none.
     columns, rows
-        The header and the fields as they were, so that nothing is lost on the way back.
+        Header and fields as read, so that writing loses nothing.
     pools
-        The pool of each buffer, "" where a row names none; None if the table has no such column.
+        Pool of each buffer, "" if a row names none; None if the table has no such column.
     reserved
-        Most bytes that the allocator had taken from each device whose run was recorded, if it was.
+        Maximum bytes that the recorded allocator reserved on each device; empty if not recorded.
     """
 
     problem: PackingProblem
@@ -74,22 +74,22 @@ class PackingTable:
     reserved: Mapping[str, int] = field(default_factory=dict)
 
     def recorded_with(self, reserved: Mapping[str, int]) -> PackingTable:
-        """Return the table with what the recorded allocator had reserved."""
+        """Return the table with the bytes that the recorded allocator reserved."""
         return replace(self, reserved=reserved)
 
 
 def looks_like(text: str) -> bool:
-    """Whether the first line is the header of such a table."""
+    """Return True if the first line is the header of such a table."""
     first = text.lstrip("\ufeff\r\n").split("\n", 1)[0][:1000]
     found = {_COLUMNS.get(column.strip()) for column in first.split(",")}
     return {"lower", "size"} <= found or {"upper", "size"} <= found
 
 
 def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> PackingTable:
-    """Read a table; with `pins` the column `offset` says what is required.
+    """Read a table; with `pins`, the column `offset` has required offsets.
 
-    It raises `FormatError` on a malformed table, naming line, buffer and value, and `GraphError` if
-    the buffers make no valid problem.
+    `FormatError`, naming line, buffer and value, is raised for a malformed table, and `GraphError`
+    if the buffers are not a valid problem.
     """
     columns, lines = _split(text)
     place = _find_columns(columns)
@@ -122,7 +122,7 @@ def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> 
 
 
 def packing_of(problem: PackingProblem, offsets: IntArray | None = None) -> PackingTable:
-    """Make a table of a problem; pins are written as offsets where none are given."""
+    """Return the table of a problem; pins are written as offsets if no offsets are given."""
     columns = ["id", "lower", "upper", "size"]
     if (problem.alignment != 1).any():
         columns.append("alignment")
@@ -140,7 +140,7 @@ def packing_of(problem: PackingProblem, offsets: IntArray | None = None) -> Pack
     rows = []
     for i, name in enumerate(problem.names):
         if not name:
-            raise FormatError(f"buffer number {i}: an empty name can not be written as CSV")
+            raise FormatError(f"buffer number {i}: cannot write an empty name as CSV")
         fields = {
             "id": shield(name),
             "lower": str(problem.start[i]),
@@ -157,7 +157,7 @@ def packing_of(problem: PackingProblem, offsets: IntArray | None = None) -> Pack
 
 
 def with_offsets(packing: PackingTable, offsets: IntArray) -> PackingTable:
-    """Return the same table with these offsets, in its column `offset` or a new last one."""
+    """Return the table with new offsets, in its column `offset` or a new last column."""
     if len(offsets) != len(packing.rows):
         raise FormatError(f"{len(offsets)} offsets for {len(packing.rows)} buffers")
     written = ["" if x == UNPLACED else str(int(x)) for x in offsets]
@@ -165,7 +165,7 @@ def with_offsets(packing: PackingTable, offsets: IntArray) -> PackingTable:
 
 
 def with_pools(packing: PackingTable, pools: Sequence[str]) -> PackingTable:
-    """Return the same table with these pools, in its column `pool` or a new last one."""
+    """Return the table with new pools, in its column `pool` or a new last column."""
     return replace(_with_column(packing, "pool", list(map(shield, pools))), pools=tuple(pools))
 
 
@@ -180,19 +180,19 @@ def _with_column(packing: PackingTable, column: str, values: Sequence[str]) -> P
 
 
 def minimalloc_text(packing: PackingTable) -> str:
-    """Return a table as it stands in a file."""
+    """Return the text of a table's file."""
     return "".join(",".join(row) + "\n" for row in (packing.columns, *packing.rows))
 
 
 def _split(text: str) -> tuple[tuple[str, ...], list[tuple[int, tuple[str, ...]]]]:
-    """Header, and line number and fields of every other line that is not empty."""
+    """Return the header, and the line number and fields of every other nonempty line."""
     lines = [
         (number, tuple(line.rstrip("\r").split(",")))
         for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1)
         if line.strip()
     ]
     if not lines:
-        raise FormatError("the file is empty, a CSV header is wanted")
+        raise FormatError("file is empty, expected a CSV header")
     (_, header), *rows = lines
     for number, fields in rows:
         if len(fields) != len(header):
@@ -207,7 +207,7 @@ def _find_columns(columns: Sequence[str]) -> dict[str, int]:
     for position, column in enumerate(columns):
         if column not in _COLUMNS:
             known = ", ".join(_COLUMNS)
-            raise FormatError(f"line 1: unknown column {column[:60]!r}; known are {known}")
+            raise FormatError(f"line 1: unknown column {column[:60]!r}, expected one of {known}")
         meaning = _COLUMNS[column]
         if meaning in place:
             raise FormatError(
@@ -231,14 +231,14 @@ def _check_ids(rows: Sequence[_TableRow]) -> None:
 
 
 def _pairs(rows: Sequence[_TableRow]) -> IntArray:
-    """Return the pairs kept apart, by row."""
+    """Return the pairs of rows kept apart."""
     place = {row.id: number for number, row in enumerate(rows)}
     found = []
     for number, row in enumerate(rows):
         for token in row.fields["apart"].split():
             name = unshield(token, _LISTED)
             if name not in place:
-                raise FormatError(f"{row.where}: apart names {name[:60]!r}, which is no id")
+                raise FormatError(f"{row.where}: apart names {name[:60]!r}, which is not an id")
             if place[name] == number:
                 raise FormatError(f"{row.where}: apart names the buffer itself")
             found.append((number, place[name]))
@@ -253,7 +253,7 @@ def _groups(rows: Sequence[_TableRow]) -> tuple[tuple[int, ...], ...]:
             groups.setdefault(label, []).append(number)
     for label, group in groups.items():
         if len(group) < 2:
-            raise FormatError(f"{rows[group[0]].where}: share {label[:60]!r} is named once only")
+            raise FormatError(f"{rows[group[0]].where}: share {label[:60]!r} appears only once")
     return tuple(map(tuple, groups.values()))
 
 
@@ -267,7 +267,7 @@ def _gap_text(gap: Gap) -> str:
 
 
 class _TableRow:
-    """The fields of a line, checked when they are taken."""
+    """The fields of a line, checked when they are read."""
 
     def __init__(
         self, number: int, fields: Sequence[str], place: dict[str, int], inclusive: bool
@@ -278,7 +278,7 @@ class _TableRow:
         self.where = f"line {number}: buffer {self.id[:200]!r}"
 
     def integer(self, column: str, minimum: int = 0) -> int:
-        """An integer from `minimum` to 2**62, or to the last byte of a slab for an offset."""
+        """Return an integer from `minimum` to 2**62, or to 2**63 - 1 for an offset."""
         text = self.fields[column].strip()
         match = _INTEGER.fullmatch(text)
         if match is None:
@@ -295,22 +295,22 @@ class _TableRow:
         return value
 
     def live_range(self) -> tuple[int, int]:
-        """Half-open live range."""
+        """Return the half-open live range."""
         start, end = self.integer("lower"), self.integer("upper") + self.inclusive
         if end < start:
             raise FormatError(f"{self.where}: live range [{start}, {end}) is reversed")
         return start, end
 
     def alignment(self) -> int:
-        """Alignment, 1 if the table has none."""
+        """Return the alignment; 1 if the table has none."""
         return self.integer("alignment", minimum=1) if "alignment" in self.fields else 1
 
     def offset(self) -> int:
-        """Given offset, or `UNPLACED` for a blank one."""
+        """Return the given offset, or `UNPLACED` if the field is blank."""
         return self.integer("offset") if self.fields["offset"].strip() else UNPLACED
 
     def gaps(self) -> tuple[Gap, ...]:
-        """Gaps, if any."""
+        """Return the gaps; empty if there are none."""
         found = []
         for token in self.fields.get("gaps", "").split():
             match = _GAP.fullmatch(token)
@@ -325,7 +325,7 @@ class _TableRow:
 
 
 def table_of(packing: PackingTable | PackingProblem, offsets: IntArray | None) -> PackingTable:
-    """Return a table, or that of a problem, with these offsets if they are given."""
+    """Return a table, or that of a problem, with new offsets if given."""
     table = packing_of(packing) if isinstance(packing, PackingProblem) else packing
     return table if offsets is None else with_offsets(table, offsets)
 
@@ -336,5 +336,5 @@ def read_csv(source: Source, pins: bool = False) -> PackingTable:
 
 
 def write_csv(packing: PackingTable | PackingProblem, offsets: IntArray | None = None) -> bytes:
-    """Return a file of a packing."""
+    """Return the content of a packing's file."""
     return minimalloc_text(table_of(packing, offsets)).encode()

@@ -1,8 +1,8 @@
-"""The format of our own for graphs, `optsched-graph/1`: JSON.
+"""Native JSON format of graphs, `optsched-graph/1`.
 
-Ops and buffers go by name; whatever has its default value is left out. What a graph says is written
-and read back without loss. `README.md` beside this file shows an example, and `schemas` holds the
-JSON Schemas of this and our other formats.
+Ops and buffers are identified by name, and fields with default values are left out. Graphs are
+written and read without loss. `README.md` in this folder shows an example, and `schemas` has the
+JSON Schemas of all native formats.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Policy = TypeVar("_Policy", bound=StrEnum)
 
 
 def graph_document(graph: Graph) -> dict[str, Any]:
-    """Return a graph as a JSON object; :func:`read_graph_document` gives the same graph back."""
+    """Return a graph as a JSON object, which :func:`read_graph_document` restores."""
     expect("a document of a graph", graph, Graph)
     graph = graph.without_inplace()
     document: dict[str, Any] = {"format": GRAPH_FORMAT, "name": graph.name}
@@ -82,10 +82,10 @@ def _buffer_document(graph: Graph, buffer: Buffer) -> dict[str, Any]:
 
 
 def read_graph_document(document: object) -> Graph:
-    """Make a graph of a parsed `optsched-graph/1` document.
+    """Return the graph of a parsed `optsched-graph/1` document.
 
-    It raises `FormatError` on a missing, unknown or malformed field, an unknown name, version or
-    size, and `GraphError` if the graph breaks a rule.
+    `FormatError` is raised for a missing, unknown or malformed field and for an unknown name,
+    version or size; `GraphError` if the graph breaks a rule.
     """
     top = Record(document, "graph")
     check_format(top, GRAPH_FORMAT)
@@ -135,7 +135,7 @@ def _named_records(top: Record, key: str, what: str) -> list[Record]:
 
 
 class _Names:
-    """Ids by name, and what is said when there is none."""
+    """Ids by name, with errors for unknown names."""
 
     def __init__(self, ops: list[Record], buffers: list[Record]) -> None:
         rows = {"op": ops, "buffer": buffers}
@@ -157,11 +157,11 @@ class _Names:
 
 
 _Fields = dict[str, Callable[[Record, str], Any]]
-"""How the value of each key is read."""
+"""Function that reads the value of each key."""
 
 
 def _read_fields(record: Record, known: _Fields) -> dict[str, Any]:
-    """Read the values that a record has: few of all that it may have."""
+    """Return the values of the fields that a record has."""
     try:
         return {key: known[key](record, key) for key in record.value}
     except KeyError:
@@ -179,7 +179,7 @@ def _op_fields(names: _Names) -> _Fields:
 
 
 def _read_workspace(names: _Names, record: Record, key: str) -> Buffer | int | None:
-    """Return the buffer's id, or a new one where the file has its bytes alone."""
+    """Return the buffer's id, or a new buffer if the file gives only its bytes."""
     if isinstance(record.value[key], str):
         return names.one("buffer", record, key)
     size = record.count(key)
@@ -189,7 +189,7 @@ def _read_workspace(names: _Names, record: Record, key: str) -> Buffer | int | N
 def _read_op(record: Record, known: _Fields, buffers: list[Buffer]) -> Op:
     found = _read_fields(record, known)
     if isinstance(workspace := found.get("workspace"), Buffer):
-        # It is added behind those that the file lists.
+        # The new buffer is added after the buffers in the file.
         found["workspace"] = len(buffers)
         found["writes"] = (*found.get("writes", ()), len(buffers))
         buffers.append(workspace)
@@ -211,7 +211,7 @@ def _buffer_fields(names: _Names) -> _Fields:
 def _read_buffer(record: Record, known: _Fields) -> Buffer:
     if "alias_of" not in record.value and not record.has("size"):
         record.refuse_unknown(known)
-        raise FormatError(f"{record.where}: size is unknown; every buffer needs its bytes")
+        raise FormatError(f"{record.where}: size is missing; every buffer needs its size in bytes")
     found = _read_fields(record, known)
     found.setdefault("size", 0)
     return Buffer(**found)
@@ -221,7 +221,7 @@ def _read_policy(known: Mapping[str, _Policy], record: Record, key: str) -> _Pol
     given = record.text(key)
     if given not in known:
         names = ", ".join(known)
-        raise FormatError(f"{record.where}: {key} {given[:60]!r} is none of {names}")
+        raise FormatError(f"{record.where}: {key} must be one of {names}, got {given[:60]!r}")
     return known[given]
 
 
@@ -235,7 +235,7 @@ def _read_inplace(record: Record, names: _Names) -> tuple[int, int, int]:
 
 
 def _read_rows(top: Record, key: str, names: _Names) -> tuple[tuple[Any, ...], ...]:
-    """Return lists of buffers; what they mean is for the graph to check."""
+    """Return lists of buffer ids; the graph checks them."""
     rows = []
     for number, value in enumerate(top.items(key, [])):
         row = Record({"buffers": value}, f"{key} number {number}")
@@ -244,5 +244,5 @@ def _read_rows(top: Record, key: str, names: _Names) -> tuple[tuple[Any, ...], .
 
 
 def read_native(source: Source) -> Graph:
-    """Make a graph of a file; without a name in it the graph is called as the file."""
+    """Return the graph of a file, named after the file if it has no name."""
     return read_graph_document({"name": source.name, **source.document})

@@ -1,8 +1,8 @@
-"""Our formats for modules and their plans, `optsched-module/1` and `optsched-module-plan/1`: JSON.
+"""Native JSON formats of modules and their plans, `optsched-module/1` and `optsched-module-plan/1`.
 
-A module is its graphs by name, each as `optsched-graph/1` has it, and who calls whom. Its plan is a
-plan of each computation, as `optsched-plan/1` has it; offsets in a computation that is called count
-from the start of its block, which has an offset in each caller.
+A module has graphs by name, each in the form of `optsched-graph/1`, and the calls between them. Its
+plan has a plan of each computation in the form of `optsched-plan/1`; offsets in a called
+computation count from the start of its block, which has an offset in each caller.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _PLAN_KEYS = {"format", "module", "computations", "versions"}
 _Found = TypeVar("_Found")
 
 Claims = dict[str, dict[str, Any]]
-"""What a plan file says beside order and offsets, by computation."""
+"""Claims of a plan file besides order and offsets, by computation."""
 
 
 def module_document(module: Module) -> dict[str, Any]:
-    """Return a module as a JSON object; :func:`read_module_document` gives it back."""
+    """Return a module as a JSON object, which :func:`read_module_document` restores."""
     document: dict[str, Any] = {
         "format": MODULE_FORMAT,
         "name": module.name,
@@ -60,10 +60,10 @@ def module_document(module: Module) -> dict[str, Any]:
 
 
 def read_module_document(document: object, name: str = "module") -> Module:
-    """Make a module of a parsed `optsched-module/1` document; `name` is for one that has none.
+    """Return the module of a parsed `optsched-module/1` document; `name` is the default name.
 
-    It raises `FormatError` on a missing, unknown or malformed field or an unknown version, and
-    `GraphError` if a graph or the module breaks a rule: a computation that is not there, a circle.
+    `FormatError` is raised for a missing, unknown or malformed field or an unknown version;
+    `GraphError` if a graph or the module breaks a rule, such as a missing computation or a cycle.
     """
     top = Record(document, "module")
     check_format(top, MODULE_FORMAT)
@@ -87,8 +87,8 @@ def module_plan_document(
 ) -> dict[str, Any]:
     """Return a plan of a module as a JSON object.
 
-    `claims` is what else is known, by computation, as for :func:`plan_document`; and `peak`, with
-    that of what it calls. Those of the key `""` are of the whole: `versions`.
+    `claims` are further facts by computation, as for :func:`plan_document`, and `peak` including
+    that of callees. Those under the key `""` concern the whole module: `versions`.
     """
     slabs: dict[str, int] = {}
     rows = {}
@@ -97,7 +97,7 @@ def module_plan_document(
         slabs[name] = plans[name].slab(graph)
         known = (claims or {}).get(name, {})
         rows[name] = plan_document(graph, plans[name], {**known, "trace": None, "versions": None})
-        # Live bytes: a callee counts by its own, not by its block.
+        # The peak counts a callee's live bytes, not its block.
         rows[name]["peak"] = known.get("peak", rows[name]["peak"])
     document: dict[str, Any] = {"format": MODULE_PLAN_FORMAT, "module": module.name}
     versions = (claims or {}).get("", {}).get("versions")
@@ -105,10 +105,10 @@ def module_plan_document(
 
 
 def read_module_plan(module: Module, document: object) -> tuple[dict[str, Plan], Claims]:
-    """Make plans by computation of a parsed `optsched-module-plan/1` document, and its claims.
+    """Return plans and claims by computation from a parsed `optsched-module-plan/1` document.
 
-    Names and types are checked as by :func:`read_plan_document`, and whose plan it is; the rest is
-    what :func:`optsched.check.module.check_module` is for.
+    Names and types are checked as by :func:`read_plan_document`, and that the plan is of this
+    module. :func:`optsched.check.module.check_module` checks the rest.
     """
     rows = _rows_of(module, document, MODULE_PLAN_FORMAT, "plan")
     slabs: dict[str, int] = {}
@@ -118,7 +118,7 @@ def read_module_plan(module: Module, document: object) -> tuple[dict[str, Plan],
         graph = module.with_blocks(name, slabs)
         plans[name], claims[name] = _named(name, read_plan_document, graph, rows[name])
         if plans[name].pools and name != module.entry:
-            raise PlanError(f"computation {name!r}: what is called lies in one block, not in pools")
+            raise PlanError(f"computation {name!r}: a called computation has one block, no pools")
         slabs[name] = plans[name].slab(graph)
     return plans, claims
 
@@ -136,7 +136,7 @@ def module_certificate_document(
 
 
 def read_module_certificate(module: Module, document: object) -> dict[str, Certificate]:
-    """Make certificates of a parsed document by computation; for errors see the plan's reader."""
+    """Return certificates by computation from a parsed document; errors are as for plans."""
     rows = _rows_of(module, document, MODULE_CERTIFICATE_FORMAT, "certificate")
     shown: dict[str, int] = {}
     found: dict[str, Certificate] = {}
@@ -148,7 +148,7 @@ def read_module_certificate(module: Module, document: object) -> dict[str, Certi
 
 
 def _rows_of(module: Module, document: object, wanted: str, what: str) -> dict[str, Any]:
-    """Return what a document has for each computation of its module."""
+    """Return a document's entries by computation of its module."""
     top = Record(document, f"module {what}")
     check_format(top, wanted)
     top.refuse_unknown(_PLAN_KEYS)
@@ -157,7 +157,9 @@ def _rows_of(module: Module, document: object, wanted: str, what: str) -> dict[s
     rows = top.mapping("computations")
     for name in rows:
         if name not in module.graphs:
-            raise PlanError(f"{what} of computation {name!r}, which module {module.name!r} has not")
+            raise PlanError(
+                f"{what} of computation {name!r}, which is not in module {module.name!r}"
+            )
     for name in module.graphs:
         if name not in rows:
             raise PlanError(f"computation {name!r} has no {what}")
@@ -165,7 +167,7 @@ def _rows_of(module: Module, document: object, wanted: str, what: str) -> dict[s
 
 
 def _named(name: str, read: Callable[..., _Found], *things: object) -> _Found:
-    """Read what belongs to a computation; errors say to which."""
+    """Call a reader for a computation, whose name is added to errors."""
     try:
         return read(*things)
     except (FormatError, GraphError, PlanError) as error:
@@ -173,10 +175,10 @@ def _named(name: str, read: Callable[..., _Found], *things: object) -> _Found:
 
 
 def read_native_entry(source: Source) -> Graph:
-    """Make a graph of the entry of a module's file, with what it calls as workspace."""
+    """Return the graph of a module file's entry, with callees as workspace."""
     return listed_graph(read_native_module(source))
 
 
 def read_native_module(source: Source) -> Module:
-    """Make a module of a file."""
+    """Return the module of a file."""
     return read_module_document(source.document, source.name)

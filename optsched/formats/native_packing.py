@@ -1,6 +1,6 @@
-"""The format of our own for packings, `optsched-packing/1`: JSON.
+"""Native JSON format of packings, `optsched-packing/1`.
 
-What the CSV's columns say, by name, and the capacity, which a CSV has no place for.
+It has the fields of the CSV columns by name, and the capacity, which a CSV file cannot express.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BUFFER_KEYS = {"name", "start", "end", "size", "alignment", "pin", "gaps", "poo
 def packing_document(
     packing: PackingTable | PackingProblem, offsets: IntArray | None = None
 ) -> dict[str, Any]:
-    """Return a packing as a JSON object; :func:`read_packing_document` gives the same back."""
+    """Return a packing as a JSON object, which :func:`read_packing_document` restores."""
     table = table_of(packing, offsets)
     problem, names = table.problem, table.problem.names
     document: dict[str, Any] = {"format": PACKING_FORMAT, "name": problem.name}
@@ -65,10 +65,10 @@ def _buffer_document(table: PackingTable, i: int) -> dict[str, Any]:
 
 
 def read_packing_document(document: object, *, pins: bool = False) -> PackingTable:
-    """Make a packing of a parsed document; with `pins` given offsets are required ones.
+    """Return the packing of a parsed document; with `pins`, given offsets are required.
 
-    It raises `FormatError` on a missing, unknown or malformed field or version, and `GraphError` if
-    the buffers make no valid problem.
+    `FormatError` is raised for a missing, unknown or malformed field or version, and `GraphError`
+    if the buffers are not a valid problem.
     """
     top = Record(document, "packing")
     check_format(top, PACKING_FORMAT)
@@ -90,7 +90,7 @@ def read_packing_document(document: object, *, pins: bool = False) -> PackingTab
         keep_apart=_lists(top, "keep_apart"),
         must_share=_lists(top, "must_share"),
     )
-    # What is pinned has no given offset by that.
+    # A pin is not a given offset.
     table = replace(packing_of(problem), offsets=None)
     pools = [row.text("pool", "") for row in rows]
     if any(pools):
@@ -126,14 +126,14 @@ def _gaps(row: Record) -> tuple[Gap, ...]:
         is_list = isinstance(item, list) and len(item) in (2, 4)
         if not is_list or not all(type(x) is int and 0 <= x <= MAX_TOTAL_BYTES for x in item):
             raise FormatError(
-                f"{row.where}: a gap is [start, end] or [start, end, low, high], got {show(item)}"
+                f"{row.where}: expected a gap [start, end] or [start, end, low, high]: {show(item)}"
             )
         gaps.append(Gap(item[0], item[1], (item[2], item[3]) if item[2:] else None))
     return tuple(gaps)
 
 
 def _lists(top: Record, key: str) -> Any:
-    """Return lists of names; who they are is for the problem to find out."""
+    """Return lists of names; the problem checks them."""
     rows = top.items(key, [])
     for row in rows:
         if not isinstance(row, list) or not all(isinstance(name, str) for name in row):
@@ -142,5 +142,5 @@ def _lists(top: Record, key: str) -> Any:
 
 
 def read_native_packing(source: Source, pins: bool = False) -> PackingTable:
-    """Make a packing of a file; without a name in it the packing is called as the file."""
+    """Return the packing of a file, named after the file if it has no name."""
     return read_packing_document({"name": source.name, **source.document}, pins=pins)

@@ -1,6 +1,6 @@
-"""The format of our own for plans, `optsched-plan/1`: JSON, in which ops and buffers go by name.
+"""Native JSON format of plans, `optsched-plan/1`, which identifies ops and buffers by name.
 
-What a plan says is written and read back without loss; `README.md` beside this file shows one.
+Plans are written and read without loss; `README.md` in this folder shows an example.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ _EVENT_KEYS = {"microseconds", "incumbent", "bound", "source"}
 
 @runtime_checkable
 class Planned(Protocol):
-    """The result of a solver: a plan, if there is one, and the graph it is of."""
+    """The result of a solver: its graph, and a plan if one was found."""
 
     @property
     def plan(self) -> Plan | None:
-        """The plan."""
+        """Plan that was found, or None."""
 
     @property
     def graph(self) -> Graph | None:
-        """What was planned, if it is known."""
+        """Graph of the plan, or None if unknown."""
 
 
 @runtime_checkable
 class Ordered(Protocol):
-    """A result that knows by which rules its order was chosen."""
+    """A result with the rules by which its order was chosen."""
 
     def order_record(self) -> dict[str, Any]:
-        """Return the rules, and what is known of moves."""
+        """Return the rules and the facts about moved ops."""
 
 
 def claims_of(result: object) -> dict[str, Any]:
-    """Return what the result of a solver says beyond its plan: bounds, proofs, objective."""
+    """Return the claims of a solver's result besides its plan: bounds, proofs, objective."""
     found = {key: getattr(result, key, None) for key in (*BOUNDS, *NOTES)}
     if isinstance(result, Ordered):
         found["order_rules"] = result.order_record() or None
@@ -66,10 +66,10 @@ def plan_document(
 ) -> dict[str, Any]:
     """Return a plan as a JSON object.
 
-    Only buffers have offsets in the document; views share theirs. Where there are several pools,
-    the slab of each is written too. `claims` is what else is known: the keys in :data:`BOUNDS`,
-    :data:`NOTES`, `order_rules`, `versions` and `trace` are written where they are not None, and
-    `capacities` where the plan says in which pool each buffer lies. Peak and slab are the plan's.
+    Only buffers have offsets in the document; views share them. With several pools, the slab of
+    each is written too. `claims` are further facts: the keys in :data:`BOUNDS`, :data:`NOTES`,
+    `order_rules`, `versions` and `trace` are written if not None, and `capacities` if the plan
+    assigns buffers to pools. Peak and slab are those of the plan.
     """
     slabs = plan.slabs(graph)
     known = {**(claims or {}), "peak": plan.peak(graph), "slab": sum(slabs.values())}
@@ -100,10 +100,10 @@ def plan_document(
 
 
 def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, Any]]:
-    """Make a plan of a parsed `optsched-plan/1` document, and say what it claims: all other fields.
+    """Return the plan of a parsed `optsched-plan/1` document, and all other fields as claims.
 
-    Nothing is checked beyond names and types, that is what `optsched.check.plan.check_plan` is for:
-    `FormatError` is raised on a missing, unknown or malformed field or version, `PlanError` if it
+    Only names and types are checked; `optsched.check.plan.check_plan` checks plans. `FormatError`
+    is raised for a missing, unknown or malformed field or version, and `PlanError` if the plan
     names an op or buffer that the graph does not have, or gives a view an offset.
     """
     top = Record(document, "plan")
@@ -133,7 +133,7 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
 
 
 def read_rules(document: Record, known: Collection[str] = _RULE_KEYS) -> dict[str, Any]:
-    """Return the field `order_rules` of a document: rules, and what is known of moves."""
+    """Return the field `order_rules` of a document: rules, and facts about moved ops."""
     record = Record(document.mapping("order_rules"), "order_rules")
     record.refuse_unknown(set(known))
     found: dict[str, Any] = {
@@ -179,5 +179,5 @@ def _planned_root(graph: Graph, name: str, place: str) -> int:
 
 def _planned_id(graph: Graph, ids: Mapping[str, int], name: str, what: str) -> int:
     if name not in ids:
-        raise PlanError(f"plan names {what} {name[:200]!r}, which graph {graph.name!r} has not")
+        raise PlanError(f"plan names {what} {name[:200]!r}, which is not in graph {graph.name!r}")
     return ids[name]

@@ -1,15 +1,15 @@
-"""Graphs from and to NetworkX.
+"""Conversion of graphs from and to NetworkX.
 
-Two kinds of `networkx.DiGraph` are understood. A *bipartite* one has a node for each op and each
-buffer, marked by the node attribute `bipartite` (0 for ops, 1 for buffers): `to_networkx` makes
-it, and nothing is lost on the way back. An *op graph* has only ops, each with one output.
+Two kinds of `networkx.DiGraph` are supported. A *bipartite* graph has a node for each op and each
+buffer, marked by the node attribute `bipartite` (0 for ops, 1 for buffers); `to_networkx` creates
+it, and nothing is lost in the conversion. An *op graph* has only ops, each with one output.
 
 Bipartite graphs
-    Edges run from a buffer to the op that uses it and from an op to the buffer it writes; the edge
-    attributes `reads`, `uses` and `writes` hold positions among the operands. An edge
-    without them is one more read or write. What joins ops with ops or buffers with buffers is an
-    attribute: `control` of an op, `alias_of` and `birth` of a buffer; `inplace`, `keep_apart` and
-    `must_share` of the graph.
+    Edges run from a buffer to the op that uses it and from an op to the buffer that it writes; the
+    edge attributes `reads`, `uses` and `writes` hold positions among the operands. An edge without
+    them is one more read or write. Relations among ops or among buffers are attributes: `control`
+    of an op, `alias_of` and `birth` of a buffer; `inplace`, `keep_apart` and `must_share` of the
+    graph.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _SHARING = ("keep_apart", "must_share")
 def to_networkx(graph: Graph) -> nx.DiGraph:
     """Return a graph as a bipartite `networkx.DiGraph`.
 
-    Nodes are `("op", name)` and `("buffer", name)`, since an op and a buffer may share a name.
-    Attributes that have their default value are left out.
+    Nodes are `("op", name)` and `("buffer", name)`, because an op and a buffer may share a name.
+    Sizes are in bytes. Attributes with default values are left out.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def to_networkx(graph: Graph) -> nx.DiGraph:
 def from_networkx(
     source: nx.DiGraph, *, name: str | None = None, memory_model: str | None = None
 ) -> Graph:
-    """Make a graph of a `networkx.DiGraph`.
+    """Return the graph of a `networkx.DiGraph`.
 
     Parameters
     ----------
@@ -93,13 +93,13 @@ def from_networkx(
         to. Node attributes:
 
         - `size`: bytes of the output, required;
-        - `output`: whether it is a result, live to the end. A node whose output nobody reads is
-          one unless it says `output=False`; any other is not unless it says `output=True`;
+        - `output`: True if the output is a result, live to the end; by default, True for a node
+          whose output has no reader, and False for any other node;
         - `workspace`: bytes needed while the op runs;
-        - `kind`: for people;
-        - `stream`: the queue that runs it.
+        - `kind`: op type, for reports;
+        - `stream`: name of the queue that runs the op.
 
-        Attributes of any other name, of nodes, edges or the graph, are not looked at.
+        All other attributes of nodes, edges and the graph are ignored.
     name, memory_model
         Of the graph; by default the graph attributes of that name.
 
@@ -121,7 +121,7 @@ def from_networkx(
     """
     kind = getattr(source, "is_directed", bool)(), getattr(source, "is_multigraph", bool)()
     if kind != (True, False):
-        raise GraphError(f"a networkx.DiGraph is wanted, got a {type(source).__name__}")
+        raise GraphError(f"expected a networkx.DiGraph, got a {type(source).__name__}")
     bipartite = any("bipartite" in attributes for _, attributes in source.nodes(data=True))
     document = _bipartite_document(source) if bipartite else _op_graph_document(source)
     document["format"] = GRAPH_FORMAT
@@ -167,7 +167,7 @@ def _is_control(edge: Mapping[str, Any]) -> bool:
 
 
 def _bipartite_document(source: nx.DiGraph) -> dict[str, Any]:
-    """Return the `optsched-graph/1` document of what `to_networkx` makes, or of its likeness."""
+    """Return the `optsched-graph/1` document of a bipartite graph as `to_networkx` creates it."""
     ops: list[dict[str, Any]] = []
     buffers: list[dict[str, Any]] = []
     names: dict[Hashable, str] = {}
@@ -203,7 +203,7 @@ def _operands(
 ) -> dict[str, list[tuple[int, str]]]:
     """Return positions and names of the buffers that an op reads, uses and writes, in order.
 
-    An edge that gives no position is one more read or write, behind those that do.
+    An edge without a position is one more read or write, after those with positions.
     """
     found: dict[str, list[tuple[int, str]]] = {key: [] for key in _OPERANDS}
     into = [(names[u], "reads", edge) for u, _, edge in source.in_edges(node, data=True)]
@@ -217,7 +217,7 @@ def _operands(
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: any integer, NumPy's too, as an `int`."""
+    """Return a value as a JSON value: any integer, including NumPy's, becomes an `int`."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         return int(value)
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""From a path to the row of its format, and to what the row reads of it."""
+"""Opening of files: from a path to the file's format, and to the data that is read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from optsched.model.module import Module, module_of
 from optsched.runtime.text import decoded, nearest
 
 _SUFFIXES = (".json", ".csv", ".tflite", ".onnx", ".pte", ".pt2", ".hlo", ".txt", ".pickle", ".pkl")
-"""What a file's name says of its format, which the name of a graph need not say again."""
+"""Suffixes that describe the format and are left out of a graph's name."""
 
 _GENERAL = {"input_bytes", "pins", "graph", "dims", "profile"}
-"""Options that are known whatever the file; those that its row does not take change nothing."""
+"""Options accepted for every file; formats that do not have them ignore them."""
 
 
 def open_source(path: str | Path) -> Source:
@@ -28,7 +28,7 @@ def open_source(path: str | Path) -> Source:
 
 
 def stem_of(path: str | Path) -> str:
-    """Return the name of a file without its folder and what its suffixes say about it."""
+    """Return the name of a file without its folder and known suffixes."""
     name = "stdin" if str(path) == STANDARD_STREAM else decoded(Path(path).name)
     stem = name.removesuffix(".gz")
     for suffix in _SUFFIXES:
@@ -37,32 +37,31 @@ def stem_of(path: str | Path) -> str:
 
 
 def expect(source: Source, wanted: Content) -> Format:
-    """Return the row of a file that can be read and is what is wanted.
+    """Return the format of a file that can be read and has the wanted content.
 
-    It raises `FormatError` if no row knows the file, its row has no reader, or it holds something
-    else.
+    `FormatError` is raised if the format is unknown, has no reader, or holds something else.
     """
     row = find_format(source)
     if row.read is None:
-        raise FormatError(f"this is {row.title} ({row.name}), which has no reader: {row.advice}")
+        raise FormatError(f"cannot read {row.title} ({row.name}): {row.advice}")
     if row.holds is not wanted:
-        raise FormatError(f"this is {row.holds} ({row.name}), {wanted} is wanted")
+        raise FormatError(f"expected {wanted}, got {row.holds} ({row.name})")
     return row
 
 
 @contextmanager
 def opened(path: str | Path, wanted: Content) -> Iterator[tuple[Format, Source]]:
-    """Give the row and the content of a file that is what is wanted; errors here name the file."""
+    """Yield the format and the content of a file with the wanted content; errors name the file."""
     source = open_source(path)
     with errors_named(label_of(path)):
         yield expect(source, wanted), source
 
 
 def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
-    """Read a file with those of the options that its row knows.
+    """Read a file with those options that its format has.
 
-    It raises as :func:`refuse_options`, and `MissingDependencyError` if a package of the row's
-    extra is not installed.
+    Errors are those of :func:`refuse_options`, and `MissingDependencyError` if a package of the
+    format's extra is not installed.
     """
     assert row.read is not None
     refuse_options(row, options)
@@ -71,15 +70,15 @@ def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
 
 
 def refuse_options(row: Format, options: Mapping[str, Any]) -> None:
-    """Refuse sizes of dimensions, or a profile, that are given for a format that takes none."""
+    """Raise `UsageError` for dimensions or a profile if the format does not use them."""
     if options.get("dims") and "dims" not in row.options:
-        raise UsageError(f"a file of format {row.name} has no dimensions that could be given")
+        raise UsageError(f"{row.name} files have no open dimensions to give")
     if options.get("profile") is not None and "profile" not in row.options:
-        raise UsageError(f"a file of format {row.name} takes no profile")
+        raise UsageError(f"{row.name} files do not use a profile")
 
 
 def read_module_file(path: str | Path, options: Mapping[str, Any]) -> Module:
-    """Read all computations of a file; of one that holds a single graph, that graph."""
+    """Read all computations of a file; a file with a single graph becomes a module of it."""
     check_options(Content.GRAPH, options)
     with opened(path, Content.GRAPH) as (row, source):
         if row.modules is None:
@@ -89,24 +88,24 @@ def read_module_file(path: str | Path, options: Mapping[str, Any]) -> Module:
 
 
 def read_file(path: str | Path, wanted: Content, **options: Any) -> Any:
-    """Read a file of whatever format holds what is wanted."""
+    """Read a file of any format with the wanted content."""
     check_options(wanted, options)
     with opened(path, wanted) as (row, source):
         return read_as(row, source, options)
 
 
 def check_options(wanted: Content, options: Mapping[str, Any]) -> None:
-    """Refuse an option that no format takes whose files hold what is wanted."""
+    """Raise `UsageError` for an option that no format with the wanted content has."""
     known = _GENERAL.union(*(row.options for row in FORMATS.values() if row.holds is wanted))
     for key in options:
         if key not in known:
             near = nearest(key, sorted(known))
-            raise UsageError(f"no format that holds {wanted} has the option {key!r}{near}")
+            raise UsageError(f"no format for {wanted} has an option {key!r}{near}")
 
 
 @contextmanager
 def extra_named(row: Format) -> Iterator[None]:
-    """Turn an import that fails in this block into an error that names the row's extra."""
+    """Turn a failed import in this block into an error that names the format's extra."""
     try:
         yield
     except ModuleNotFoundError as error:

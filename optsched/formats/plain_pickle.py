@@ -1,9 +1,10 @@
-"""A parser of pickles that builds plain containers and numbers, and nothing else.
+"""Safe parser of pickles that builds only plain containers and numbers.
 
-A pickle is a program for a small machine; that of the standard library may import and call whatever
-the file names. This one knows the instructions for dict, list, tuple, str, bytes, int, float, bool
-and None. Any other instruction, above all those that name a function or a class, is refused by name
-before anything happens. `pickletools` splits the bytes into instructions and runs none of them.
+A pickle is a program for a small stack machine. The standard library's machine imports and calls
+whichever functions the file names. This one supports only the instructions for dict, list, tuple,
+str, bytes, int, float, bool and None. Any other instruction, in particular one that names a
+function or a class, is rejected by name before it has an effect. `pickletools` splits the bytes
+into instructions without running them.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _IMPORTS = {"GLOBAL", "STACK_GLOBAL", "INST", "EXT1", "EXT2", "EXT4"}
 
 
 def parse_plain_pickle(data: bytes) -> object:
-    """Return what a pickle of plain containers holds.
+    """Return the content of a pickle of plain containers.
 
-    It raises `FormatError` if it is cut off, malformed, or asks for anything but plain containers;
-    what it asks for and the byte it stands at are named.
+    `FormatError` is raised if it is truncated, malformed, or asks for anything else; the message
+    names the request and its byte position.
     """
     machine = _Machine()
     try:
@@ -44,8 +45,8 @@ def parse_plain_pickle(data: bytes) -> object:
             machine.run(opcode.name, argument, at or 0)
     except (ValueError, IndexError, TypeError, UnicodeDecodeError, OverflowError) as error:
         text = " ".join(str(error).split())[:120]
-        raise FormatError(f"pickle: cut off or malformed ({text})") from None
-    raise FormatError("pickle: cut off: it has no end")
+        raise FormatError(f"pickle: truncated or malformed ({text})") from None
+    raise FormatError("pickle: truncated: no end")
 
 
 class _Machine:
@@ -58,13 +59,13 @@ class _Machine:
 
     def result(self, at: int | None, size: int) -> object:
         if at is None or at + 1 != size:
-            raise FormatError(f"pickle: it ends at byte {at}, the file has {size}")
+            raise FormatError(f"pickle: ends at byte {at}, but the file has {size} bytes")
         if len(self.stack) != 1 or self.marks:
-            raise FormatError(f"pickle: malformed: {len(self.stack)} values are left at its end")
+            raise FormatError(f"pickle: malformed: {len(self.stack)} values left at its end")
         return self.stack[0]
 
     def run(self, name: str, argument: Any, at: int) -> None:
-        """Carry out one instruction; those that would reach beyond containers are refused."""
+        """Execute one instruction; reject those that build more than containers."""
         if name in _VALUES:
             self.stack.append(argument)
         elif name in _CONSTANTS:
@@ -82,7 +83,9 @@ class _Machine:
             self.memo[key] = self.stack[-1]
         elif name in ("GET", "BINGET", "LONG_BINGET"):
             if int(argument) not in self.memo:
-                raise FormatError(f"pickle: byte {at} gets value {argument}, which was never put")
+                raise FormatError(
+                    f"pickle: byte {at} gets value {argument}, which was never stored"
+                )
             self.stack.append(self.memo[int(argument)])
         elif name not in ("PROTO", "FRAME"):
             self._build(name, argument, at)
@@ -107,7 +110,7 @@ class _Machine:
                 raise FormatError(f"pickle: byte {at} asks for {self._asked(name, argument)}")
 
     def _asked(self, name: str, argument: Any) -> str:
-        """Say what an instruction that is refused would have done."""
+        """Return a description of a rejected instruction."""
         if name == "STACK_GLOBAL" and len(self.stack) >= 2:
             argument = " ".join(str(part) for part in self.stack[-2:])
         what = f"{show(str(argument))} ({name})" if name in _IMPORTS else name
@@ -115,19 +118,19 @@ class _Machine:
 
     def _top(self, kind: type, at: int) -> Any:
         if not self.stack or not isinstance(self.stack[-1], kind):
-            raise FormatError(f"pickle: byte {at} adds to what is no {kind.__name__}")
+            raise FormatError(f"pickle: byte {at} adds to a value that is not a {kind.__name__}")
         return self.stack[-1]
 
     def _take(self, count: int) -> list[Any]:
         if len(self.stack) < count:
-            raise FormatError("pickle: malformed: it takes values that are not there")
+            raise FormatError("pickle: malformed: missing values on the stack")
         taken = self.stack[-count:]
         del self.stack[-count:]
         return taken
 
     def _since_mark(self) -> list[Any]:
         if not self.marks:
-            raise FormatError("pickle: malformed: it takes values that are not there")
+            raise FormatError("pickle: malformed: missing values on the stack")
         mark = self.marks.pop()
         taken = self.stack[mark:]
         del self.stack[mark:]
@@ -136,5 +139,5 @@ class _Machine:
 
 def _pairs(values: list[Any]) -> dict[Any, Any]:
     if len(values) % 2:
-        raise FormatError("pickle: malformed: a key without its value")
+        raise FormatError("pickle: malformed: a key without a value")
     return dict(zip(values[::2], values[1::2], strict=True))

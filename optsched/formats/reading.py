@@ -1,4 +1,4 @@
-"""How files of graphs are read, and by which rules the graphs are planned, as users ask for it."""
+"""Options for reading graphs: memory model and order rules, as users give them."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from optsched.model.regions import ConstantsRegion
 
 @dataclass(frozen=True, slots=True)
 class GraphReading:
-    """What a graph depends on beside its file.
+    """Options that determine a graph besides its file.
 
     Parameters
     ----------
     input_bytes, dims, profile
-        As for :func:`optsched.formats.read_graph`: names and sizes of dimensions that model files
-        leave open; a runtime's profile, empty without.
+        As for :func:`optsched.formats.read_graph`: size of freed inputs, sizes of open dimensions
+        by name, and path of a runtime's profile (empty for none).
     inplace, align, workspace_apart, constants, streams
-        As for :class:`MemoryModel`; `align` is a number of bytes, or :data:`FRAMEWORK` for what
-        the file's framework rounds to, or empty.
+        As for :class:`MemoryModel`; `align` is a number of bytes, :data:`FRAMEWORK` for the
+        alignment of the file's framework, or empty.
     first, last, keep_order
-        As for :meth:`OrderRules.match`: ops, or patterns, to run first or last, and groups that
-        keep their sequence.
+        As for :meth:`OrderRules.match`: names or patterns of ops to run first or last, and groups
+        that keep their sequence.
 
     Raises
     ------
     UsageError
-        If `align` is none of these.
+        If `align` has another value.
     """
 
     input_bytes: str = "recorded"
@@ -64,7 +64,7 @@ class GraphReading:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the readers of graphs are told."""
+        """Options for the readers of graphs."""
         profile = self.profile or None
         return {"input_bytes": self.input_bytes, "dims": dict(self.dims), "profile": profile}
 
@@ -74,36 +74,36 @@ class GraphReading:
         return self.order_rules(graph).apply(graph)
 
     def order_rules(self, graph: Graph, baseline: Sequence[int] | None = None) -> OrderRules:
-        """Return the rules for a graph's ops; groups keep the sequence of a baseline, if given."""
+        """Return the rules for a graph's ops; groups keep the sequence of `baseline`, if given."""
         return OrderRules.match(
             graph, first=self.first, last=self.last, groups=self.keep_order, baseline=baseline
         )
 
     @property
     def restriction(self) -> str:
-        """The orders that the rules allow, in words; empty if these are all."""
+        """Text on the orders that the rules allow; empty if all are allowed."""
         return restriction_words(OrderRules(self.first, self.last, self.keep_order))
 
     def read_unordered(self, path: str | Path) -> Graph:
-        """Read a graph in this memory model, and without the order rules."""
+        """Read a graph in this memory model, without order rules."""
         graph = read_graph(path, **self.options)
         return self._memory_model(path).apply(graph)
 
     def read_module(self, path: str | Path) -> Module:
-        """Read all computations of a file in this memory model; of most files there is one.
+        """Read all computations of a file in this memory model; most files have only one.
 
         Raises
         ------
         UsageError
-            If regions of their own are asked for, and there are calls: what is called has its
-            workspace and constants in its block. If levels are asked for, and there are calls.
+            If separate regions or levels are requested for a module with calls: the workspace and
+            constants of a called computation are part of its block.
         """
         module, model = read_module(path, **self.options), self._memory_model(path)
         apart = model.workspace_apart or model.constants is not ConstantsRegion.OUTSIDE
         if module.calls and apart:
-            raise UsageError(f"{path}: computations that are called have no regions of their own")
+            raise UsageError(f"{path}: called computations cannot have separate regions")
         if module.calls and self.streams is not None:
-            raise UsageError(f"{path}: computations that are called go into no levels")
+            raise UsageError(f"{path}: called computations cannot have levels")
         return module.with_graphs(model.apply)
 
     def read_ordered_module(self, path: str | Path) -> Module:
@@ -112,11 +112,13 @@ class GraphReading:
         Raises
         ------
         UsageError
-            As :meth:`read_module`; and if there are order rules, and calls.
+            As :meth:`read_module`; also for order rules with calls.
         """
         module = self.read_module(path)
         if module.calls and (self.first or self.last or self.keep_order):
-            raise UsageError(f"{path}: has several computations, and takes no order rules")
+            raise UsageError(
+                f"{path}: order rules do not apply to a file with several computations"
+            )
         return module.with_graphs(lambda graph: self.order_rules(graph).apply(graph))
 
     def _memory_model(self, path: str | Path) -> MemoryModel:
@@ -125,7 +127,7 @@ class GraphReading:
         return MemoryModel(self.inplace, align, self.workspace_apart, constants, self.streams)
 
     def record(self) -> dict[str, str | bool | None]:
-        """Return it as JSON and tables show it."""
+        """Return the options as JSON values."""
         dims = ",".join(f"{name}={size}" for name, size in self.dims)
         rules = {
             "first": ",".join(self.first),
@@ -136,11 +138,11 @@ class GraphReading:
 
 
 AS_RECORDED = GraphReading()
-"""As the file has it."""
+"""Default options: the graph as recorded in the file."""
 
 
 def is_broken_graph(path: str) -> bool:
-    """Whether a file that can not be read is broken, and not simply something else we know."""
+    """Return True if an unreadable file is a broken graph, not another known kind of file."""
     if not Path(path).is_file():
         return False
     try:

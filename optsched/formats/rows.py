@@ -1,7 +1,7 @@
-"""A row for each built-in format: how it is told from others, and who reads and writes it.
+"""Table of built-in formats: how each is recognized, read and written.
 
-Readers and writers go by module and function, and are imported when they are first called: a
-command pays for the format of its file and for no other.
+Readers and writers are named by module and function, and imported on first use, so that a command
+loads only the formats of its files.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _CAPTURE: Final = (
     "run the model under torch.compile and capture the graph that TorchInductor schedules, "
     "its export_graph_for_simulator JSON"
 )
-_NO_GRAPH: Final = "it holds weights and no graph of ops; the model's own file is wanted"
+_NO_GRAPH: Final = "it has weights but no graph of ops; use the model's own file"
 
 
 def later(module: str, function: str) -> Callable[..., Any]:
-    """Return a function of a module of this package, which its first call imports."""
+    """Return a proxy of a function in this package, which imports its module on the first call."""
 
     def call(*things: Any, **options: Any) -> Any:
         return getattr(import_module(f"{__package__}.{module}"), function)(*things, **options)
@@ -45,13 +45,13 @@ def later(module: str, function: str) -> Callable[..., Any]:
 
 
 def _document(module: str, function: str) -> Callable[..., Any]:
-    """Return a reader that is given a file's document behind the graph or module it is about."""
+    """Return a reader that takes a graph or module first, and then a file's document."""
     read = later(module, function)
     return lambda source, **about: read(*about.values(), source.document)
 
 
 def _json(module: str, function: str) -> Callable[..., bytes]:
-    """Return a writer of the document that a function makes."""
+    """Return a writer of the document that a function creates."""
     make = later(module, function)
     return lambda *things: json_bytes(make(*things))
 
@@ -65,7 +65,7 @@ def _starts(*heads: str) -> Sniff:
 
 
 def _bytes(*heads: bytes, at: int = 0) -> Sniff:
-    """Return a test for bytes at the start, or behind the first offset of a flatbuffer."""
+    """Return a test for bytes at the start, or at an offset as in flatbuffers."""
     return lambda source: source.data.startswith(heads, at)
 
 
@@ -88,7 +88,7 @@ def _is_snapshot(source: Source) -> bool:
 
 
 def _is_archive_of(*marks: bytes) -> Sniff:
-    """Return a test for a zip archive whose members' names hold one of the marks."""
+    """Return a test for a zip archive with a member name that contains one of the marks."""
     return lambda x: x.data.startswith(_ZIP) and any(mark in x.data for mark in marks)
 
 
@@ -98,7 +98,7 @@ def _is_safetensors(source: Source) -> bool:
 
 
 def _foreign(name: str, title: str, sniff: Sniff, advice: str = _ADVICE) -> Format:
-    """Return the row of a format of other tools that has no reader: what to do instead."""
+    """Return the row of a format without a reader, with advice for its users."""
     return Format(name, Content.GRAPH, sniff, title=title, advice=advice)
 
 
@@ -271,7 +271,7 @@ ROWS: Final = (
         "pickle",
         "a Python pickle",
         lambda source: _is_pickle(source) and source.data.endswith(b"."),
-        "to open one runs whatever code it holds, so it is never opened; " + _CAPTURE,
+        "opening one can run arbitrary code, so it is never opened; " + _CAPTURE,
     ),
     _foreign("safetensors", "a safetensors file", _is_safetensors, _NO_GRAPH),
     _foreign("gguf", "a GGUF file", _bytes(b"GGUF"), _NO_GRAPH),
@@ -280,8 +280,8 @@ ROWS: Final = (
         "chrome-trace",
         "a profiler's trace",
         _is_trace,
-        "it says what ran and not what depends on what; the model's own file is wanted",
+        "it records execution but no dependencies; use the model's own file",
     ),
     _foreign("zip", "a zip archive", _bytes(_ZIP), "unpack it and name a file inside"),
 )
-"""Of the same kind the first that knows a file counts; those without a reader come last."""
+"""Built-in formats; the first that recognizes a file is used; those without a reader come last."""

@@ -1,7 +1,8 @@
-"""From a path to bytes, text or JSON, and back: nothing a file holds gets past here unchecked.
+"""Safe input and output of bytes, text and JSON.
 
-Files come from anywhere. Whatever is wrong with one is said in a single line that starts with its
-name; no file runs code, and none is held that is larger than the limit.
+Files may come from anywhere, so every content is checked here. Any defect of a file is reported in
+one line that starts with the file's name. No file can run code, and no file larger than the limit
+is kept in memory.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from optsched.runtime.interrupt import released_interrupts
 from optsched.runtime.text import decoded, is_stand_in
 
 MAX_BYTES = 2**30
-"""Files above this size, as they lie on disk or decompressed, are refused."""
+"""Maximum bytes of a file, on disk and decompressed."""
 
 MAX_JSON_VALUES = 2**25
-"""JSON of more values is refused: each takes some 70 bytes of memory, a file 3 bytes for it."""
+"""Maximum number of values in JSON: each takes about 70 bytes of memory, but only 3 in a file."""
 
 STANDARD_STREAM = "-"
-"""Stands for standard input when reading, for standard output when writing."""
+"""Path that means standard input when reading and standard output when writing."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 2**20
@@ -43,7 +44,7 @@ _HALF_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 @contextmanager
 def errors_named(label: str) -> Iterator[None]:
-    """Let errors that bad input raises in this block start with the file's name."""
+    """Prefix errors raised in this block with the file's name."""
     try:
         yield
     except (FormatError, GraphError, PlanError) as error:
@@ -51,16 +52,16 @@ def errors_named(label: str) -> Iterator[None]:
 
 
 def label_of(path: str | Path) -> str:
-    """Return how messages call a file: its path as given, made fit for one line."""
+    """Return the name of a file in messages: its path as given, made safe for one line."""
     text = "<stdin>" if str(path) == STANDARD_STREAM else decoded(str(path))
     return text if text.isprintable() else repr(text)
 
 
 def read_bytes(path: str | Path, *, limit: int = MAX_BYTES, compressed: bool = True) -> bytes:
-    """Return what a file holds, decompressed if it is gzip by its first bytes.
+    """Return the content of a file, decompressed if its first bytes are those of gzip.
 
-    `limit` is the most bytes to accept, before and after decompression; unless `compressed` the
-    bytes are as they lie on disk. It raises `FormatError` if there is no such file, it can not be
+    `limit` is the maximum number of bytes, before and after decompression. With `compressed=False`,
+    the bytes are returned as stored. `FormatError` is raised if the file does not exist, cannot be
     read, is too large, or is damaged gzip.
     """
     with errors_named(label_of(path)):
@@ -82,7 +83,7 @@ def _read_raw(path: str | Path, limit: int) -> bytes:
 
 
 def _read_up_to(file: BinaryIO, limit: int) -> bytes:
-    # Piece by piece: one read of `limit` bytes would take that much memory for the smallest file.
+    # Read in chunks: a single read of `limit` bytes would allocate that much memory for any file.
     pieces, size = [], 0
     while piece := file.read(_CHUNK):
         pieces.append(piece)
@@ -97,23 +98,23 @@ def _reason(error: OSError | ValueError) -> str:
         case FileNotFoundError() | NotADirectoryError():
             return "no such file"
         case IsADirectoryError():
-            return "this is a directory, a file is wanted"
+            return "is a directory, expected a file"
         case PermissionError():
-            return "no permission to open it"
+            return "permission denied"
         case OSError():
-            return (error.strerror or "can not be opened").lower()
-    return "this is no path"
+            return (error.strerror or "cannot be opened").lower()
+    return "not a valid path"
 
 
 def is_compressed(data: bytes) -> bool:
-    """Whether data is gzip by its first bytes."""
+    """Return True if data starts like gzip."""
     return data.startswith(_GZIP_MAGIC)
 
 
 def unpack(data: bytes, *, limit: int = MAX_BYTES) -> bytes:
-    """Return data, decompressed if it is gzip by its first bytes.
+    """Return data, decompressed if its first bytes are those of gzip.
 
-    The output is measured before it is kept: a zip bomb costs time, not memory.
+    The output is measured before it is kept, so a zip bomb costs time but not memory.
     """
     if not is_compressed(data):
         return data
@@ -126,9 +127,9 @@ def unpack(data: bytes, *, limit: int = MAX_BYTES) -> bytes:
                     raise FormatError(f"decompresses to more than the limit of {limit} bytes")
         return gzip.decompress(data)
     except EOFError:
-        raise FormatError("the gzip data ends early: the file is truncated") from None
+        raise FormatError("gzip data is truncated") from None
     except (OSError, zlib.error):
-        raise FormatError("the gzip data is damaged") from None
+        raise FormatError("gzip data is damaged") from None
 
 
 def decode_text(data: bytes) -> str:
@@ -136,19 +137,19 @@ def decode_text(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FormatError(f"no UTF-8 text: byte {error.start} is invalid") from None
+        raise FormatError(f"not UTF-8 text: byte {error.start} is invalid") from None
 
 
 def parse_json(text: str, *, limit: int = MAX_JSON_VALUES) -> Any:
     """Parse JSON strictly.
 
-    It raises `FormatError` on malformed text, a key used twice in one object, a number that is not
-    finite or of absurd length, half a surrogate pair, nesting too deep for the parser, and more
-    values than the limit, estimated from the punctuation before any is built.
+    `FormatError` is raised for malformed text, a duplicate key in an object, a number that is not
+    finite or far too long, half of a surrogate pair, nesting too deep for the parser, and more
+    values than `limit`, which are estimated from the punctuation before any value is built.
     """
-    # Every value but the first follows one of these characters; in strings they count as well.
+    # Every value but the first follows one of these characters; those in strings count too.
     if sum(map(text.count, "[{,:")) > limit:
-        raise FormatError(f"JSON of more than the limit of {limit:,} values")
+        raise FormatError(f"JSON has more than {limit:,} values")
     try:
         value = json.loads(
             text,
@@ -161,11 +162,11 @@ def parse_json(text: str, *, limit: int = MAX_JSON_VALUES) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
-        raise FormatError(f"no JSON: {error.msg} at {place}") from None
+        raise FormatError(f"invalid JSON: {error.msg} at {place}") from None
     except RecursionError:
-        raise FormatError("JSON nested too deeply") from None
+        raise FormatError("JSON is nested too deeply") from None
     except UnicodeEncodeError:
-        raise FormatError("JSON with half of a surrogate pair in a string") from None
+        raise FormatError("JSON string contains half of a surrogate pair") from None
     return value
 
 
@@ -173,12 +174,12 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise FormatError(f"JSON object with the key {twice[:60]!r} twice")
+        raise FormatError(f"JSON object has a duplicate key {twice[:60]!r}")
     return made
 
 
 def _refuse_constant(text: str) -> None:
-    raise FormatError(f"{text} is no JSON number")
+    raise FormatError(f"{text} is not a JSON number")
 
 
 def _parse_float(text: str) -> float:
@@ -195,10 +196,10 @@ def _parse_int(text: str) -> int:
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file whole or not at all, as gzip if its name ends in .gz; "-" is standard output.
+    """Write a file completely or not at all, compressed if its name ends in .gz.
 
-    The same data gives the same file, byte for byte. It raises `FormatError` if the file can not be
-    written; one that was there before is then still there.
+    The path "-" is standard output. Equal data give equal files, byte for byte. `FormatError` is
+    raised if the file cannot be written; an existing file then remains.
     """
     with errors_named(label_of(path)):
         if str(path).endswith(".gz"):
@@ -209,7 +210,7 @@ def write_bytes(path: str | Path, data: bytes) -> None:
             else:
                 _replace_file(Path(os.path.realpath(path)), data)
         except (OSError, ValueError) as error:
-            raise FormatError(f"can not be written: {_reason(error)}") from None
+            raise FormatError(f"cannot be written: {_reason(error)}") from None
 
 
 def _write_out(data: bytes) -> None:
@@ -224,7 +225,7 @@ def _write_out(data: bytes) -> None:
 
 
 def _replace_file(path: Path, data: bytes) -> None:
-    """Write beside the file and rename, so that readers see the old bytes or the new ones."""
+    """Write a temporary file and rename it, so that readers see either the old or the new bytes."""
     if path.is_dir():
         raise IsADirectoryError
     mode = path.stat().st_mode if path.exists() else None
@@ -232,7 +233,7 @@ def _replace_file(path: Path, data: bytes) -> None:
         # A device or a pipe is written to, never replaced.
         path.write_bytes(data)
         return
-    # Random, not of the process: what a kill left behind is in nobody's way.
+    # The random name cannot collide with a file left by a killed process.
     beside = path.with_name(f".optsched-{secrets.token_hex(8)}.tmp")
     with open(beside, "xb") as file:
         try:

@@ -1,4 +1,4 @@
-"""The table of formats: a row for each, found by what a file holds, never by its name."""
+"""Table of formats; a file's format is found by its content, never by its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from optsched.runtime.keywords import keywords
 from optsched.runtime.registry import check_owner
 
 FORMATS: dict[str, Format] = {row.name: row for row in ROWS}
-"""Every format that is known, by name; :func:`register_format` adds to them."""
+"""All known formats by name; :func:`register_format` adds to them."""
 
 _Reader = TypeVar("_Reader", bound=Callable[..., Any])
 _LOG = logging.getLogger(__name__)
@@ -35,18 +35,18 @@ def register_format(
     apply: Callable[[Source, Graph, Plan], bytes] | None = None,
     binary: bool = False,
 ) -> Callable[[_Reader], _Reader]:
-    """Make the decorated function the reader of a format, for the command line as well.
+    """Register the decorated function as the reader of a format, also for the command line.
 
     Parameters
     ----------
     name, sniff, holds, options, write, orders, apply, binary
-        As in :class:`optsched.formats.format.Format`. A package that is installed with an entry
-        point in the group `optsched.formats` has it loaded when a file is of no built-in format.
+        As in :class:`optsched.formats.format.Format`. An installed package with an entry point in
+        the group `optsched.formats` is loaded when a file is not of a built-in format.
 
     Raises
     ------
     UsageError
-        If a format of this name has another function as reader already.
+        If a format of this name already has another reader.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def register_format(
 
 
 def find_format(source: Source) -> Format:
-    """Return the row of a file's format; refuse what no row knows, malformed JSON, and no text."""
+    """Return the format of a file; raise `FormatError` for unknown content."""
     found = _first(source, readable=True)
     if found is None:
         _load_plugins()
@@ -89,28 +89,28 @@ def find_format(source: Source) -> Format:
 
 @cache
 def _load_plugins() -> None:
-    """Load what installed packages offer; one that can not be loaded is logged and left out."""
+    """Load the formats of installed packages; one that fails to load is logged and skipped."""
     from importlib.metadata import entry_points
 
     for entry in entry_points(group="optsched.formats"):
         try:
             entry.load()
         except Exception as error:
-            _LOG.warning("plug-in %s of optsched.formats is left out: %s", entry.name, error)
+            _LOG.warning("plug-in %s of optsched.formats was skipped: %s", entry.name, error)
 
 
 def _first(source: Source, *, readable: bool) -> Format | None:
-    # Binary formats first: what one of them knows by its bytes need not be decoded for the others.
+    # Binary formats come first, so that files recognized by their bytes are never decoded.
     rows: Iterable[Format] = sorted(FORMATS.values(), key=lambda row: not row.binary)
     return next((r for r in rows if (r.read is not None) is readable and r.sniff(source)), None)
 
 
 def _describe(source: Source) -> str:
-    """Say what a file of no known format looks like."""
+    """Return an error text for a file of an unknown format."""
     if source.document or source.text.lstrip().startswith("{"):
         keys = ", ".join(show(key) for key in list(source.document)[:5])
-        return f"JSON of no known format; its keys are {keys or 'none'}"
+        return f"unknown JSON format; its keys are {keys or 'none'}"
     if not source.text.strip():
-        return "the file is empty"
+        return "file is empty"
     start = show(source.text.strip()[:40])
-    return f"no known format: neither JSON nor a MiniMalloc CSV, it starts with {start}"
+    return f"unknown format (not JSON and not a MiniMalloc CSV), starts with {start}"

@@ -1,8 +1,8 @@
-"""Traces of `torch.profiler` with `profile_memory=True`: its `[memory]` events as live ranges.
+"""Traces of `torch.profiler` with `profile_memory=True`: `[memory]` events as live ranges.
 
-The file is what `export_chrome_trace` writes: JSON, with an instant event for each allocation and
-free, which names device, address, bytes (negative for a free), and the bytes that the allocator had
-allocated and reserved by then. An allocation is named after the op that ran at its time.
+The file is written by `export_chrome_trace`: JSON with an instant event for each allocation and
+free, which has the device, address and bytes (negative for a free), and the total bytes allocated
+and reserved at that time. An allocation is named after the op that ran at its time.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from optsched.formats.format import Source
 from optsched.formats.minimalloc import PackingTable
 
 DEVICE_TYPES = {0: "cpu", 1: "cuda", 12: "xpu"}
-"""Of `c10::DeviceType`, what keeps memory events."""
+"""Names of the values of `c10::DeviceType` with memory events."""
 EVENT = "[memory]"
 
 
 def read_torch_profile(source: Source) -> PackingTable:
-    """Read the allocations of a trace; each device is a pool where there are several.
+    """Read the allocations of a trace; each device is a pool if there are several.
 
-    An event that lacks a field, or contradicts one before it, is refused.
+    An event that lacks a field, or contradicts an earlier event, is rejected.
     """
     top = Record(source.document, "profiler's trace")
     events = [e for e in top.items("traceEvents") if isinstance(e, dict)]
@@ -41,12 +41,12 @@ def read_torch_profile(source: Source) -> PackingTable:
             log.free(pool, address, -count)
         if record.has("Total Reserved"):
             reserved[pool] = max(reserved.get(pool, 0), record.count("Total Reserved"))
-    # The allocator of the host keeps no reserve: it says 0.
+    # The host's allocator has no reserve and reports 0.
     return log.table(source.name, {pool: count for pool, count in reserved.items() if count})
 
 
 class _Labels:
-    """The innermost op that runs on a thread at some time."""
+    """Lookup of the innermost op that runs on a thread at a given time."""
 
     def __init__(self, events: list[dict[str, Any]]) -> None:
         self.rows: dict[Any, list[tuple[float, float, str]]] = {}
@@ -61,7 +61,7 @@ class _Labels:
     def at(self, thread: object, time: float) -> str:
         rows = self.rows.get(_key(thread), [])
         at = bisect_right(rows, (time, float("inf"), ""))
-        # Ops are nested: the last that began and has not ended is the innermost.
+        # Ops are nested, so the last op that started and is still running is the innermost.
         for _, end, name in reversed(rows[max(0, at - 50) : at]):
             if time <= end:
                 return name

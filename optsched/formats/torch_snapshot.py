@@ -1,8 +1,8 @@
-"""Memory snapshots of PyTorch's caching allocator: what it was asked for, and what it reserved.
+"""Memory snapshots of PyTorch's caching allocator: requested allocations and reserved bytes.
 
-The file is what `torch.cuda.memory._dump_snapshot` writes after `_record_memory_history`: a pickle
-of plain dicts and lists, with the trace of each device and the segments at its end. It is read by
-:mod:`optsched.formats.plain_pickle`, which runs nothing.
+The file is written by `torch.cuda.memory._dump_snapshot` after `_record_memory_history`: a pickle
+of plain dicts and lists with the trace of each device and its final segments.
+:mod:`optsched.formats.plain_pickle` reads it without running any code.
 
 References
 ----------
@@ -22,16 +22,17 @@ from optsched.formats.minimalloc import PackingTable
 from optsched.formats.plain_pickle import parse_plain_pickle
 
 RESERVING = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
-"""Actions by which the allocator gets bytes of the device or gives them back."""
+"""Actions by which the allocator obtains (1) or returns (-1) bytes of the device."""
 OTHER = {"free_requested", "oom", "snapshot", "user_defined", "pool_create", "pool_destroy"}
-"""Actions that change neither who lives nor what is reserved."""
+"""Actions that change no allocation and no reserved bytes."""
 
 
 def read_torch_snapshot(source: Source) -> PackingTable:
-    """Read the allocations of a snapshot; each device with any is a pool where there are several.
+    """Read the allocations of a snapshot; each device with any is a pool if there are several.
 
-    An allocation lives until its free is completed: until then the allocator may not reuse it. What
-    is no pickle of plain containers, or an entry that contradicts one before, is refused.
+    An allocation lives until its free is completed, because the allocator may not reuse it earlier.
+    A file that is not a pickle of plain containers, or an entry that contradicts an earlier one, is
+    rejected.
     """
     top = Record(parse_plain_pickle(source.data), "memory snapshot")
     log, reserved = AllocationLog(), dict[str, int]()
@@ -66,7 +67,7 @@ def _take(log: AllocationLog, pool: str, entry: Record) -> None:
 
 
 def _take_blocks(log: AllocationLog, pool: str, segment: Record) -> None:
-    """Record what a segment holds at the end and no event told of: it was there throughout."""
+    """Record a segment's final blocks that no event mentioned; these existed throughout."""
     at = segment.count("address", 0)
     for i, value in enumerate(segment.items("blocks")):
         block = Record(value, f"{segment.where}, block {i}")
@@ -77,7 +78,7 @@ def _take_blocks(log: AllocationLog, pool: str, segment: Record) -> None:
 
 
 def _most_reserved(segments: list[Record], entries: list[Record]) -> int:
-    """Most bytes of all segments together, followed back from what is there at the end."""
+    """Return the maximum bytes of all segments, traced back from the final state."""
     reserved = most = sum(segment.count("total_size") for segment in segments)
     for entry in reversed(entries):
         reserved -= RESERVING.get(entry.text("action"), 0) * entry.count("size", 0)
@@ -86,7 +87,7 @@ def _most_reserved(segments: list[Record], entries: list[Record]) -> int:
 
 
 def _label(entry: Mapping[str, Any]) -> str:
-    """Return the function that asked for an allocation, if its stack was recorded."""
+    """Return the function that requested an allocation, if its stack was recorded."""
     frames = entry.get("frames")
     if not isinstance(frames, list):
         return ""

@@ -1,15 +1,14 @@
-"""The text of a TorchScript graph, as `print(module.inlined_graph)` of a traced module shows it.
+"""Text of a TorchScript graph, as printed by `print(module.inlined_graph)` of a traced module.
 
-Each value of a tensor type with known shape and element type has `elements x bytes of an element`.
-As in the planner of PyTorch pull request 64347, a value is managed, that is, gets bytes in the
+A value of a tensor type with known shape and element type has `elements x bytes per element` bytes.
+As in the planner of PyTorch pull request 64347, a value is managed, that is, it gets bytes in the
 slab, if an op of the graph makes it, its size is known, and it does not outlive the graph. All
-other tensors are unmanaged: they have allocations of their own. Parameters and constant tensors
-are buffers of policy `constant`, inputs belong to the caller.
+other tensors are unmanaged and have separate allocations. Parameters and constant tensors are
+buffers of policy `constant`; inputs belong to the caller.
 
-What a value may share with another is not written in the text. Views, containers and ops that write
-in place are known by name (:data:`VIEWS` and so on). An op that may or may not copy
-(:data:`PERHAPS_VIEWS`) makes a buffer of its own, and what it was made of lives as long: that is
-right either way.
+The text does not tell which values share memory. Views, containers and in-place ops are known by
+name (:data:`VIEWS` and so on). An op that may or may not copy (:data:`PERHAPS_VIEWS`) makes a
+separate buffer, and its operand lives as long as this buffer; this is correct in both cases.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ VIEWS = {
     *("squeeze", "swapaxes", "swapdims", "t", "tensor_split", "transpose", "unbind", "unfold"),
     *("unsqueeze", "view", "view_as", "vsplit"),
 }
-"""Ops of `aten` whose results are parts of their first operand."""
+"""Ops of `aten` whose results are views of their first operand."""
 PERHAPS_VIEWS = {"contiguous", "dropout", "flatten", "reshape", "reshape_as", "to", "type_as"}
-"""Ops of `aten` whose result is their first operand, or a copy."""
+"""Ops of `aten` whose result is their first operand or a copy of it."""
 CONTAINERS = {
     *("prim::ListConstruct", "prim::TupleConstruct", "prim::ListUnpack", "prim::TupleUnpack"),
 }
 PLANNED = {
     *("prim::AllocateSlab", "prim::AllocateTensor", "prim::PreallocateTensor", "prim::ReleaseSlab"),
 }
-"""Ops that memory planning puts into a graph."""
+"""Ops that PyTorch's memory planning inserts into a graph."""
 
 _START = re.compile(r"\s*(?:%\S+ : |\(?\s*return \(|block\d+\(|-> \(|[\w]+::\w+)")
 _OUTPUT = re.compile(r"%(\S+) : (.*)")
@@ -58,7 +57,7 @@ _TENSOR = re.compile(r"(\w+)\((.*)\)")
 
 @dataclass(frozen=True, slots=True)
 class _ScriptNode:
-    """A line: what it makes, by name and type, by which op, of what."""
+    """A statement: its results with types, its op and its operands."""
 
     line: int
     outputs: tuple[tuple[str, str], ...]
@@ -67,10 +66,10 @@ class _ScriptNode:
 
 
 def read_torchscript(text: str, *, name: str = "graph") -> Graph:
-    """Make a graph of a TorchScript graph's text; unmanaged values are buffers of policy `own`.
+    """Return the graph of a TorchScript graph's text; unmanaged values have the policy `own`.
 
-    It raises `FormatError`, naming line, op and value, if a line is malformed, a value is defined
-    twice or not at all, the graph has control flow or its memory is planned already.
+    `FormatError`, naming line, op and value, is raised if a line is malformed, a value is undefined
+    or defined twice, or the graph has control flow or planned memory.
     """
     reader = _ScriptReader()
     for node in _nodes(text, reader):
@@ -83,16 +82,16 @@ class _ScriptReader:
     buffers: dict[str, Buffer] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     held: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By value: the buffers whose bytes it is made of; several for a container."""
+    """Buffers whose bytes each value is made of; several for a container."""
     newest: dict[str, str] = field(default_factory=dict)
-    """By buffer: the name under which it was written last, after an op wrote in place."""
+    """Name of the latest in-place version of each buffer."""
     lasting: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By buffer: what it may be a part of, which has to live as long."""
+    """Buffers that each buffer may be a view of, and which must live as long."""
     results: list[str] = field(default_factory=list)
     ids: dict[str, int] = field(default_factory=dict)
     last_effect: int | None = None
     roots: dict[str, str] = field(default_factory=dict)
-    """By view: the buffer that it is a part of."""
+    """Buffer that each view is part of."""
 
     def add_input(self, value: str, kind: str, policy: InputPolicy) -> None:
         size = tensor_bytes(value, kind) or 0
@@ -100,11 +99,11 @@ class _ScriptReader:
         self.held[value] = (value,)
 
     def take(self, node: _ScriptNode) -> None:
-        """Add a line to the graph."""
+        """Add a statement to the graph."""
         if node.kind in PLANNED:
             raise FormatError(
-                f"line {node.line}: {node.kind}: the memory of this graph is planned already, and "
-                "planning is its last pass"
+                f"line {node.line}: {node.kind}: memory of this graph is already planned; "
+                "print the graph before that pass"
             )
         if node.kind == "return":
             self.results += [b for value in node.operands for b in self._held(node, value)]
@@ -117,7 +116,7 @@ class _ScriptReader:
             self._compute(node)
 
     def graph(self, name: str) -> Graph:
-        """Return the graph; what it returns outlives it and so is unmanaged."""
+        """Return the graph; its results outlive it and so are unmanaged."""
         for value in self.results:
             root = self._root(value)
             buffer = self.buffers[root]
@@ -129,7 +128,7 @@ class _ScriptReader:
         return Graph(name, tuple(self.ops), buffers, memory_model=model)
 
     def _contain(self, node: _ScriptNode) -> None:
-        """Let containers hold what they are made of, and what is taken out of them be that."""
+        """Track the buffers in containers, and those of elements taken out."""
         parts = [self._held(node, value) for value in node.operands]
         if node.kind.endswith("Unpack"):
             if len(parts) > 1:
@@ -172,7 +171,7 @@ class _ScriptReader:
         kept = set[str]().union(*(self._lasting(self._root(b)) for b in current))
         control: tuple[int, ...] = ()
         if not node.outputs:
-            # Ops without results are there for their effects, which come in the order of the text.
+            # Ops without results have effects, which keep the order of the text.
             control = () if self.last_effect is None else (self.last_effect,)
             self.last_effect = len(self.ops)
         label = node.outputs[0][0] if node.outputs else f"{node.kind} line {node.line}"
@@ -198,7 +197,7 @@ class _ScriptReader:
         return value
 
     def _lasting(self, root: str) -> set[str]:
-        """Return what a buffer may be a part of, by whatever number of ops that may not copy."""
+        """Return all buffers that a buffer may be a view of, through any chain of such ops."""
         found: set[str] = set()
         waiting = [root]
         while waiting:
@@ -234,13 +233,13 @@ def _unmanaged(buffer: Buffer) -> Buffer:
 
 
 def is_tensor(kind: str) -> bool:
-    """Whether a type is that of one tensor, of whatever shape."""
+    """Return True if a type is that of a single tensor, of any shape."""
     found = _TENSOR.fullmatch(kind)
     return kind in ("Tensor", *ELEMENT_BYTES) or bool(found and found[1] in ELEMENT_BYTES)
 
 
 def tensor_bytes(value: str, kind: str) -> int | None:
-    """Return the bytes of a tensor type with known shape, at most 2**62, else None."""
+    """Return the bytes of a tensor type with known shape, at most 2**62; None for other types."""
     found = _TENSOR.fullmatch(kind)
     if found is None or found[1] not in ELEMENT_BYTES:
         return None
@@ -259,7 +258,7 @@ def tensor_bytes(value: str, kind: str) -> int | None:
 
 
 def _nodes(text: str, reader: _ScriptReader) -> Iterator[_ScriptNode]:
-    """Read the head of the graph into the reader, and yield its lines."""
+    """Read the inputs of the graph into the reader, and yield its statements."""
     head, rest, first = _split_head(text)
     for part in _outputs(head):
         reader.add_input(*part, InputPolicy.EXCLUDED)
@@ -270,28 +269,28 @@ def _nodes(text: str, reader: _ScriptReader) -> Iterator[_ScriptNode]:
             yield _ScriptNode(number, (), "return", _names(line[8:].partition(")")[0]))
         elif re.match(r"block\d+\(|-> \(", line):
             raise FormatError(
-                f"line {number}: control flow has no one order of its ops: trace the module, or "
-                "inline it"
+                f"line {number}: control flow does not have a single order of ops; trace the "
+                "module, or inline it"
             )
         elif ended:
             raise FormatError(f"line {number}: {show(line[:40])} after the graph's return")
         else:
             yield _node(number, line)
     if not ended:
-        raise FormatError("the graph is cut off: it has no return")
+        raise FormatError("graph is truncated: return is missing")
 
 
 def _split_head(text: str) -> tuple[str, str, int]:
-    """Return what is between `graph(` and `):`, the rest, and the number of its first line."""
+    """Return the text between `graph(` and `):`, the rest, and the rest's first line number."""
     body = text.lstrip().removeprefix("graph(")
     head, found, rest = body.partition("):\n")
     if not found:
-        raise FormatError("the graph is cut off in its list of inputs")
+        raise FormatError("graph is truncated in its list of inputs")
     return head, rest, text[: len(text) - len(rest)].count("\n") + 1
 
 
 def _statements(text: str, first: int) -> Iterator[tuple[int, str]]:
-    """Yield line number and text of each statement; the value of a constant may go on for lines."""
+    """Yield line number and text of each statement; a constant's value may span several lines."""
     held: tuple[int, str] | None = None
     for number, line in enumerate(text.split("\n"), first):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -303,7 +302,7 @@ def _statements(text: str, first: int) -> Iterator[tuple[int, str]]:
         elif held and "prim::Constant" in held[1]:
             continue
         else:
-            raise FormatError(f"line {number}: {show(line.strip()[:40])} is no statement")
+            raise FormatError(f"line {number}: not a statement: {show(line.strip()[:40])}")
     if held:
         yield held
 
@@ -312,7 +311,7 @@ def _node(number: int, line: str) -> _ScriptNode:
     left, equals, right = line.partition(" = ") if line.startswith("%") else ("", " = ", line)
     call = _CALL.match(right)
     if not equals or call is None:
-        raise FormatError(f"line {number}: {show(line[:60])} is no statement")
+        raise FormatError(f"line {number}: not a statement: {show(line[:60])}")
     rest = right[call.end() :]
     if call[1] == "prim::Constant":
         return _ScriptNode(number, tuple(_outputs(left)), call[1], ())
@@ -330,7 +329,7 @@ def _outputs(text: str) -> Iterator[tuple[str, str]]:
             continue
         found = _OUTPUT.fullmatch(part.strip())
         if found is None:
-            raise FormatError(f"{show(part[:60])} is no value with its type")
+            raise FormatError(f"expected a value with its type, got {show(part[:60])}")
         yield found[1], found[2].strip()
 
 
@@ -339,10 +338,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def read(source: Source) -> Graph:
-    """Make a graph of a file; see :func:`read_torchscript`."""
+    """Return the graph of a file; see :func:`read_torchscript`."""
     return read_torchscript(source.text, name=source.name)
 
 
 def unmanaged_values(graph: Graph) -> tuple[str, ...]:
-    """Return the values that have allocations of their own, in the order of the graph."""
+    """Return the values with separate allocations, in the order of the graph."""
     return tuple(b.name for b in graph.buffers if b.output is OutputPolicy.OWN)

@@ -99,7 +99,7 @@ def test_a_folder_without_a_graph_is_bad_input(
     assert main([*options, str(plan.parent)]) == 2
     printed = capsys.readouterr()
     said = " ".join((printed.out + printed.err).split())
-    assert said.count(f"{plan}: this is a plan") == 1
+    assert said.count(f"{plan}: expected a graph, got a plan") == 1
     assert said.count(str(plan)) == 1
 
 

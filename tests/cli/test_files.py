@@ -82,7 +82,7 @@ def test_a_comparison_that_can_not_be_written_is_printed(
     assert main(["compare", graph, "--methods", "lpmf", "--csv", "/dev/full"]) == 2
     out, err = capsys.readouterr()
     assert "minimum slab proved on 1" in out
-    assert "/dev/full: can not be written: no space left on device" in err
+    assert "/dev/full: cannot be written: no space left on device" in err
 
 
 @posix

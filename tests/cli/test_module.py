@@ -45,8 +45,8 @@ def test_words_say_what_a_proof_covers(capsys: pytest.CaptureFixture[str]) -> No
         (["--keep-trace"], "is a module of computations: no --keep-trace for it"),
         (["--last", "copy"], "is a module of computations: no --last for it"),
         (["--max-moved", "0"], "is a module of computations: no --max-moved for it"),
-        (["--workspace-apart"], "computations that are called have no regions of their own"),
-        (["--dim", "n=3"], "has no dimensions that could be given"),
+        (["--workspace-apart"], "called computations cannot have separate regions"),
+        (["--dim", "n=3"], "files have no open dimensions to give"),
     ],
 )
 def test_options_that_modules_do_not_have_are_refused(
@@ -81,7 +81,7 @@ def test_a_module_that_does_not_fit_has_its_certificate(
     assert main(["solve", SCAN, "--capacity", "20KiB", "--certificate", proof, "--json"]) == 4
     assert json.loads(capsys.readouterr().out)["certificate"]["bound"] > 20 * 1024
     assert main(["check", SCAN, proof]) == 2
-    assert "this is a certificate of a module" in capsys.readouterr().err
+    assert "got a certificate of a module" in capsys.readouterr().err
 
 
 def test_order_rules_are_not_checked_of_modules(

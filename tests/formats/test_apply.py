@@ -148,7 +148,7 @@ def test_open_dimensions_are_given_by_name(model: Path, capsys: pytest.CaptureFi
         assert "--dim wants NAME=N" in capsys.readouterr().err
     graph = model.with_name("net.json")
     write_graph(read_graph(model), graph)
-    with pytest.raises(UsageError, match="optsched-graph has no dimensions"):
+    with pytest.raises(UsageError, match="optsched-graph files have no open dimensions"):
         read_graph(graph, dims={"width": 16})
 
 

@@ -291,7 +291,7 @@ def test_open_sizes_are_refused_by_name_and_given_by_symbol_or_axis(tmp_path: Pa
     [
         ({"s0": 1}, "must be at least 2 and at most 64, got 1"),
         ({"s0": 65}, "got 65"),
-        ({"b": 4}, "no dimension is called 'b'; open are 's0', 'x.0'"),
+        ({"b": 4}, "unknown dimension 'b'; open dimensions: 's0', 'x.0'"),
         ({"s0": 4, "x.0": 5}, "'s0' is 4 already"),
     ],
 )
@@ -427,7 +427,7 @@ NODE = "graph_module/graph/nodes/1"
         (f"{VALUE}/dtype", 99, "tensor 'linear': elements of type 99 have no known size"),
         (f"{VALUE}/layout", 2, "tensor 'linear' is of a layout"),
         (f"{VALUE}/sizes", [{"as_int": 2**62}, {"as_int": 2**62}], "above the limit of 2\\*\\*62"),
-        (f"{VALUE}/sizes", [{"as_int": -1}, {"as_int": 8}], "is '-1', which is no size"),
+        (f"{VALUE}/sizes", [{"as_int": -1}, {"as_int": 8}], "is '-1', which is not a size"),
         (f"{VALUE}/sizes", [{"as_int": 8}], "has 1 sizes and 2 strides"),
         (f"{VALUE}/sizes", [{"as_float": 0.5}], "must be a number or an expression"),
         (f"{NODE}/inputs/0/arg", {"as_tensor": {"name": "y"}}, "'y' has no entry in tensor_values"),

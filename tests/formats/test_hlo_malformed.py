@@ -26,7 +26,7 @@ from tests.support.hlo_text import DUMPS, P, module
         ([P, "nonsense"], "line 5: no instruction: 'nonsense'"),
         (
             [P, "%a = f32[4] get-tuple-element(%p), index=1"],
-            "'a': there is no part number 1 of 'p'",
+            "'a': unknown part number 1 of 'p'",
         ),
         ([P, "%a = f32[4] bitcast()"], "'a': bitcast has no operand"),
         (["%a = f32[4] parameter(x)"], "'a': parameter 'x' has no number"),
@@ -64,7 +64,7 @@ def test_computations_that_call_each_other_in_a_circle_are_refused() -> None:
 def test_a_text_that_is_cut_off_is_said_to_be() -> None:
     whole = (DUMPS / "network-module.txt").read_text()
     for length in range(10, len(whole) - 2, 17):
-        with pytest.raises(FormatError, match=r"cut off|line|no HLO"):
+        with pytest.raises(FormatError, match=r"cut off|line|not HLO"):
             read_hlo(Source(whole[:length].encode(), "cut"))
 
 
@@ -101,7 +101,7 @@ def refusal(path: Path) -> str | None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("BufferAssignment:\nallocation x", "line 2: 'allocation x' is no allocation"),
+        ("BufferAssignment:\nallocation x", "line 2: 'allocation x' is not an allocation"),
         ("BufferAssignment:\nallocation 0: size 8:\n value: <1 a>", "line 3: .* is no value"),
         ("BufferAssignment:\n", "has no place for"),
     ],

@@ -183,8 +183,8 @@ MALFORMED_GRAPHS = {
     "op with empty name": (put("ops", 1, "name", ""), "op number 1 has no name"),
     "buffer without name": (drop("buffers", 1, "name"), "buffer number 1: name is missing"),
     "name is a number": (put("buffers", 1, "name", 7), "name must be a string, got 7"),
-    "size missing": (drop("buffers", 0, "size"), "buffer 'x': size is unknown"),
-    "size null": (put("buffers", 0, "size", None), "buffer 'x': size is unknown"),
+    "size missing": (drop("buffers", 0, "size"), "buffer 'x': size is missing"),
+    "size null": (put("buffers", 0, "size", None), "buffer 'x': size is missing"),
     "size fraction": (
         put("buffers", 0, "size", 1.5),
         "size must be an integer of at least 0, got 1.5",
@@ -203,7 +203,7 @@ MALFORMED_GRAPHS = {
     "pin null": (put("buffers", 1, "pin", None), "pin must be an integer"),
     "unknown input policy": (
         put("buffers", 0, "input", "gone"),
-        "input 'gone' is none of excluded",
+        "input must be one of excluded",
     ),
     "unknown output policy": (put("buffers", 2, "output", 1), "output must be a string"),
     "view with size": (put("buffers", 3, "size", 4), "buffer 'v' is a view"),
@@ -255,7 +255,7 @@ MALFORMED_PLANS = {
 }
 
 WRONG_PLANS = {
-    "unknown op": (put("order", ["a", "q"]), "plan names op 'q', which graph 'g' has not"),
+    "unknown op": (put("order", ["a", "q"]), "plan names op 'q', which is not in graph 'g'"),
     "unknown buffer": (put("offsets", "q", 0), "plan names buffer 'q'"),
     "offset of a view": (put("offsets", "v", 6), "view 'v' an offset: only its root 'y'"),
 }

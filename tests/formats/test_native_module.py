@@ -106,7 +106,10 @@ def test_a_plan_of_something_else_is_refused(tmp_path: Path) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({**good, "module": "other"}, "plan is of module 'other', this is 'nested'"),
         ({**good, "computations": {}}, "computation .* has no plan"),
-        ({**good, "computations": {"x": {}}}, "plan of computation 'x', which module 'nested' has"),
+        (
+            {**good, "computations": {"x": {}}},
+            "plan of computation 'x', which is not in module 'nested'",
+        ),
         ({**good, "more": 1}, "unknown key 'more'"),
     ]
     row = good["computations"]["wide"]

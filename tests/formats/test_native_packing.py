@@ -103,9 +103,9 @@ def test_columns_may_be_filled_from_either_side() -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ("a,0,1,4,x,\n", "line 2: buffer 'a': apart names 'x', which is no id"),
+        ("a,0,1,4,x,\n", "line 2: buffer 'a': apart names 'x', which is not an id"),
         ("a,0,1,4,a,\n", "line 2: buffer 'a': apart names the buffer itself"),
-        ("a,0,1,4,,g\n", "line 2: buffer 'a': share 'g' is named once only"),
+        ("a,0,1,4,,g\n", "line 2: buffer 'a': share 'g' appears only once"),
         (
             "a,0,1,4,b,g\nb,1,2,4,,g\n",
             "buffers 'a' and 'b' must share an offset and must be kept apart",
@@ -169,5 +169,5 @@ def test_bad_gaps_are_named() -> None:
     for gap in ([1], [1, 2, 3], ["a", 2], [True, 2], [0, -1], 5):
         broken = json.loads(json.dumps(DOCUMENT))
         broken["buffers"][1]["gaps"] = [gap]
-        with pytest.raises(FormatError, match=r"buffer 'b': a gap is \[start, end\]"):
+        with pytest.raises(FormatError, match=r"buffer 'b': expected a gap \[start, end\]"):
             read_packing_document(broken)

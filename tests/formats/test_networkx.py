@@ -127,7 +127,7 @@ def test_attributes_of_other_tools_are_ignored() -> None:
 
 def test_graphs_of_another_class() -> None:
     for kind in (nx.Graph, nx.MultiDiGraph):
-        with pytest.raises(GraphError, match=r"a networkx.DiGraph is wanted, got a (Multi|Graph)"):
+        with pytest.raises(GraphError, match=r"expected a networkx.DiGraph, got a (Multi|Graph)"):
             from_networkx(kind([("a", "b")]))
 
 
@@ -147,13 +147,13 @@ def test_cycles_are_named() -> None:
             "op 'b': control names unknown op 'q'",
         ),
         (lambda g: g.nodes["op", "b"].update(workspace="q"), "workspace names unknown buffer 'q'"),
-        (lambda g: g.nodes["buffer", "x"].pop("size"), "buffer 'x': size is unknown"),
+        (lambda g: g.nodes["buffer", "x"].pop("size"), "buffer 'x': size is missing"),
         (lambda g: g.nodes["buffer", "x"].update(birth="q"), "'x': birth names unknown op 'q'"),
         (
             lambda g: g.nodes["buffer", "x"].update(alias_of="q"),
             "'x': alias_of names unknown buffer 'q'",
         ),
-        (lambda g: g.nodes["buffer", "x"].update(input="q"), "input 'q' is none of excluded"),
+        (lambda g: g.nodes["buffer", "x"].update(input="q"), "input must be one of excluded"),
         (
             lambda g: g.graph["inplace"].append(("q", "y", "x")),
             "in-place candidate number 0: op names unknown op 'q'",

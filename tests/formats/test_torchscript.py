@@ -171,10 +171,16 @@ def test_a_size_among_what_is_no_space_to_everyone_is_a_size() -> None:
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (["%s : Storage = prim::AllocateSlab[total_size=64]()"], "planning is its last pass"),
+        (
+            ["%s : Storage = prim::AllocateSlab[total_size=64]()"],
+            "memory of this graph is already planned",
+        ),
         (["%t : Tensor = prim::AllocateTensor[size=4](%x)"], "line 2: prim::AllocateTensor"),
-        (["prim::ReleaseSlab(%x)"], "planning is its last pass"),
-        (["%y : Tensor = prim::If(%x)", "  block0():"], "line 3: control flow has no one order"),
+        (["prim::ReleaseSlab(%x)"], "memory of this graph is already planned"),
+        (
+            ["%y : Tensor = prim::If(%x)", "  block0():"],
+            "line 3: control flow does not have a single order",
+        ),
         ([made("relu", "nowhere")], "aten::relu uses %nowhere, which nothing defines"),
         ([made("relu", "x"), made("tanh", "x")], "aten::tanh defines %y a second time"),
         ([made("relu", "x", name="x")], "aten::relu defines %x a second time"),
@@ -182,10 +188,10 @@ def test_a_size_among_what_is_no_space_to_everyone_is_a_size() -> None:
             [f"%a : {FLOAT} = prim::ListUnpack(%x, %x)"],
             "line 2: prim::ListUnpack of 2 containers at once",
         ),
-        (["what is this"], "line 2: 'what is this' is no statement"),
+        (["what is this"], "line 2: not a statement: 'what is this'"),
         (["%y : Tensor = aten::relu"], "no operands"),
-        (["%y : Tensor = 5"], "is no statement"),
-        (["%y = aten::relu(%x)"], "is no value with its type|is no statement"),
+        (["%y : Tensor = 5"], "not a statement"),
+        (["%y = aten::relu(%x)"], "expected a value with its type|not a statement"),
     ],
 )
 def test_what_is_refused_is_one_line(lines: list[str], words: str) -> None:

@@ -150,7 +150,7 @@ def test_a_plan_needs_its_graph(
 ) -> None:
     out = ["--trace", str(tmp_path / "trace.json")]
     assert "put its graph before it" in refused([files[1], *out], capsys)
-    assert "this is a graph" in refused([files[0], files[0], *out], capsys)
+    assert "got a graph" in refused([files[0], files[0], *out], capsys)
     assert "nothing to write" in refused([files[0]], capsys)
 
 

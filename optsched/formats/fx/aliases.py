@@ -35,7 +35,7 @@ def shared_with(node: FxNode, output: str, values: Mapping[str, TensorValue]) ->
 
 
 def _returns_argument(node: FxNode, given: TensorValue, made: TensorValue) -> bool:
-    """Whether an operator that may return its argument does so."""
+    """Return True if an operator that may return its argument does so."""
     if given.dtype != made.dtype or given.device != made.device:
         return False
     if node.base in RESHAPES:
@@ -65,7 +65,7 @@ def view_strides(
     axes = [(n, step) for n, step in zip(sizes, strides, strict=True) if n != 1]
     found, left = [1] * len(wanted), len(wanted) - 1
     while axes:
-        # A run of axes that lie behind each other as one axis would.
+        # A run of axes whose strides are those of a single axis.
         count, step = axes.pop()
         inner = step
         while axes and axes[-1][1] == count * inner:

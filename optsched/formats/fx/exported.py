@@ -29,7 +29,7 @@ from optsched.model.elements import InputPolicy
 
 SCHEMA: Final = 8
 EDGE: Final = "executorch.exir.dialects.edge._ops."
-"""What ExecuTorch puts before the operators of its edge dialect."""
+"""Prefix that ExecuTorch adds to the operators of its edge dialect."""
 _STRIDED: Final = 7
 _DTYPES: Final = dict(
     zip(
@@ -111,7 +111,7 @@ def _range(record: Record) -> tuple[int | None, int | None]:
 
 @dataclass
 class _Arguments:
-    """What a node is given: tensors and settings by name, values without bytes, graphs."""
+    """Arguments of a node: tensors and settings by name, values without bytes, graphs."""
 
     tensors: dict[str, tuple[str, ...]] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
@@ -255,7 +255,7 @@ def _size(value: object, what: str) -> tuple[str | int, int | None]:
 
 
 def _tensors(value: object) -> Iterator[str]:
-    """Yield the tensors that an argument names, in order, in whatever lists they stand."""
+    """Yield the tensors that an argument names, in order, from lists nested at any depth."""
     kind, content = _only(value, "argument")
     if kind == "as_tensor":
         yield Record(content, "as_tensor").text("name")

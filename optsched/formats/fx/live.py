@@ -29,7 +29,8 @@ from optsched.model.graph import Graph
 from optsched.runtime.keywords import keywords
 
 _CALLERS: Final = ("primals_", "tangents_", "arg", "fwd_rng_state_", "bwd_rng_state_")
-"""What AOTAutograd calls inputs that the caller holds; the rest of a backward graph's are saved."""
+"""Names of inputs of AOTAutograd that the caller holds; a backward graph's other inputs are
+saved."""
 
 
 @keywords
@@ -41,31 +42,37 @@ def from_fx(
     dims: Mapping[str, int] | None = None,
     inputs: InputPolicy | str | None = None,
 ) -> Graph:
-    """Make a graph of a live program of PyTorch; op `v` is its node `v` that calls something.
+    """Return the graph of a live PyTorch program; each op is a node that calls something.
 
     Parameters
     ----------
     program
-        A `torch.fx.GraphModule` (what `torch.compile` hands to a backend, a joint, forward or
+        A `torch.fx.GraphModule` (as `torch.compile` passes to a backend, or a joint, forward or
         backward graph of AOTAutograd), an `ExportedProgram`, or ExecuTorch's edge program.
     example_inputs
-        Tensors of the shapes to plan for; needed where the nodes carry no shapes.
+        Tensors of the shapes to plan for; required if the nodes have no shapes.
     name
-        Of the graph.
+        Name of the graph.
     dims
-        Numbers for sizes that the program leaves open, by symbol or as `INPUT.AXIS`.
+        Values of sizes that the program leaves open, by symbol or as `INPUT.AXIS`.
     inputs
-        What happens to the bytes of inputs. By default the caller keeps them, but what a forward
-        graph saved is freed after its last use in the backward graph.
+        Policy for the bytes of inputs. By default, the caller keeps them, except that tensors saved
+        by a forward graph are freed after their last use in the backward graph.
+
+    Returns
+    -------
+    Graph
+        Graph in which a buffer is a storage, with its size in bytes.
 
     Raises
     ------
     FormatError
-        If a node carries no shape or its operator does what is not known; it names the node.
+        If a node has no shape, or the effect of its operator is unknown; the message names the
+        node.
     MissingDependencyError
         If PyTorch is not installed.
     UsageError
-        If this is no program, or the policy makes no sense.
+        If `program` is not a program, or the policy is unknown.
 
     Examples
     --------
@@ -92,10 +99,12 @@ def read_module(
     try:
         policy = None if inputs is None else InputPolicy(inputs)
     except ValueError:
-        raise UsageError(f"inputs {inputs!r} are none of {', '.join(InputPolicy)}") from None
+        raise UsageError(
+            f"inputs must be one of {', '.join(InputPolicy)}, got {inputs!r}"
+        ) from None
     if not _carries_shapes(module):
         if example_inputs is None:
-            raise UsageError("the nodes carry no shapes: give example_inputs")
+            raise UsageError("nodes have no shapes; give example_inputs")
         module = _traced(module, example_inputs)
     return _ModuleReader(module, OpenSizes(dims or {}), signature, policy).read()
 
@@ -141,7 +150,7 @@ def _traced(module: Any, example_inputs: Sequence[Any]) -> Any:
             return make_fx(module, tracing_mode="real", _allow_non_fake_inputs=True)(*given)
     except Exception as error:
         first = str(error).strip().partition("\n")[0]
-        raise FormatError(f"the program can not be traced with these inputs: {first}") from None
+        raise FormatError(f"cannot trace the program with these inputs: {first}") from None
 
 
 def _twin(tensor: Any, mode: Any) -> Any:
@@ -234,7 +243,9 @@ class _ModuleReader:
         if isinstance(parts, list) and isinstance(key, int) and -len(parts) <= key < len(parts):
             self.names[node] = parts[key]
         elif _is_tensor(node.meta.get("val")):
-            raise FormatError(f"op {node.name!r} takes {show(key)} of what is no list of tensors")
+            raise FormatError(
+                f"op {node.name!r} takes {show(key)} of a value that is not a list of tensors"
+            )
         self.makers[node] = self.makers.get(source, node.name)
 
     def _node(self, node: Any) -> FxNode:
@@ -270,7 +281,7 @@ class _ModuleReader:
         )
 
     def _name(self, node: Any, value: Any, path: str = "") -> Any:
-        """Return the names of a node's results, None for what is no tensor, listed as they are."""
+        """Return the names of a node's results in order; None for results that are not tensors."""
         name = f"{node.name}{path}"
         if isinstance(value, tuple | list):
             taken = {
@@ -318,7 +329,7 @@ class _ModuleReader:
 
 
 def _nodes(given: Any) -> Iterator[Any]:
-    """Yield the nodes in an argument, in whatever lists they stand."""
+    """Yield the nodes in an argument, from lists nested at any depth."""
     if isinstance(given, tuple | list):
         for each in given:
             yield from _nodes(each)

@@ -1,7 +1,7 @@
-"""What PyTorch's operators do to storages, as far as their schemas say it, and where they do not.
+"""Effects of PyTorch's operators on storages, from their schemas and from tables.
 
-The tables hold base names of the namespace `aten`, so that a file can be read without PyTorch;
-`tests/frameworks/fx/test_operators.py` compares them with the schemas of the installed one.
+The tables list base names of the namespace `aten`, so that a file can be read without PyTorch;
+`tests/frameworks/fx/test_operators.py` compares them with the schemas of the installed version.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ OVERWRITES: Final = _names(
 """Have a twin with `_` that writes, element by element, into the first tensor."""
 
 UNKNOWN_EFFECTS: Final = ("triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional")
-"""Run kernels of which no program says what they write."""
+"""Operators that run kernels whose writes no program records."""
 
 WITHOUT_VIEWS: Final = _names(
     "aten dim_order_ops prims prim higher_order quantized_decomposed torchvision _operator "
@@ -119,12 +119,12 @@ WITHOUT_VIEWS: Final = _names(
 
 
 def require_known_effects(operator: str, where: str) -> None:
-    """Refuse an operator of which nobody can say what becomes of its tensors, by its name."""
+    """Raise `FormatError`, with the operator's name, if its effect on tensors is unknown."""
     base = (*operator.split("."), "")[1]
     if base in RESIZINGS:
         raise FormatError(f"{where} ({operator}) gives a tensor another storage")
     if base in UNKNOWN_EFFECTS:
-        raise FormatError(f"{where} ({operator}) runs a kernel of which nothing is known")
+        raise FormatError(f"{where} ({operator}) runs a kernel with unknown effects")
 
 
 def writes_to(operator: str, arguments: Sequence[str], settings: Mapping[str, object]) -> list[str]:
@@ -147,12 +147,12 @@ def writes_to(operator: str, arguments: Sequence[str], settings: Mapping[str, ob
 
 
 def is_out_variant(overload: str) -> bool:
-    """Whether an overload is called as those are that write their results into arguments."""
+    """Return True if an overload's name is that of one that writes its results into arguments."""
     return overload.lower().startswith("out") or overload.endswith("_out")
 
 
 def draws_numbers(base: str, settings: Mapping[str, object]) -> bool:
-    """Whether an operator draws from the random state."""
+    """Return True if an operator draws from the random state."""
     name = base.removesuffix("_")
     if name in DROPOUTS:
         return not drops_nothing(settings)
@@ -164,11 +164,11 @@ def draws_numbers(base: str, settings: Mapping[str, object]) -> bool:
 
 
 def drops_nothing(settings: Mapping[str, object]) -> bool:
-    """Whether a dropout is none: it does not train, or its chance is 0."""
+    """Return True if a dropout has no effect: it does not train, or its probability is 0."""
     return not _trains(settings) or any(settings.get(key) in (0, 0.0) for key in _CHANCES)
 
 
 def _trains(settings: Mapping[str, object]) -> bool:
-    """Whether an operator is told to train; one that is told nothing may."""
+    """Return True if an operator is in training mode; without the setting, it may be."""
     told = [settings[key] for key in _TRAINING if key in settings]
     return any(told) if told else True

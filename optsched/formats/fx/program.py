@@ -51,7 +51,7 @@ class TensorValue:
         return (self.offset + last + 1) * self.item_bytes
 
     def is_like(self, other: TensorValue) -> bool:
-        """Whether both have the same elements' type, axes and device."""
+        """Return True if both have the same element type, axes and device."""
         return (self.sizes, self.strides, self.dtype, self.device) == (
             other.sizes,
             other.strides,
@@ -62,24 +62,24 @@ class TensorValue:
 
 @dataclass(frozen=True, slots=True)
 class FxNode:
-    """A node that runs something.
+    """A node that runs an operator.
 
     Parameters
     ----------
     name, operator
-        Its own name; `aten.view.default`, say.
+        Name of the node; name of the operator, such as `aten.view.default`.
     arguments
-        The tensors among its arguments, by the argument's name; those without a name by position.
+        Tensors among its arguments, by the argument's name, or by position without a name.
     settings
-        Its arguments that are numbers, texts, flags or element types, by name.
+        Arguments that are numbers, strings, flags or element types, by name.
     outputs
-        The tensors that it returns, those that nobody reads as well.
+        Tensors that it returns, including unused ones.
     takes, gives
-        Values without bytes, such as sizes or a random state, that it waits for and makes.
+        Values without bytes, such as sizes or a random state, that it needs and produces.
     overwrites
-        Which of the tensors in its arguments it writes to.
+        Tensors among its arguments that it writes to.
     view_of
-        The tensor of which all its outputs are views for certain, if there is one.
+        Tensor that all its outputs are certainly views of; None if there is none.
     bodies
         Programs that it runs.
     """

@@ -1,6 +1,6 @@
-"""What the operator that a live node calls says of its arguments.
+"""Schemas of the operators that live nodes call.
 
-Torch is imported inside.
+PyTorch is imported inside functions.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def operator_of(target: Any) -> Any:
 
 
 def operator_name(target: Any) -> str:
-    """Return how FX writes what a node calls: `aten.view.default`.
+    """Return the name of a node's operator as FX writes it: `aten.view.default`.
 
-    What is no operator is refused, since nothing is known of what it does.
+    A target that is not an operator is rejected, because its effect is unknown.
     """
     import torch
 
@@ -42,7 +42,7 @@ def operator_name(target: Any) -> str:
 
 
 def _schema(node: Any) -> Any:
-    """Return the schema of the operator that a node calls; None of a function."""
+    """Return the schema of the operator that a node calls; for a function, return None."""
     return getattr(operator_of(node.target), "_schema", None)
 
 
@@ -71,7 +71,7 @@ def written_arguments(node: Any, *, results: bool = True) -> list[str]:
 
 
 def viewed_tensor(node: Any, tensors: Mapping[str, tuple[str, ...]]) -> str | None:
-    """Return the tensor of which an operator outside of `aten` says that its results are views."""
+    """Return the tensor that an operator outside `aten` declares its results to be views of."""
     known = _schema(node)
     if known is None or operator_of(node.target).namespace == "aten":
         return None
@@ -83,13 +83,13 @@ def viewed_tensor(node: Any, tensors: Mapping[str, tuple[str, ...]]) -> str | No
 
 
 def returns_something(node: Any) -> bool:
-    """Whether a node calls an operator that says it has results."""
+    """Return True if a node calls an operator whose schema has results."""
     known = _schema(node) if node.op == "call_function" else None
     return known is not None and len(known.returns) > 0
 
 
 def draws_random_numbers(node: Any) -> bool:
-    """Whether a node's operator is marked as one that draws from the random state."""
+    """Return True if a node's operator is marked as drawing from the random state."""
     import torch
 
     return torch.Tag.nondeterministic_seeded in getattr(operator_of(node.target), "tags", ())

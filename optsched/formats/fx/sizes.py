@@ -120,11 +120,11 @@ class OpenSizes:
                 raise unknown_dimension(name, list(self.names))
 
     def number(self, size: str | int, what: str, hint: int | None = None) -> int:
-        """Return a size, a number or an expression as SymPy represents it, as a number.
+        """Return the value of a size: a number, or an expression as SymPy represents it.
 
-        `what` is what messages call it, `hint` what it was when the program was exported. It raises
-        `OpenSizeError` if a symbol has no number, `FormatError` if it is no expression of sizes, or
-        makes no size.
+        `what` is its name in messages, `hint` its value at export. `OpenSizeError` is raised if a
+        symbol has no value, and `FormatError` if the text is not an expression of sizes or its
+        value is not a size.
         """
         if isinstance(size, int):
             found: Fraction | int = size
@@ -133,7 +133,7 @@ class OpenSizes:
         else:
             found = self._evaluate(size, what, hint)
         if found.denominator != 1 or not 0 <= found <= MAX_TOTAL_BYTES:
-            raise FormatError(f"{what} is {show(str(found))}, which is no size")
+            raise FormatError(f"{what} is {show(str(found))}, which is not a size")
         if isinstance(size, str):
             self._known[size] = int(found)
         return int(found)
@@ -151,7 +151,7 @@ class OpenSizes:
                 f"{what} is open{was}: it depends on {symbol}; give {how}"
             ) from None
         except (ArithmeticError, IndexError, TypeError, ValueError, RecursionError):
-            raise FormatError(f"{what} is no expression of sizes: {show(text)}") from None
+            raise FormatError(f"{what} is not an expression of sizes: {show(text)}") from None
 
     def _value(self, tree: ast.expr) -> Fraction:
         if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
@@ -173,7 +173,7 @@ class OpenSizes:
 
     @staticmethod
     def _symbol(size: str | int) -> str | None:
-        """Return the name of a size that is a symbol by itself."""
+        """Return the name of a size that is a single symbol."""
         if isinstance(size, int) or not size.startswith("Symbol("):
             return None
         tree = _parse(size, "a dimension")
@@ -189,7 +189,7 @@ def _parse(text: str, what: str) -> ast.expr:
     try:
         return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise FormatError(f"{what} is no expression of sizes: {show(text)}") from None
+        raise FormatError(f"{what} is not an expression of sizes: {show(text)}") from None
 
 
 def _integer(tree: ast.expr) -> int:

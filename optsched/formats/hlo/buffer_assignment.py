@@ -51,7 +51,7 @@ def _offsets(lines: list[str], graph: Graph) -> dict[str, int]:
         if line.startswith("allocation "):
             head = _ALLOCATION.match(line)
             if head is None:
-                raise FormatError(f"line {number}: {show(line)} is no allocation")
+                raise FormatError(f"line {number}: {show(line)} is not an allocation")
             base += -(-size // ALIGNMENT) * ALIGNMENT if counted else 0
             size, kinds = int(head[1]), head[2]
             counted = not any(word in kinds for word in _OUTSIDE)

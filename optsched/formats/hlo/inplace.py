@@ -36,7 +36,7 @@ ELEMENTWISE: Final = frozenset(
 
 
 def passed_on(made: Instruction, read: list[Names]) -> Names | None:
-    """Return the buffers of an instruction that owns none itself; None of one that does."""
+    """Return the buffers of an instruction that owns no buffer itself; otherwise, return None."""
     if made.opcode == "tuple":
         return tuple(read)
     if made.opcode == "after-all":
@@ -50,7 +50,7 @@ def passed_on(made: Instruction, read: list[Names]) -> Names | None:
     whole = read[0]
     if not isinstance(whole, tuple) or made.index >= len(whole):
         raise FormatError(
-            f"{show(made.name)}: there is no part number {made.index} of {show(made.operands[0])}"
+            f"{show(made.name)}: unknown part number {made.index} of {show(made.operands[0])}"
         )
     return whole[made.index]
 
@@ -58,9 +58,9 @@ def passed_on(made: Instruction, read: list[Names]) -> Names | None:
 def overwritten(
     made: Instruction, computations: Mapping[str, Computation]
 ) -> dict[tuple[int, ...], int]:
-    """Return the leaves of a result that are written over an operand, by number of the operand.
+    """Return the leaves of a result that overwrite an operand, by number of the operand.
 
-    A leaf is a path into a tuple, as XLA has it: `()` where the result is no tuple.
+    A leaf is a path into a tuple, in XLA's notation: `()` for a result that is not a tuple.
     """
     if made.opcode in UPDATES:
         # A scatter has as many arrays as updates, and between them the indices.
@@ -95,9 +95,9 @@ def _updated_parameter(fused: Computation, name: str) -> int | None:
 def may_overwrite(
     made: Instruction, leaf: int, number: int, computations: Mapping[str, Computation]
 ) -> bool:
-    """Whether a leaf of the result may be written over an operand of equal shape that dies here.
+    """Return True if a leaf of the result may overwrite an operand of equal shape that dies here.
 
-    Leaf and operand go by number.
+    Leaf and operand are given by number.
     """
     if made.opcode in ELEMENTWISE:
         return True
@@ -112,7 +112,7 @@ def may_overwrite(
 
 
 def _elementwise_from(fused: Computation, parameter: Instruction) -> bool:
-    """Whether whatever depends on a parameter does so element by element."""
+    """Return True if all values that depend on a parameter do so element by element."""
     dims = {shape.dims for shape in leaves(parameter.shape)}
     reached = {parameter.name}
     for made in fused.instructions.values():

@@ -1,11 +1,11 @@
-"""A module as XLA's memory schedulers see it: each instruction an op, each logical buffer counted.
+"""Model of a module as in XLA's memory schedulers: instructions are ops, logical buffers count.
 
-What an instruction defines and what it points to are told apart. A tuple defines its index table,
-and points to whatever its parts point to; `get-tuple-element`, `bitcast` and the like define
-nothing. Constants have no bytes. Parameters of the entry stay to its end, those of other
-computations until their last use, results to the end. Nothing is shared between a computation and
-its callers: a computation that an op runs needs memory beside it, from which the bytes of the
-results of a while, call or conditional are taken off, since they are those of the callee's root.
+An instruction's own buffers differ from those it points to. A tuple defines its index table and
+points to the buffers of its parts; `get-tuple-element`, `bitcast` and similar instructions define
+nothing. Constants have no bytes. Parameters of the entry stay live to its end, those of other
+computations until their last use, and results to the end. A computation shares nothing with its
+callers: a computation that an op runs needs additional memory, minus the bytes of the results of a
+while, call or conditional, which are those of the callee's root.
 
 References
 ----------
@@ -42,13 +42,13 @@ _Points: TypeAlias = dict[_Path, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class LogicalComputation:
-    """What the schedulers know of a computation beyond its graph, whose ops are its instructions.
+    """Facts about a computation besides its graph, in which each instruction is an op.
 
     Parameters
     ----------
     operands, control
-        Row `v` has the operands of op `v` in their order, repeats included, and the ops that it has
-        to run behind by request.
+        Row `v` has the operands of op `v` in order, including repeats, and the ops that it must run
+        after by request.
     uses
         Row `v` has all buffers that an operand of op `v` points to.
     live_out
@@ -56,7 +56,7 @@ class LogicalComputation:
     ignored
         Ops that are parameters or constants.
     root
-        The op whose result the computation's is.
+        Op whose result is that of the computation.
     """
 
     operands: tuple[tuple[int, ...], ...]

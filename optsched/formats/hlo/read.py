@@ -1,10 +1,11 @@
-"""A module of HLO text as a graph, in XLA's memory model.
+"""Reader of HLO text as a graph, in XLA's memory model.
 
-Parameters belong to the caller and are not counted; donated ones are, and are free after their last
-use. Results of the module live to the end. `get-tuple-element`, `tuple`, `bitcast`, `domain`,
-`optimization-barrier` and `add-dependency` own nothing and are no ops: they give names and order. A
-fusion is one op. The result of a while is its initial state, overwritten; the largest computation
-that an op calls is its workspace. Where the text is a schedule, its order of the ops is XLA's.
+Parameters belong to the caller and are not counted; donated parameters are counted, and are freed
+after their last use. Results of the module live to the end. `get-tuple-element`, `tuple`,
+`bitcast`, `domain`, `optimization-barrier` and `add-dependency` own nothing and do not become ops:
+they only contribute names and order. A fusion is one op. The result of a while is its initial
+state, overwritten; the largest computation that an op calls is its workspace. If the text is a
+schedule, its order of ops is XLA's.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def read_orders(source: Source) -> dict[str, tuple[int, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What an instruction's name stands for: buffers, and ops that come before any user."""
+    """Meaning of an instruction's name: its buffers, and ops that must run before any user."""
 
     names: Names
     after: frozenset[str] = frozenset()
@@ -188,7 +189,7 @@ class _ComputationReader:
             self._add_op(build, made, read, after, last)
 
     def _ordered_after(self, control: Iterable[str]) -> frozenset[str]:
-        """Return the ops that come before by request; of what is no op, those it comes after."""
+        """Return the ops requested to run before; for a name without an op, those it follows."""
         found: set[str] = set()
         for name in control:
             found |= {name} if name in self.ops else self.values[name].after

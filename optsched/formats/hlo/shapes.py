@@ -35,7 +35,7 @@ ShapeTree: TypeAlias = "TensorShape | tuple[ShapeTree, ...]"
 
 
 Names: TypeAlias = "str | tuple[Names, ...] | None"
-"""A buffer's name at each tensor of a shape; None where there are no bytes."""
+"""Buffer name of each tensor of a shape; None for tensors without bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _dims(text: str) -> tuple[int, ...]:
 
 
 def leaves(tree: Any) -> Iterator[Any]:
-    """Return what stands at the tensors of a tree of tuples, from the first to the last."""
+    """Return the values at the tensors of a tree of tuples, from first to last."""
     if isinstance(tree, tuple):
         for part in tree:
             yield from leaves(part)

@@ -31,26 +31,26 @@ _LITERAL: Final = ("parameter", "constant", "iota", "infeed", "rng-get-and-updat
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One line of a computation.
+    """An instruction: one line of a computation.
 
     Parameters
     ----------
     name, opcode, shape
-        As written, the name without a percent sign.
+        As written; the name has no percent sign.
     operands
         Names of instructions of the same computation.
     literal
-        What stands in parentheses where that is no list of operands.
+        Text in parentheses if it is not a list of operands.
     called, body
-        Names of computations that run inside; of these, the one that a while repeats.
+        Names of computations that run inside; among these, the one that a while repeats.
     control
-        Names of instructions that run before.
+        Names of instructions that must run before.
     index
-        Of a get-tuple-element.
+        Index of a get-tuple-element.
     kind
-        Of a fusion, `kLoop` say.
+        Kind of a fusion, such as `kLoop`.
     aliases
-        Leaf of the result and number of the operand in whose place it is written, by request.
+        Requested aliases: leaf of the result, and number of the operand that it overwrites.
     """
 
     name: str
@@ -99,11 +99,11 @@ class HloModule:
 
 
 def parse_module(text: str) -> HloModule:
-    """Parse HLO text; what is none is refused in one line that says which line is wrong."""
+    """Parse HLO text; errors are one line and name the wrong line of the text."""
     lines = text.lstrip().splitlines()
     head = _HEAD.match(lines[0]) if lines else None
     if head is None:
-        raise FormatError("no HLO text: it does not begin with HloModule and a name")
+        raise FormatError("not HLO text: expected HloModule and a name at the start")
     computations, entry = _parse_computations(lines)
     if not entry:
         raise FormatError(f"module {show(head[1])} has no ENTRY computation: is the text cut off?")
@@ -147,9 +147,10 @@ def _finish(computation: Computation) -> None:
 
 
 def _callees_first(computations: dict[str, Computation]) -> dict[str, Computation]:
-    """Return the computations, each behind those that it calls.
+    """Return the computations, each after those that it calls.
 
-    XLA writes them so; where a text does not, or its calls make no sense, it may be made by hand.
+    XLA writes them in this order; a text in another order, or with inconsistent calls, may be
+    written by hand.
     """
     names = list(computations)
     ids = {name: i for i, name in enumerate(names)}
@@ -217,7 +218,7 @@ def _parse_line(line: str) -> tuple[bool, Instruction]:
 
 
 def _split(line: str, start: int, name: str) -> tuple[str, str]:
-    """Return what stands in the parentheses that are open at `start`, and what follows them."""
+    """Return the text inside the parentheses that are open at `start`, and the text after them."""
     depth = 1
     for at in range(start, len(line)):
         depth += (line[at] in "({") - (line[at] in ")}")
@@ -236,7 +237,7 @@ def _names(text: str) -> tuple[str, ...]:
             part = text[start:at].strip()
             name = _OPERAND.search(part)
             if part and name is None:
-                raise FormatError(f"{show(part)} is no operand")
+                raise FormatError(f"{show(part)} is not an operand")
             found += [name[1]] if name else []
             start = at + 1
     return tuple(found)

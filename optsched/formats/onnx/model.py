@@ -23,8 +23,8 @@ _KEPT_BYTES: Final = 4096
 def parse_model(data: bytes) -> Any:
     """Return a checked ModelProto without functions; no other file is opened.
 
-    It raises `FormatError` if the bytes are no model, or it refers to files outside its folder, is
-    not sorted, or makes a value twice.
+    `FormatError` is raised if the bytes are not a model, or the model refers to files outside its
+    folder, is not sorted, or defines a value twice.
     """
     import onnx
 
@@ -41,7 +41,7 @@ def parse_model(data: bytes) -> Any:
         try:
             model = inline_local_functions(model)
         except Exception as error:  # whatever a malformed function raises inside of onnx
-            message = f"the model's functions can not be inlined: {first_line(error)}"
+            message = f"cannot inline the model's functions: {first_line(error)}"
             raise FormatError(message) from None
     _check_graph(model.graph, set(), "")
     return model
@@ -57,8 +57,8 @@ def first_line(error: Exception) -> str:
 def node_names(graph: Any) -> list[str]:
     """Return a unique name for each node, in the file's order.
 
-    A node without a name is called as ONNX Runtime calls it, by op type and position among the
-    nodes that are no `Constant`; one whose name was used before gets its position appended.
+    A node without a name gets the name that ONNX Runtime gives it, from op type and position among
+    the nodes other than `Constant`; a duplicate name gets its position appended.
     """
     names: list[str] = []
     position = 0
@@ -88,7 +88,7 @@ def find_constants(graph: Any, outer: Iterable[str] = ()) -> set[str]:
 
 
 def is_constant(node: Any, constants: set[str]) -> bool:
-    """Whether a node computes the same in every run."""
+    """Return True if a node computes the same result in every run."""
     if node.op_type in RANDOM or any(True for _ in subgraphs(node)):
         return False
     read = [name for name in node.input if name]
@@ -183,7 +183,7 @@ def _check_external(model: Any) -> None:
             if not place or parts[0] == "" or ":" in parts[0] or ".." in parts:
                 raise FormatError(
                     f"initializer {show(tensor.name)}: its external data, {show(place)}, "
-                    "is no file inside the model's folder"
+                    "is not a file inside the model's folder"
                 )
 
 

@@ -53,7 +53,8 @@ def profiled_types(events: Mapping[str, Record], graph: Any) -> dict[str, Tensor
         for key, values in (("input_type_shape", node.input), ("output_type_shape", node.output)):
             types = [_read_type(entry, event.where) for entry in event.items(key, [])]
             present = [value for value in values if value]
-            # Values that are no tensors are left out there: then nobody knows which is which.
+            # The profile leaves out values that are not tensors, so the others cannot be
+            # identified.
             if len(types) == len(present):
                 found.update({v: t for v, t in zip(present, types, strict=True) if t is not None})
     return found

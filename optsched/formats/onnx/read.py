@@ -1,9 +1,9 @@
-"""An ONNX model as a graph, in ONNX Runtime's memory model.
+"""Reader of ONNX models as graphs, in ONNX Runtime's memory model.
 
-Graph inputs and constants belong to the caller and the session: they are not counted. Graph outputs
-live to the end and have bytes of their own, so an op that makes one neither renames nor overwrites.
-An output that has a name is allocated, whether anything reads it or not. Workspace of kernels is in
-no model file: what is known of it, and of subgraphs, stands in :mod:`optsched.formats.onnx.rules`.
+Graph inputs and constants belong to the caller and the session, and are not counted. Graph outputs
+live to the end and have separate bytes, so an op that makes one does not rename or overwrite its
+input. A named output is allocated even if it is never read. Model files do not record the workspace
+of kernels: :mod:`optsched.formats.onnx.rules` has what is known of it, and of subgraphs.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ MEMORY_MODEL: Final = "onnxruntime; inputs excluded, outputs live to the end"
 def read_onnx(
     source: Source, *, dims: Mapping[str, int] | None = None, profile: str | Path | None = None
 ) -> Graph:
-    """Make a graph of an ONNX model; no weights are needed, and no file but the profile is opened.
+    """Return the graph of an ONNX model; weights are not needed, and only the profile is opened.
 
-    `dims` are numbers for dimensions that the model leaves open, by their name in the file, or by
-    `INPUT.AXIS` for one without a name; `profile` is what ONNX Runtime wrote when it ran the model:
-    shapes that inference can not tell. It raises `FormatError` if the file is no model, or the size
-    of a value is unknown, `UsageError` if the model has no dimension of a name that is given.
+    `dims` are values of dimensions that the model leaves open, by their name in the file, or by
+    `INPUT.AXIS` if unnamed. `profile` is ONNX Runtime's profile of a run, with shapes that
+    inference cannot determine. `FormatError` is raised if the file is not a model or the size of a
+    value is unknown, and `UsageError` if the model does not have a given dimension.
     """
     model = parse_model(source.data)
     set_dimensions(model, dims or {})
@@ -164,7 +164,7 @@ class _ModelReader:
     def _overwrites(
         self, node: Any, source: str, uses: Mapping[str, int], roots: Mapping[str, str]
     ) -> bool:
-        """Whether the kernel may write into this input: read once, of equal shape, not kept."""
+        """Return True if the kernel may overwrite this input: read once, same shape, not kept."""
         root = roots.get(source)
         if root is None or root in self.given or uses[root] != 1:
             return False

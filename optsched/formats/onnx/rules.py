@@ -1,4 +1,4 @@
-"""What ONNX Runtime's CPU kernels do with memory, op type by op type."""
+"""Memory behavior of ONNX Runtime's CPU kernels, by op type."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def scratch_bytes(node: Any, types: Mapping[str, TensorType]) -> int:
 
 
 def is_view(node: Any, constants: set[str]) -> bool:
-    """Whether a node only renames its first input."""
+    """Return True if a node only renames its first input."""
     if domain_of(node) or node.op_type not in VIEWS or not node.input or not node.input[0]:
         return False
     if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:

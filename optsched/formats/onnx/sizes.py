@@ -59,13 +59,13 @@ def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
 
 
 def require_input_shapes(graph: Any, constants: set[str]) -> None:
-    """Refuse a model whose inputs have a dimension that is no number, by name and axis."""
+    """Raise `FormatError`, naming input and axis, if an input has an open dimension."""
     for value in graph.input:
         if value.name in constants:
             continue
         label = f"input {show(value.name)}"
         if not value.type.HasField("tensor_type"):
-            raise FormatError(f"{label} is no tensor, and no other type has a known size")
+            raise FormatError(f"{label} is not a tensor; the size of other types is unknown")
         if not value.type.tensor_type.HasField("shape"):
             raise FormatError(f"{label} has no shape; {HOW}")
         for name, _ in _open_dimensions([value]):
@@ -111,7 +111,7 @@ def _infer(model: Any, bits: Mapping[int, int]) -> dict[str, Any]:
     try:
         inferred = infer_shapes(model, check_type=False, strict_mode=False, data_prop=True)
     except Exception as error:  # whatever a hostile model raises inside of onnx
-        raise FormatError(f"shapes can not be inferred: {first_line(error)}") from None
+        raise FormatError(f"cannot infer shapes: {first_line(error)}") from None
     found: dict[str, Any] = {}
     sizes: dict[str, int] = {}
     for value in _values(inferred.graph):
@@ -123,7 +123,7 @@ def _infer(model: Any, bits: Mapping[int, int]) -> dict[str, Any]:
 
 
 def _type_of(value: Any, bits: Mapping[int, int]) -> TensorType | None:
-    """Return the type of a value, None if it is no tensor or a dimension is no number."""
+    """Return the type of a value; None if it is not a tensor or has an open dimension."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape") or tensor.elem_type not in bits:
         return None
@@ -145,7 +145,7 @@ def _values(graph: Any) -> Iterator[Any]:
 
 
 def _open_dimensions(values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Return name and dimension of what is no positive number: -1, 0, '?', a name, nothing."""
+    """Return name and dimension if it is not a positive number: -1, 0, '?', a name, nothing."""
     for value in values:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.HasField("dim_value") and dim.dim_value > 0:

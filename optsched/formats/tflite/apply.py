@@ -1,9 +1,9 @@
-"""A plan into a TFLite file: operators in its order, offsets as `OfflineMemoryAllocation`.
+"""Insertion of a plan into a TFLite file: operator order, and offsets as `OfflineMemoryAllocation`.
 
-Offsets inside a flatbuffer are relative and point forward. So all of the file stays as it is, byte
-for byte and weights included, behind a new head: a copy of the model's table, of its list of
-buffers and of its list of metadata, with one entry more each. Only the list of operators is
-rewritten where it stands.
+Offsets inside a flatbuffer are relative and point forward. The old file, including weights, is
+therefore kept byte for byte after a new head: copies of the model's table, of its list of buffers
+and of its list of metadata, with one more entry each. Only the list of operators is rewritten in
+place.
 
 References
 ----------
@@ -25,7 +25,7 @@ from optsched.model.plan import Plan
 
 METADATA_NAME = b"OfflineMemoryAllocation"
 UNPLANNED = -1
-"""Stands for a tensor that the runtime places by itself."""
+"""Offset of a tensor that the runtime places."""
 
 _VERSION = 1
 _MODEL_FIELDS = 8
@@ -46,11 +46,11 @@ def apply(source: Source, graph: Graph, plan: Plan) -> bytes:
 
 
 def apply_tflite(data: bytes, made: TfliteGraph, plan: Plan) -> bytes:
-    """Return a copy of a model file whose runtime follows a valid plan of the graph made of it.
+    """Return a copy of a model file whose runtime follows a valid plan of the model's graph.
 
-    It raises `FormatError` if the plan has several pools, an offset does not fit 32 bits, the file
-    keeps data behind the flatbuffer, has fields that the schema does not know, or lays its
-    operators out so that they can not change places.
+    `FormatError` is raised if the plan has several pools, an offset does not fit in 32 bits, the
+    file keeps data after the flatbuffer, has fields that the schema does not have, or stores its
+    operators so that they cannot be reordered.
     """
     if len(set(plan.pools)) > 1:
         names = ", ".join(map(repr, sorted(set(plan.pools))))
@@ -89,7 +89,7 @@ def _with_order(data: bytes, order: Sequence[int]) -> bytearray:
     for i, v in enumerate(order):
         place = first + 4 * i
         if tables[v] <= place:
-            raise FormatError("the operators lie before their list: they can not change places")
+            raise FormatError("operators are stored before their list and cannot be reordered")
         struct.pack_into("<I", changed, place, tables[v] - place)
     return changed
 
@@ -113,11 +113,11 @@ def _refuse_absolute_offsets(model: Any) -> None:
     """Refuse what would no longer be where the file says once it has a new head."""
     for i in range(model.BuffersLength()):
         if model.Buffers(i).Offset() > 1:
-            raise FormatError(f"buffer {i} lies behind the flatbuffer: such files are not written")
+            raise FormatError(f"buffer {i} lies after the flatbuffer; such files cannot be written")
     main = model.Subgraphs(0)
     for i in range(main.OperatorsLength()):
         if main.Operators(i).LargeCustomOptionsOffset() > 1:
-            raise FormatError(f"op number {i} has options behind the flatbuffer")
+            raise FormatError(f"op number {i} has options after the flatbuffer")
     table = model._tab
     vtable = table.Pos - struct.unpack_from("<i", table.Bytes, table.Pos)[0]
     known = 4 + 2 * _MODEL_FIELDS
@@ -162,10 +162,10 @@ class _Head:
         metadata: Sequence[int],
         offsets: Sequence[int],
     ) -> bytes:
-        """Return the head and the old file behind it.
+        """Return the head followed by the old file.
 
-        `fields` is what the fields of the old model are, `buffers` and `metadata` where the
-        tables of these lists stand in it, `offsets` what the new metadata says of each tensor.
+        `fields` are the fields of the old model, `buffers` and `metadata` the positions of the
+        tables in these lists, and `offsets` the new metadata's entry for each tensor.
         """
         root = self._table([4] * _MODEL_FIELDS)
         places = [root + 4 + 4 * i for i in range(_MODEL_FIELDS)]
@@ -188,7 +188,7 @@ class _Head:
         return bytes(self.bytes) + data
 
     def _align(self, to: int, ahead: int = 0) -> None:
-        """Fill up so that what stands `ahead` bytes further on is a multiple of `to`."""
+        """Add padding so that the position `ahead` bytes further on is a multiple of `to`."""
         self.bytes += bytes(-(len(self.bytes) + ahead) % to)
 
     def _table(self, sizes: Sequence[int]) -> int:
@@ -239,10 +239,10 @@ class _Head:
 
 
 def _check_written(written: bytes, made: TfliteGraph, order: Sequence[int]) -> None:
-    """Read the new file and compare: whatever was odd about the old one, nothing else changed."""
+    """Read the new file and check that nothing else changed, even if the old file was unusual."""
     found, model = read_model(written), made.model
     operators = [(op.kind, op.inputs, op.outputs) for op in found.operators]
     wanted = [model.operators[v] for v in order]
     same = operators == [(op.kind, op.inputs, op.outputs) for op in wanted]
     if not same or found.tensors != model.tensors or found.inputs != model.inputs:
-        raise FormatError("the plan can not be put into this file: its tables share parts")
+        raise FormatError("cannot insert the plan into this file: its tables share parts")

@@ -101,7 +101,7 @@ def read_orders(source: Source) -> dict[str, tuple[int, ...]]:
 
 
 class _TfliteGraphMaker:
-    """What the rules say of one model: shapes, and which tensors the arena holds."""
+    """Results of the rules for one model: shapes, and the tensors in the arena."""
 
     def __init__(self, model: Model, dims: dict[str, int]) -> None:
         _refuse_calls(model)

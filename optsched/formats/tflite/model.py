@@ -1,7 +1,7 @@
-"""What a TFLite flatbuffer says, as plain data: tensors, operators, inputs and outputs.
+"""Content of a TFLite flatbuffer as plain data: tensors, operators, inputs and outputs.
 
-The schema package follows offsets wherever they lead. Here every vector is measured before it is
-walked and all that is read is counted, so that a hostile file costs no more than its size.
+The schema package follows offsets without checks. Here, every vector is measured before it is read,
+and the total read is counted, so that a malicious file costs no more than its size.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class _Reader:
         )
 
     def _has_data(self, number: int, where: str) -> bool:
-        """Whether a buffer holds data, inside the flatbuffer or behind it."""
+        """Return True if a buffer has data, inside the flatbuffer or after it."""
         if not number:
             return False
         if number >= self.root.BuffersLength():

@@ -1,8 +1,8 @@
-"""Dimensions of a TFLite model's tensors, where a caller gives the open ones.
+"""Dimensions of a TFLite model's tensors if the caller gives the open ones.
 
-A runtime that is given other sizes asks each operator anew what it makes. Here sizes are given for
-tensors, so for each operator they are compared with what it makes of its operands. Operators that
-this module has no rule for are refused where a size of theirs is another than in the file.
+With other input sizes, a runtime recomputes the outputs of each operator. Here, sizes are given for
+tensors, so they are compared with the result of each operator on its operands. An operator without
+a rule in this module is rejected if one of its sizes differs from the file.
 """
 
 from __future__ import annotations

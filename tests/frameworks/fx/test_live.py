@@ -126,9 +126,13 @@ class Sparse(nn.Module):
     ("program", "options", "said"),
     [
         (Small, {}, "a GraphModule or an ExportedProgram is wanted, not a Small"),
-        (traced, {}, "the nodes carry no shapes: give example_inputs"),
-        (traced, {"example_inputs": [torch.zeros(3, 5)]}, "can not be traced with these inputs"),
-        (traced, {"inputs": "mine"}, "inputs 'mine' are none of excluded"),
+        (traced, {}, "nodes have no shapes; give example_inputs"),
+        (
+            traced,
+            {"example_inputs": [torch.zeros(3, 5)]},
+            "cannot trace the program with these inputs",
+        ),
+        (traced, {"inputs": "mine"}, "inputs must be one of excluded"),
         (lambda: 5, {}, "not a int"),
     ],
 )

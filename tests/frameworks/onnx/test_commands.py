@@ -53,7 +53,7 @@ def test_an_open_dimension_is_said_with_how_to_give_it(
 def test_a_profile_is_refused_where_none_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     graph = next((MODELS.parent / "small").glob("*.json"))
     assert main(["info", str(graph), "--profile", "p.json"]) == 2
-    assert "takes no profile" in capsys.readouterr().err
+    assert "do not use a profile" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["branches", "cell", "control", "encoder", "forks", "iterations"])

@@ -210,9 +210,9 @@ def test_open_dimensions_are_as_the_file_has_them_or_as_given() -> None:
     assert sizes(read(net, d0=3).graph) == {"x": 192, "a": 96, "y": 48}
     made = read_tflite(net.bytes(), "net", {"x:0": 3, "a:0": 3, "y:0": 3})
     assert sizes(made.graph) == {"x": 192, "a": 96, "y": 48}
-    with pytest.raises(UsageError, match="no dimension is called 'z:0'; open are 'x:0', "):
+    with pytest.raises(UsageError, match="unknown dimension 'z:0'; open dimensions: 'x:0', "):
         read_tflite(net.bytes(), "net", {"z:0": 3})
-    with pytest.raises(UsageError, match="no dimension is called '0'; the model has no open one"):
+    with pytest.raises(UsageError, match="unknown dimension '0'; the model has no open dimensions"):
         read(chain(), d0=3)
 
 
