@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 from optsched.formats.hlo.text import parse_module
 from optsched.plugins.xla.assignment import Assignment, _temporary_last
+from optsched.plugins.xla.ties import _callees_first, is_certain
 from optsched.plugins.xla.timeline import Timeline
 from optsched.plugins.xla.values import ModuleValues
 from optsched.plugins.xla.walks import post_order
@@ -153,6 +156,22 @@ def test_tables_and_what_is_packed_follow_in_the_order_of_a_partition() -> None:
     assert _temporary_last([None, 56, 48, None, 900, None, None, None]) == [900, 48, 56]
     assert _temporary_last([8]) == [8]
     assert _temporary_last([None]) == []
+
+
+def test_modules_without_ties_are_certain_whatever_the_numbers() -> None:
+    for text in (LOOP, CHOICE, DONATED):
+        found = assignment(text)
+        assert is_certain(found.values, found.sequence)
+
+
+def test_computations_are_tried_in_orders_with_callees_first() -> None:
+    calls = {"main": {"a", "b"}, "a": {"c"}, "b": set(), "c": set()}
+    orders = {tuple(_callees_first(calls, random.Random(seed))) for seed in range(50)}
+    assert orders == {
+        ("b", "c", "a", "main"),
+        ("c", "a", "b", "main"),
+        ("c", "b", "a", "main"),
+    }
 
 
 def test_the_walk_goes_from_the_result_and_the_first_operand_first() -> None:

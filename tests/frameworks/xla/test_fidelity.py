@@ -15,8 +15,11 @@ from optsched.plugins import forget, records
 from optsched.plugins.xla import enabled
 from tests.frameworks.xla.varied import Varied, varied
 
-SEEDS = (0, 1, 3, 5, 6, 8, 12, 20, 21, 25)
-"""A sample of those of `experiments.runtimes.xla_plugin.fidelity`: all types, donation, steps."""
+SEEDS = (0, 1, 3, 5, 6, 8, 12, 20, 21, 25, 51)
+"""A sample of those of `experiments.runtimes.xla_plugin.fidelity`: all types, donation, steps.
+
+In the last one branches hand on a value that a later op would else be written over.
+"""
 
 
 def allocated(compiled: Any) -> int:
