@@ -77,7 +77,18 @@ def positions() -> Step:
     return lambda: compiled(x).square().mean().backward()
 
 
-@pytest.mark.parametrize("make", [spectral, conjugated, half_precision, positions])
+def unread() -> Step:
+    """Nobody asks for the positions, but the tuple that a sort returns holds them."""
+    compiled, x = torch.compile(lambda x: x.sort(1)[0].cumsum(1)), torch.randn(16, 24)
+
+    def step() -> None:
+        with torch.no_grad():
+            compiled(x)
+
+    return step
+
+
+@pytest.mark.parametrize("make", [spectral, conjugated, half_precision, positions, unread])
 def test_planned_is_measured(make: Callable[[], Step]) -> None:
     calls = plan_and_measure(make)
     assert calls

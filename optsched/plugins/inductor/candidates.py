@@ -99,6 +99,8 @@ class Decision:
         Spent in the solver.
     min_gain
         Least saving for which the framework's own order is replaced.
+    unknown_bytes
+        Of inputs of which only the call would tell whether the caller holds them.
     """
 
     own: Choice
@@ -109,6 +111,7 @@ class Decision:
     solver_seconds: float
 
     min_gain: MinGain = DEFAULT_GAIN
+    unknown_bytes: int = 0
 
     @property
     def gains(self) -> bool:
@@ -167,7 +170,14 @@ def decide(
         best = with_fewest_moves(facts, solver.runtime, best, framework, left)
     if store is not None and best.name != ESTIMATE:
         solver.keep(store, best)
-    return Decision(own, best, valid, solver.bound, solver.proof, solver.seconds_spent, min_gain)
+    proved, spent = (solver.bound, solver.proof), solver.seconds_spent
+    return Decision(own, best, valid, *proved, spent, min_gain, _unknown_bytes(facts))
+
+
+def _unknown_bytes(facts: WrapperFacts) -> int:
+    owned = [{i.storage: i.size for i in given} for given in (facts.inputs, *facts.extreme_inputs)]
+    totals = [sum(sizes.values()) for sizes in owned]
+    return max(totals) - min(totals)
 
 
 def _weigh_all(

@@ -8,7 +8,7 @@ This module imports torch at its top: import it inside the function that needs i
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from torch._inductor.virtualized import V
 
 from optsched.plugins.inductor.guards import find_guards, settle_conflicts
 from optsched.plugins.inductor.inplace import find_candidates, find_kept_rows, find_local_buffers
-from optsched.plugins.inductor.kernel_memory import KernelMemory, ReturnedTensor, path_of
+from optsched.plugins.inductor.kernel_memory import KernelMemory, Path, ReturnedTensor, path_of
 from optsched.plugins.inductor.ownership import Ownership
 from optsched.plugins.inductor.storages import find_root, storage_bytes
 from optsched.plugins.inductor.support import KeptOrderError
@@ -169,7 +169,9 @@ def _read_extern(
     if isinstance(target, ir.MultiOutput):
         return ExternCall(Returned.MEMBER, name, parent=target.inputs[0].get_name())
     if isinstance(layout, ir.MultiOutputLayout):
-        found = tuple(_read_member(m, target, memory) for m in members.get(name, ()))
+        read = members.get(name, ())
+        found = tuple(_read_member(m, target, memory) for m in read)
+        found += tuple(_find_unread(target, memory, {path_of(m) for m in read}))
         return ExternCall(Returned.TUPLE, name, members=found, workspace=scratch)
     if target.get_mutation_names() or isinstance(layout, _NOTHING_NEW):
         return ExternCall(Returned.NOTHING, name, workspace=scratch)
@@ -183,6 +185,14 @@ def _read_member(member: Any, kernel: Any, memory: KernelMemory) -> Member:
     returned = memory.returned.get(path_of(member))
     size = storage_bytes(member) if returned is None else returned.place.storage
     return Member(member.get_name(), size, _viewed(kernel, returned, _aliases(kernel)))
+
+
+def _find_unread(kernel: Any, memory: KernelMemory, read: Set[Path]) -> Iterator[Member]:
+    """Yield the members that no node takes out of a tuple: it holds them all the same."""
+    for path, returned in memory.returned.items():
+        if path not in read:
+            name = f"{kernel.get_name()}{list(path)}"
+            yield Member(name, returned.place.storage, _viewed(kernel, returned, ()))
 
 
 def _viewed(

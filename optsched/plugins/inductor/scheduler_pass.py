@@ -89,7 +89,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             decision = self._decide(nodes, kernels, name)
             ordered = self._apply(nodes, decision)
             record = _describe(decision, name, len(nodes), applied=ordered is not nodes)
-            record = replace(record, note=_note(kernels))
+            record = replace(record, note=_note(kernels, decision))
         except Exception as error:
             self._leave_to_inductor()
             reason = _reason(error)
@@ -169,12 +169,15 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
     return replace(record, order=order)
 
 
-def _note(kernels: MeasuredKernels) -> str:
-    if not kernels.unknown:
-        return ""
-    return (
-        f"what these kernels allocate while they run is not counted: {listed(kernels.unknown, 3)}"
-    )
+def _note(kernels: MeasuredKernels, decision: Decision) -> str:
+    """Say what the figures leave out."""
+    said = []
+    if kernels.unknown:
+        names = listed(kernels.unknown, 3)
+        said.append(f"what these kernels allocate while they run is not counted: {names}")
+    if decision.unknown_bytes:
+        said.append(f"its caller may hold {decision.unknown_bytes:,} bytes more or fewer")
+    return "; ".join(said)
 
 
 def _reason(error: Exception) -> str:
