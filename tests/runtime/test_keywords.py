@@ -55,7 +55,7 @@ def test_the_nearest_keyword_is_offered(name: str, keyword: str) -> None:
             "tune() has no argument 'budgt': did you",
         ),
         (lambda: optsched.tune([], "s", weight={}), "did you mean 'weights'?"),
-        (lambda: optsched.read_graph("g", dim={}), "the option 'dim': did you mean 'dims'?"),
+        (lambda: optsched.read_graph("g", dim={}), "'dim': did you mean 'dims'?"),
         (lambda: optsched.apply_plan("g", "p", "o", dim={}), "did you mean 'dims'?"),
         (lambda: optsched.export_plan("p", "o", to="csv", grph="g"), "did you mean 'graph'?"),
         (
