@@ -20,11 +20,15 @@ from optsched.model.order_rules import NO_RULES, OrderRules
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 from optsched.model.question import digest_of
+from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, Objective, choose_limits, choose_member
 from optsched.solver.pack import pack, problem_of
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
+
+SOLVER_SHARE = 0.7
+"""Part of the time for the solver, where more is made of what it finds."""
 
 if TYPE_CHECKING:
     from optsched.certificate import Written
@@ -83,7 +87,7 @@ def certify(
         Result of :func:`solve` for the graph; None to solve it here. The certificate of a result
         under order rules states the rules and is about the orders that keep them.
     inplace, limits, named
-        As for :func:`solve`; the seconds are for the solver, and again for the certificate.
+        As for :func:`solve`; the solver and the certificate share the time.
 
     On several streams the proof is of ops that run one at a time: a bound on streams' orders, which
     may be below what `solve` proves of them.
@@ -103,16 +107,16 @@ def certify(
     from optsched.formats import write_certificate
 
     graph = plannable(graph, inplace)
-    chosen = choose_limits(limits, named)
+    clock = Clock.of(choose_limits(limits, named))
     rules = NO_RULES if result is None else _certified_rules(graph, result)
     if graph.on_streams:
         # What ops need that run one at a time is a bound on streams too, and has a certificate.
         graph, result = graph.without_streams(), None
     if result is None:
-        result = solve(graph, objective=Objective.PEAK, limits=chosen)
+        result = solve(graph, objective=Objective.PEAK, limits=clock.share(SOLVER_SHARE))
     planned = rules.apply(graph)
     order = program(planned).tolist() if result.plan is None else list(result.plan.order)
-    written = certify_peak(planned, order, result.peak_bound, limits=chosen)
+    written = certify_peak(planned, order, result.peak_bound, limits=clock)
     written = replace(written, certificate=replace(written.certificate, rules=rules))
     if path is not None:
         write_certificate(written.certificate, path, graph)
@@ -253,7 +257,9 @@ def report(
     require([kind])
     chosen = choose_limits(limits, named)
     if isinstance(what, Result | Graph):
-        result = what if isinstance(what, Result) else solve(what, inplace=inplace, limits=chosen)
+        clock = Clock.of(chosen)
+        part = clock.share(SOLVER_SHARE)
+        result = what if isinstance(what, Result) else solve(what, inplace=inplace, limits=part)
         graph = what if isinstance(what, Graph) else result.graph
         if graph is None or (plans is None and result.plan is None):
             raise UsageError("there is no plan to show")
@@ -264,7 +270,7 @@ def report(
         if not known:
             raise UsageError("there is no plan to show")
         shown = [(name, plan, ()) for name, plan in known.items() if plan is not None]
-        made = make_report(plannable(graph, inplace), result, shown)
+        made = make_report(plannable(graph, inplace), result, shown, limits=clock)
     else:
         problem = problem_of(what)
         packed = pack(problem, limits=chosen)

@@ -19,10 +19,12 @@ import optsched
 from heuristics.orderings.program import program
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import Gap, PackingProblem
+from optsched.model.pools import Pool
+from optsched.model.reserved import Region
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
 from optsched.solver.result import PackingResult, Result
-from optsched.solver.spill.pack import Pool, PoolsResult, pack_pools
+from optsched.solver.spill.pack import PoolsResult, pack_pools
 from optsched.solver.spill.solve import PooledResult, solve_in_pools
 from tests.support.families.traces import training_trace
 
@@ -101,7 +103,8 @@ def apart(graph: Graph) -> Graph:
 
 def shared(graph: Graph) -> Graph:
     """Let what an op reads first share its offset with what a later op makes of what it made."""
-    groups, taken = [], set()
+    groups: list[tuple[int, ...]] = []
+    taken: set[int] = set()
     for v, op in enumerate(graph.ops):
         for u in op.writes[:1]:
             for w in graph.arrays.user.row(u)[:1].tolist():
@@ -272,9 +275,7 @@ def with_pins(problem: PackingProblem) -> PackingProblem:
 PACKS: dict[str, Callable[[PackingProblem], Case]] = {
     "pack": packed,
     "pack capacity": lambda problem: packed(problem, capacity=problem.slab_bound),
-    "pack reserved": lambda problem: packed(
-        problem, reserved=[optsched.solver.pack.Region(0, 1000)]
-    ),
+    "pack reserved": lambda problem: packed(problem, reserved=[Region(0, 1000)]),
     "pack workers": lambda problem: packed(problem, workers=2),
     "pack gaps": lambda problem: packed(with_gaps(problem)),
     "pack pairs": lambda problem: packed(with_pairs(problem)),

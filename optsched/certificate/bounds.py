@@ -66,10 +66,10 @@ def with_precedences(graph: Graph, pairs: Iterable[tuple[int, int]]) -> Graph:
     return replace(graph, ops=tuple(replace(op, control=tuple(sorted(row))) for op, row in rows))
 
 
-def closure_step(graph: Graph, orders: Sequence[IntArray]) -> tuple[int, Step]:
-    """Return the closure bound and the step that shows it."""
+def closure_step(graph: Graph, orders: Sequence[IntArray], clock: Clock) -> tuple[int, Step]:
+    """Return the closure bound, or the best part of it in time, and the step that shows it."""
     network = FlowNetwork(graph)
-    found = closure_bound(graph, orders)
+    found = closure_bound(graph, orders, clock=clock)
     if found.op is None:
         at = End.START if network.initial >= network.kept else End.END
         return max(network.initial, network.kept), EndStep(at)

@@ -86,7 +86,7 @@ def certify_peak(
     """
     clock = Clock.of(limits or Limits())
     at = np.asarray(order, np.int64)
-    value, step = closure_step(graph, [at])
+    value, step = closure_step(graph, [at], clock)
     if value >= bound:
         return _checked(graph, bound, (step,))
     search = CertificateSearch(graph, at, bound - 1, clock.share(1 - effort.kept), effort)

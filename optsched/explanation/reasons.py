@@ -47,15 +47,18 @@ def explain(graph: Graph, *, changes: int = CHANGES, limits: Limits | None = Non
     return _Explainer(graph, changes, limits or DEFAULT_LIMITS).run()
 
 
-def explain_op(graph: Graph) -> Explanation:
-    """Explain the best bound of a single op, even if a higher one is provable; without changes."""
-    return _Explainer(graph, 0, Limits()).of_op()
+def explain_op(graph: Graph, *, limits: Limits | Clock | None = None) -> Explanation:
+    """Explain the best bound of a single op, even if a higher one is provable; without changes.
+
+    Without `limits` all ops are looked at, else those that there is time for.
+    """
+    return _Explainer(graph, 0, limits or Limits()).of_op()
 
 
 class _Explainer:
     """State of an explanation: the best order and bound, and the best bound from a single op."""
 
-    def __init__(self, graph: Graph, changes: int, limits: Limits) -> None:
+    def __init__(self, graph: Graph, changes: int, limits: Limits | Clock) -> None:
         self.graph, self.changes = graph, changes
         self.clock = Clock.of(limits)
         orders = [ORDERINGS[name](graph, 0) for name in QUICK]

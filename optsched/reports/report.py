@@ -12,7 +12,8 @@ from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 from optsched.reports.view import View, graph_subject, packing_view, plan_view
-from optsched.runtime.limits import Event, Proof
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Event, Limits, Proof
 from optsched.solver.result import PackingResult, Result
 
 if TYPE_CHECKING:
@@ -53,12 +54,14 @@ def make_report(
     result: Result,
     plans: Sequence[tuple[str, Plan, Sequence[Event]]],
     comparison: Comparison | None = None,
+    limits: Limits | Clock | None = None,
 ) -> Report:
     """Check plans of a graph, and return a report of them beside our own solver's result.
 
     Each plan has a name and the events of its search, if known. `comparison` is a comparison of
     heuristics with the optimum, if one was made. A plan that breaks a rule of the graph, or that
-    the result's question does not allow, raises :class:`PlanError`.
+    the result's question does not allow, raises :class:`PlanError`. The op that forces
+    most bytes is looked for within `limits`, if there are any.
     """
     graph.refuse_streams("a picture of live bytes step by step")
     for name, plan, _ in plans:
@@ -76,7 +79,7 @@ def make_report(
     if len(graph.ops) <= MANY_OPS:
         from optsched.explanation import explain_op
 
-        explained = explain_op(graph).to_dict()
+        explained = explain_op(graph, limits=limits).to_dict()
     subject = graph_subject(graph)
     views = [plan_view(graph, plan, name, subject) for name, plan, _ in plans]
     traces = {f"the search for {name}": trace for name, _, trace in plans}

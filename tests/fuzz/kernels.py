@@ -39,7 +39,9 @@ from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.ordering import solve_order
 from optsched.runtime import kernel as kernels
+from optsched.runtime.clock import Clock
 from optsched.runtime.kernel import Kernel
+from optsched.runtime.limits import Limits
 from optsched.solver.warmup import LIMITS, use_orders, use_packings, use_tree
 from tests.support.generators import PLAIN, PLANNABLE, random_graph
 
@@ -108,7 +110,7 @@ def is_same(one: Any, other: Any) -> bool:
 def run_all(graph: Graph, seed: int, run: Callable[[Kernel[..., Any]], Form]) -> None:
     """Order, bound, pack and hunt a graph in all ways that have kernels."""
     use_orders(graph, seed)
-    closure_step(graph, [np.arange(len(graph.ops))])
+    closure_step(graph, [np.arange(len(graph.ops))], Clock.of(Limits()))
     if len(graph.ops) > 2:
         solve_order(graph, limits=LIMITS)
         use_tree(graph)
