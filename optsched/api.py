@@ -128,20 +128,16 @@ def _certified_rules(graph: Graph, result: Result) -> OrderRules:
     question = result.question
     if question is None:
         raise UsageError("the result does not carry its question: give one that solve returned")
-    same = digest_of(graph)
-    if same not in (digest_of(question.graph), digest_of(question.planned)):
-        raise UsageError(
-            f"the result is about graph {question.graph.name!r} (memory model: "
-            f"{question.graph.model_name}), not about {graph.name!r} (memory model: "
-            f"{graph.model_name}): certify result.question.graph"
-        )
+    # A graph that has the rules as control edges already needs none beside it.
+    planned = digest_of(graph) == digest_of(question.planned)
+    if not planned:
+        question.require_about(graph)
     if question.max_moved is not None:
         raise UsageError(
             f"a certificate is about all orders, the result about {question.restriction}: "
             "certify a result without max_moved"
         )
-    # A graph that has the rules as control edges already needs none beside it.
-    return question.rules if same == digest_of(question.graph) else NO_RULES
+    return NO_RULES if planned else question.rules
 
 
 def _fraction(loss: float | Fraction) -> Fraction:

@@ -21,7 +21,7 @@ from hashlib import blake2b
 from types import NoneType
 from typing import Any
 
-from optsched.errors import expect
+from optsched.errors import UsageError, expect
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
 from optsched.model.pools import Pool
@@ -135,9 +135,26 @@ class Question:
         pools = tuple(pool.name for pool in self.pools)
         return restriction_words(self.rules, self.max_moved, pools, self.graph.streams)
 
+    def require_about(self, graph: Graph) -> None:
+        """Raise :class:`UsageError` unless the question is about this graph, names aside."""
+        if self.graph is not graph and digest_of(self.graph) != digest_of(graph):
+            raise UsageError(
+                f"the result is about {_described(self.graph)}, not about {_described(graph)}: "
+                "pass the result with its own graph, result.question.graph"
+            )
+
     def with_objective(self, objective: Objective) -> Question:
         """Return the question about the same plans with another objective and no capacity."""
         return replace(self, objective=objective, capacity=None)
+
+
+def _described(graph: Graph) -> str:
+    """Return the name of a graph with what tells it from others of that name."""
+    ops, buffers = counted(len(graph.ops), "op"), counted(len(graph.buffers), "buffer")
+    streams = f" on {len(graph.streams)} streams" if graph.on_streams else ""
+    size = sum(buffer.size for buffer in graph.buffers)
+    model = f"{buffers} of {size:,} bytes, memory model: {graph.model_name}"
+    return f"graph {readable(graph.name)!r} ({ops}{streams}, {model})"
 
 
 def restriction_words(

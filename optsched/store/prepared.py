@@ -12,7 +12,7 @@ from typing import NamedTuple
 from optsched.errors import UsageError, expect
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.model.question import Question, digest_of
+from optsched.model.question import Question
 from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.solver.result import Result
 from optsched.store import rows
@@ -111,12 +111,7 @@ def _question_about(graph: Graph, result: Result) -> Question:
     asked = result.question
     if asked is None:
         raise UsageError("a result without its question is not kept: nothing says what it is about")
-    if asked.graph is not graph and digest_of(asked.graph) != digest_of(graph):
-        other = f"graph {asked.graph.name!r} (memory model: {asked.graph.model_name})"
-        raise UsageError(
-            f"the result is about {other}, not about {graph.name!r} (memory model: "
-            f"{graph.model_name}): put it with its own graph, result.question.graph"
-        )
+    asked.require_about(graph)
     return asked
 
 

@@ -113,6 +113,9 @@ class _ModelReader:
         policy: OutputPolicy = OutputPolicy.LIVE,
     ) -> Graph:
         """Return the graph; `captured` are values of enclosing graphs, which hold their bytes."""
+        if isinstance(self.graph.name, bytes):
+            # protobuf returns the bytes of a text that is damaged.
+            raise FormatError(f"name of the graph is not UTF-8: {self.graph.name[:40]!r}")
         build = GraphBuilder(self.graph.name or name, MEMORY_MODEL, ALIGNMENT)
         self.given.update(dict.fromkeys((*self.inputs, *captured)))
         for value in self.given:
