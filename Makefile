@@ -25,7 +25,7 @@ help:
 	@echo "make demo    plan real graphs of instances/ and print how far each heuristic is from the bound"
 	@echo "make test    lint, types, import contract and all tests"
 	@echo "make test-frameworks  round trips through ONNX, TFLite, ExecuTorch, XLA and PyTorch themselves"
-	@echo "make nightly three forms of every kernel on a thousand random graphs; some minutes"
+	@echo "make nightly three forms of every kernel on random graphs, and how time limits are kept; some minutes"
 	@echo "make clean   remove .venv, .venv-frameworks and $(OUT)"
 
 demo: $(ready)
@@ -37,7 +37,7 @@ demo: $(ready)
 test: $(ready)
 	@$(MAKE) --no-print-directory --jobs 2 lint kernels
 	@echo "== Tests"
-	@$(bin)/python -m pytest -n $(TESTERS) --dist worksteal --ignore tests/frameworks $(PYTEST_ARGS)
+	@$(bin)/python -m pytest -n $(TESTERS) --dist worksteal --ignore tests/frameworks -m "not timed" $(PYTEST_ARGS)
 
 frameworks:
 	@$(MAKE) --no-print-directory setup VENV=$(VENV)-frameworks EXTRAS=test,$(FRAMEWORKS)
@@ -49,6 +49,8 @@ test-frameworks: frameworks
 nightly: $(ready)
 	@echo "== Kernels: Python, compiled, and plain numba, state for state"
 	@$(bin)/python -m tests.fuzz.kernels --graphs 1000
+	@echo "== Limits: every engine and option on 3,000 ops, by the processor's clock"
+	@$(bin)/python -m pytest experiments/limits -m timed
 
 # While style and types are checked. Tests that find no compiled kernel would run it in Python for as
 # long as compiling takes, compile it then, and have the tests beside them wait.

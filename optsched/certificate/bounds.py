@@ -66,7 +66,7 @@ def with_precedences(graph: Graph, pairs: Iterable[tuple[int, int]]) -> Graph:
     return replace(graph, ops=tuple(replace(op, control=tuple(sorted(row))) for op, row in rows))
 
 
-def closure_step(graph: Graph, orders: Sequence[IntArray], clock: Clock) -> tuple[int, Step]:
+def closure_step(graph: Graph, orders: Sequence[IntArray], clock: Clock | None) -> tuple[int, Step]:
     """Return the closure bound, or the best part of it in time, and the step that shows it."""
     network = FlowNetwork(graph)
     found = closure_bound(graph, orders, clock=clock)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 class CertificateEffort:
     """Limits of each way to a certificate, from the cheap ones to the long ones."""
 
+    closure_ops: int = 500
+    """Up to this many ops the closure bound is shown regardless of the time: it takes little."""
     few_states: int = 2_000
     """States that are listed before precedences are looked for that would make them fewer."""
     most_states: int = 200_000

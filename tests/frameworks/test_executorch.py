@@ -22,6 +22,7 @@ from optsched.errors import PlanError, UsageError
 from optsched.plugins import CompiledGraph, forget, records
 from optsched.plugins.executorch import memory_planning
 from optsched.plugins.executorch.program import reorder
+from optsched.plugins.gain import MinGain
 from tests.frameworks.executorch_models import MODELS, Branching, Mixed
 
 
@@ -115,7 +116,8 @@ class ShufflingPass(planning_module.OptimalPlanning):
     """Takes any order that the graph allows."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__(True, [], planning_module.Limits(seconds=1), alignment=16)
+        limits = planning_module.Limits(seconds=1)
+        super().__init__(True, [], limits, MinGain(), alignment=16)
         self.random = random.Random(seed)
         self.moved = 0
 

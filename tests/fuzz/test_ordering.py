@@ -61,7 +61,7 @@ def test_blocks_that_are_not_verified_are_noticed(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(found_blocks, "MOST_ROUNDS", 1)
 
     def mistakes() -> list[str]:
-        rngs = [random.Random(seed) for seed in range(40, 80)]
+        rngs = [random.Random(seed) for seed in range(40)]
         return [text for rng in rngs for text in blocks.examine(rng, Counter())]
 
     assert mistakes() == []

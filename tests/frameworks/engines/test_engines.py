@@ -112,7 +112,7 @@ def test_a_dask_worker_with_another_version_is_refused_by_name(
         alone = Driver(paths, store, "--engine", "dask", "--address", scheduler)
         out, err = alone.process.communicate(timeout=100)
         assert not out
-        assert "install the same version on all machines" in err
+        assert "install the same version everywhere" in err
         assert "UsageError: worker " in err
         good = dask(ROOT, "worker", scheduler, *options)
         try:
@@ -153,7 +153,7 @@ def test_a_ray_worker_with_another_version_is_refused_by_name(
                 os.kill(pid, signal.SIGKILL)
         head.wait()
     assert not out
-    assert "install the same version on all machines" in err
+    assert "install the same version everywhere" in err
     assert "UsageError: worker " in err
     assert [event["event"] for event in driver.events()] == ["begin", "refused"]
     assert Driver(paths, store).finish()["rows"] == expected.rows()
