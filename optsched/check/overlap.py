@@ -102,17 +102,16 @@ def check_same_offset(
 
 
 def whole_extents(problem: PackingProblem, place: Sequence[int]) -> dict[int, Extent]:
-    """Return the bytes that each buffer asks for which takes room; of a group, as one buffer.
+    """Return the bytes of every buffer that is live at some step; of a group, as one buffer.
 
-    A buffer that is never live or has no bytes asks for none, whatever its group.
+    A buffer that is never live or has no bytes is left out, also as a member of a group.
     """
-    found = {}
-    group_of = {i: group for group in problem.must_share for i in group}
-    for i, name in enumerate(problem.names):
-        size = _largest(problem, group_of.get(i, (i,)))
-        if size and problem.size[i] and problem.start[i] < problem.end[i]:
-            found[i] = (place[i], place[i] + size, name)
-    return found
+    own = _live_sizes(problem)
+    size = dict(enumerate(own))
+    for group in problem.must_share:
+        size.update(dict.fromkeys(group, max(own[i] for i in group)))
+    names = problem.names
+    return {i: (place[i], place[i] + size[i], names[i]) for i in size if own[i]}
 
 
 def filled_rectangles(problem: PackingProblem, place: Sequence[int]) -> list[tuple[Rectangle, int]]:
@@ -121,7 +120,7 @@ def filled_rectangles(problem: PackingProblem, place: Sequence[int]) -> list[tup
     A group is one buffer, as large as its largest live member and there whenever a member is.
     """
     rows: dict[int, list[tuple[Rectangle, bool]]] = {}
-    sizes = problem.size.tolist()
+    sizes, live = problem.size.tolist(), _live_sizes(problem)
     for i, start, end, low, high in zip(*(x.tolist() for x in problem.parts), strict=True):
         if start < end and low < high:
             row = (start, end, place[i] + low, place[i] + high, problem.names[i])
@@ -130,14 +129,14 @@ def filled_rectangles(problem: PackingProblem, place: Sequence[int]) -> list[tup
     for group in problem.must_share:
         together = [row for i in group for row in rows.get(i, ())]
         found.update({i: [] for i in group})
-        found[group[0]] = _united(together, _largest(problem, group))
+        found[group[0]] = _united(together, max(live[i] for i in group))
     return [(row, i) for i, mine in found.items() for row in mine]
 
 
-def _largest(problem: PackingProblem, group: Sequence[int]) -> int:
-    """Return the bytes of the largest of some buffers that is ever live."""
-    live = [i for i in group if problem.end[i] > problem.start[i]]
-    return max((int(problem.size[i]) for i in live), default=0)
+def _live_sizes(problem: PackingProblem) -> list[int]:
+    """Return the bytes of each buffer; 0 if it is never live."""
+    columns = (problem.size.tolist(), problem.start.tolist(), problem.end.tolist())
+    return [size if start < end else 0 for size, start, end in zip(*columns, strict=True)]
 
 
 def _united(rows: Sequence[tuple[Rectangle, bool]], size: int) -> list[Rectangle]:
@@ -145,10 +144,13 @@ def _united(rows: Sequence[tuple[Rectangle, bool]], size: int) -> list[Rectangle
 
     Each of `rows` is what a member fills, and whether that is all of the member.
     """
-    found = []
-    steps = sorted({step for row, _ in rows for step in row[:2]})
-    for start, end in pairwise(steps):
-        here = [(row, whole) for row, whole in rows if row[0] <= start < row[1]]
+    found: list[Rectangle] = []
+    starts: dict[int, list[tuple[Rectangle, bool]]] = {}
+    for one in rows:
+        starts.setdefault(one[0][0], []).append(one)
+    here: list[tuple[Rectangle, bool]] = []
+    for start, end in pairwise(sorted({step for row, _ in rows for step in row[:2]})):
+        here = [one for one in here if one[0][1] > start] + starts.get(start, [])
         if not here:
             continue
         low, high = min(row[2] for row, _ in here), max(row[3] for row, _ in here)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from optsched.check.inplace import bytes_spared, shared_spans
 from optsched.check.lives import Spans, live_spans
 from optsched.check.overlap import (
+    Extent,
     Rectangle,
     check_overlap,
     check_pairs,
@@ -170,7 +171,6 @@ def _check_offsets(
     """Check the offsets, each in its own pool, and return the slabs."""
     if len(offsets) != len(graph.buffers):
         raise PlanError(f"plan has {len(offsets)} offsets, the graph {len(graph.buffers)} buffers")
-    pools: dict[str, list[Rectangle]] = {}
     ends: dict[str, list[int]] = {}
     own, roots = shared_spans(graph, offsets, step, spans), graph.roots
     for b, (buffer, offset) in enumerate(zip(graph.buffers, offsets, strict=True)):
@@ -189,13 +189,8 @@ def _check_offsets(
         if buffer.external:
             raise PlanError(f"buffer {buffer.name!r} lies outside the slab but has offset {offset}")
         _check_place(buffer.name, offset, buffer.alignment, buffer.pin)
-        end = offset + buffer.size
-        ends.setdefault(buffer.pool, []).append(end)
-        if b in spans and own[b][0] < own[b][1]:
-            pools.setdefault(buffer.pool, []).append((*own[b], offset, end, buffer.name))
-    _check_sharing(graph, offsets, pools, own)
-    for rows in pools.values():
-        check_overlap(rows)
+        ends.setdefault(buffer.pool, []).append(offset + buffer.size)
+    _check_bytes(graph, offsets, own)
     if graph.on_streams:
         _check_streams(graph, offsets, step, own)
     return {pool: max(rows) for pool, rows in ends.items()}
@@ -215,30 +210,37 @@ def _check_streams(
         check_sharing(graph, known, placed)
 
 
-def _check_sharing(
-    graph: Graph,
-    offsets: Sequence[int | None],
-    pools: dict[str, list[Rectangle]],
-    spans: Spans,
-) -> None:
-    """Check groups and pairs; of what lies in pools, let groups fill what their largest needs."""
-    if not graph.must_share and not graph.keep_apart:
-        return
+def _check_bytes(graph: Graph, offsets: Sequence[int | None], spans: Spans) -> None:
+    """Check that buffers share bytes only where they may."""
+    buffers = graph.buffers
+    extent = _extents(graph, offsets, spans)
+    apart = ((a, b) for a, b in graph.keep_apart if buffers[a].pool == buffers[b].pool)
+    check_pairs(apart, extent)
+    pools: dict[str, list[Rectangle]] = {}
+    for b, (low, high, name) in extent.items():
+        pools.setdefault(buffers[b].pool, []).append((*spans[b], low, high, name))
+    for rows in pools.values():
+        check_overlap(rows)
+
+
+def _extents(graph: Graph, offsets: Sequence[int | None], spans: Spans) -> dict[int, Extent]:
+    """Check the groups, and return the bytes of every buffer that is live at some step.
+
+    Each member of a group fills as many bytes as its largest member.
+    """
     buffers, names = graph.buffers, [buffer.name for buffer in graph.buffers]
-    spans = {b: (start, end) for b, (start, end) in spans.items() if start < end}
-    placed = {b: offset for b in spans if (offset := offsets[b]) is not None and buffers[b].size}
-    extent = {b: (at, at + buffers[b].size, names[b]) for b, at in placed.items()}
+    placed: dict[int, int] = {}
+    for b, (start, end) in spans.items():
+        offset = offsets[b]
+        if offset is not None and buffers[b].size and start < end:
+            placed[b] = offset
+    size = {b: buffers[b].size for b in placed}
     for group in graph.must_share:
         members = [b for b in group if b in placed]
         check_same_offset(members, placed, names)
-        largest = max((buffers[b].size for b in members), default=0)
-        for b in members:
-            at, rows = placed[b], pools[buffers[b].pool]
-            rows.remove((*spans[b], at, at + buffers[b].size, names[b]))
-            rows.append((*spans[b], at, at + largest, names[b]))
-            extent[b] = (at, at + largest, names[b])
-    apart = ((a, b) for a, b in graph.keep_apart if buffers[a].pool == buffers[b].pool)
-    check_pairs(apart, extent)
+        largest = max((size[b] for b in members), default=0)
+        size.update(dict.fromkeys(members, largest))
+    return {b: (at, at + size[b], names[b]) for b, at in placed.items()}
 
 
 def _check_place(name: str, offset: int, alignment: int, pin: int | None) -> None:
