@@ -7,7 +7,7 @@ names are used in messages and files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -169,14 +169,20 @@ class Graph:
         An output that must be kept apart from another buffer is not written in place. The same
         holds for outputs and inputs that belong to a must-share group.
         """
-        return replace(self, inplace=tuple(x for x in self.inplace_candidates if self._may_be(x)))
+        forbidden = set(self._forbidden(self.inplace_candidates))
+        return replace(
+            self, inplace=tuple(x for x in self.inplace_candidates if x not in forbidden)
+        )
 
-    def _may_be(self, candidate: tuple[int, int, int]) -> bool:
-        """Return True if pairs and groups allow to write an output into an input."""
-        _, output, source = candidate
+    def _forbidden(
+        self, candidates: Iterable[tuple[int, int, int]]
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield the candidates that pairs and groups forbid."""
         grouped = {b for group in self.must_share for b in group}
-        grouped |= {b for pair in self.keep_apart for b in pair if b == output}
-        return output not in grouped and self.roots[source] not in grouped
+        paired = {b for pair in self.keep_apart for b in pair}
+        for v, output, source in candidates:
+            if output in grouped or output in paired or self.roots[source] in grouped:
+                yield v, output, source
 
     def without_inplace(self) -> Graph:
         """Return the graph in which no op writes in place."""
@@ -188,13 +194,11 @@ class Graph:
 
 
 def _check_inplace(graph: Graph) -> None:
-    for candidate in graph.inplace:
-        if not graph._may_be(candidate):
-            v, output, _ = candidate
-            raise GraphError(
-                f"op {graph.ops[v].name!r} writes {graph.buffers[output].name!r} in place, "
-                "which keep-apart pairs or must-share groups forbid"
-            )
+    for v, output, _ in graph._forbidden(graph.inplace):
+        raise GraphError(
+            f"op {graph.ops[v].name!r} writes {graph.buffers[output].name!r} in place, "
+            "which keep-apart pairs or must-share groups forbid"
+        )
 
 
 def _check_names(what: str, names: Sequence[str]) -> None:

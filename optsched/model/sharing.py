@@ -10,16 +10,17 @@ as positions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import pairwise
 from math import lcm
 from operator import index
-from typing import NamedTuple, SupportsIndex, cast
+from typing import SupportsIndex, cast
 
 import numpy as np
 
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_TOTAL_BYTES
+from optsched.model.lifetimes import Lifetimes
 from optsched.model.wiring import Wired
 
 Rectangle = tuple[int, int, int, int]
@@ -204,7 +205,7 @@ def graph_sharing(
     for group in shared:
         for b in group[1:]:
             _check_same_place(graph, group[0], b)
-        _check_in_turn(graph, group)
+    _check_in_turn(graph, shared)
     pin = np.array([-1 if b.pin is None else b.pin for b in graph.buffers], np.int64)
     alignment = np.array([buffer.alignment for buffer in graph.buffers], np.int64)
     check_groups(shared, apart, names, pin, alignment)
@@ -235,64 +236,19 @@ def _check_same_place(graph: Wired, a: int, b: int) -> None:
             )
 
 
-def _check_in_turn(graph: Wired, group: Sequence[int]) -> None:
+def _check_in_turn(graph: Wired, groups: Sequence[Sequence[int]]) -> None:
     """Raise an error if some order has two buffers of a group live at once."""
-    users: dict[int, set[int]] = {b: set() for b in group}
-    for v, op in enumerate(graph.ops):
-        for b in (*op.reads, *op.uses, *op.writes):
-            if graph.roots[b] in users:
-                users[graph.roots[b]].add(v)
-    lives = {b: _life_of(graph, b, users[b]) for b in group}
-    for a, b in combinations(group, 2):
-        if lives[a].may_meet(lives[b]):
+    if not groups:
+        return
+    lives = Lifetimes(graph, (b for group in groups for b in group))
+    for group in groups:
+        meeting = lives.meeting(group)
+        if meeting:
+            one, other = (graph.buffers[b].name for b in meeting)
             raise GraphError(
-                f"buffers {graph.buffers[a].name!r} and {graph.buffers[b].name!r} must share an "
-                "offset, but some order has both live at once: make one a view of the other"
+                f"buffers {one!r} and {other!r} must share an offset, but some order has both live "
+                "at once: make one a view of the other"
             )
-
-
-class _Life(NamedTuple):
-    """Lifetime of a buffer over all orders."""
-
-    birth: int | None
-    """Op that allocates the buffer; None for an input."""
-    users: set[int]
-    """Ops at which the buffer is live, including its birth."""
-    kept: bool
-    before: set[int]
-    """Ops that run before the birth in every order."""
-
-    def may_meet(self, other: _Life) -> bool:
-        """Return True if some order has both buffers live at one step.
-
-        This requires a user of each buffer that runs at or after the birth of the other. Both
-        requirements can be met by one order, unless each is satisfied by the births only: one of
-        two distinct ops runs first.
-        """
-        mine, theirs = self.users - other.before, other.users - self.before
-        if not (self.kept or mine) or not (other.kept or theirs):
-            return False
-        if self.kept or other.kept or self.birth == other.birth:
-            return True
-        return (mine, theirs) != ({self.birth}, {other.birth})
-
-
-def _life_of(graph: Wired, b: int, users: set[int]) -> _Life:
-    """Return the lifetime of a root; `users` are the ops that read, write or use it."""
-    birth = graph.producers[b] if graph.buffers[b].birth is None else graph.buffers[b].birth
-    own = users if birth is None else users | {birth}
-    return _Life(birth, own, graph.kept[b], _ancestors(graph, birth))
-
-
-def _ancestors(graph: Wired, v: int | None) -> set[int]:
-    found: set[int] = set()
-    left = [] if v is None else list(graph.predecessors[v])
-    while left:
-        u = left.pop()
-        if u not in found:
-            found.add(u)
-            left += graph.predecessors[u]
-    return found
 
 
 def _text(names: Sequence[str], row: Sequence[int]) -> str:

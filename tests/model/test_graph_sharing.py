@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from optsched.formats.native import graph_document, read_graph_document
 from optsched.formats.networkx import from_networkx, to_networkx
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy, OutputPolicy
+from optsched.model.graph import Graph
+from optsched.model.lifetimes import Lifetimes
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan
@@ -166,6 +169,45 @@ def test_members_are_never_live_together_in_any_order() -> None:
             accepted += 1
             assert not together
     assert accepted > 10 < refused
+
+
+def may_share(graph: Graph, *group: int) -> bool:
+    try:
+        replace(graph, must_share=(group,))
+    except GraphError:
+        return False
+    return True
+
+
+def test_a_group_is_accepted_if_all_its_pairs_are() -> None:
+    accepted = Counter[bool]()
+    features = {"inputs", "uses", "views", "births", "multi", "workspace", "control"}
+    for seed in range(200):
+        rng = np.random.default_rng([4, seed])
+        graph = random_graph(rng, 14, max_reads=int(rng.integers(1, 3)), features=features)
+        able = [b for b, x in enumerate(graph.buffers) if graph.roots[b] == b and not x.external]
+        group: list[int] = []
+        for b in rng.permutation(able).tolist():
+            pairs = all(may_share(graph, a, b) for a in group)
+            if group:
+                assert may_share(graph, *group, b) == pairs
+            if pairs:
+                group.append(b)
+                accepted[len(group) > 2] += 1
+    assert accepted[True] > 100
+
+
+def test_the_members_of_a_long_group_are_compared_with_their_neighbors_only() -> None:
+    """One of 3,000 buffers in a chain takes an instant; all pairs of them took minutes."""
+    build = GraphBuilder("long")
+    build.input("b0", 1)
+    for i in range(6_000):
+        build.op(f"op{i}", reads=[f"b{i}"], writes={f"b{i + 1}": 1})
+    build.must_share(*(f"b{i}" for i in range(0, 6_001, 2)))
+    graph = build.build()
+    lives = Lifetimes(graph, graph.must_share[0])
+    assert len(list(lives._neighbors(graph.must_share[0]))) == 3_000
+    assert lives.meeting(graph.must_share[0]) is None
 
 
 def test_scratch_of_unordered_ops_may_share() -> None:
