@@ -176,16 +176,18 @@ def run_place_indexed(
     size: IntArray,
     alignment: IntArray,
     pin: IntArray,
+    pairs: IntArray,
+    partners: IntArray,
     sections: int,
     blocks: int,
     tightest: bool,
 ) -> IntArray:
-    """Return the same offsets as `run_place`, shape `(k,)`; buffers without bytes lie at 0.
+    """Return the offsets of `run_place_apart`, shape `(k,)`; buffers without bytes lie at 0.
 
     Parameters
     ----------
-    sequence, size, alignment, pin, tightest
-        As in `run_place`.
+    sequence, size, alignment, pin, pairs, partners, tightest
+        As in `run_place_apart`.
     first, last
         Live ranges in sections, numbered below `sections`.
     sections
@@ -206,7 +208,8 @@ def run_place_indexed(
     All placed buffers that overlap a live range appear in the first lists of its own nodes, or in
     the other lists of the ancestors of these nodes. The index takes O(k (log k + blocks)) memory at
     worst. A placement costs O(r log log k), where r is the number of merged ranges that it passes;
-    r is small if buffers lie close together.
+    r is small if buffers lie close together. The placed partners of a buffer are one more list,
+    made for its placement only, in O(p^2) time for p partners.
     """
     leaves = blocks
     while leaves < sections:
@@ -231,7 +234,12 @@ def run_place_indexed(
     for q in range(4 * leaves):
         begin[q + 1] += begin[q]
     length = np.zeros(4 * leaves, np.int64)
-    lows, highs = np.empty(begin[4 * leaves], np.int64), np.empty(begin[4 * leaves], np.int64)
+    # The list of the partners of one buffer follows the lists of the index.
+    own, most = begin[4 * leaves], 0
+    for i in sequence:
+        most = max(most, pairs[i + 1] - pairs[i])
+    lows, highs = np.empty(own + most, np.int64), np.empty(own + most, np.int64)
+    is_placed = np.zeros(len(sequence), np.bool_)
     at, end = np.empty(400, np.int64), np.empty(400, np.int64)
     keys, items = np.empty(400, np.int64), np.empty(400, np.int64)
     offsets = np.zeros(len(sequence), np.int64)
@@ -255,10 +263,18 @@ def run_place_indexed(
                 if length[v] > 0:
                     at[lists], end[lists] = begin[v], begin[v] + length[v]
                     lists += 1
+            beside = 0
+            for q in range(pairs[i], pairs[i + 1]):
+                j = partners[q]
+                if is_placed[j]:
+                    beside = add_bytes(lows, highs, own, beside, offsets[j], offsets[j] + size[j])
+            if beside > 0:
+                at[lists], end[lists] = own, own + beside
+                lists += 1
             offsets[i] = find_hole(
                 lows, highs, at, end, keys, items, lists, size[i], alignment[i], tightest
             )
-        low, high = offsets[i], offsets[i] + size[i]
+        low, high, is_placed[i] = offsets[i], offsets[i] + size[i], True
         for q in range(wholes):
             v = whole[q]
             if v >= 2 * blocks:

@@ -67,46 +67,39 @@ def place_in_turn(
     turn = sequence[np.argsort(rank, kind="stable")]
     if not problem.is_in_range:
         return place_exactly(problem, turn, tightest=tightest)
-    if len(problem.keep_apart):
-        return _place_apart(problem, turn, tightest=tightest, times=times)
-    if len(turn) > MANY:
-        starts, first, last = sections_of(problem)
-        return run_place_indexed.for_work(16 * len(turn))(
-            turn,
-            first,
-            last,
-            problem.size,
-            problem.alignment,
-            problem.pin,
-            len(starts),
-            BLOCKS,
-            tightest,
-        )
-    # The kernel compares pairs of buffers, which is cheap: 64 pairs count as one element.
-    run = run_place.for_work(times * len(turn) * len(turn) // 64)
-    return run(
-        turn,
-        problem.start,
-        problem.end,
-        problem.size,
-        problem.alignment,
-        problem.pin,
-        tightest,
-    )
+    ptr, partners = _partners(problem)
+    # The index makes the list of a buffer's partners in time quadratic in their number.
+    squares = int((np.diff(ptr) ** 2).sum())
+    if len(turn) > MANY and squares < len(turn) ** 2:
+        return _place_indexed(problem, turn, ptr, partners, tightest=tightest)
+    columns = (problem.size, problem.alignment, problem.pin)
+    # The kernels compare pairs of buffers, which is cheap: 64 pairs count as one element.
+    work = times * len(turn) * len(turn) // 64
+    if len(partners):
+        ranges = np.array([problem.start, problem.end])
+        return run_place_apart.for_work(work)(turn, ranges, *columns, ptr, partners, tightest)
+    return run_place.for_work(work)(turn, problem.start, problem.end, *columns, tightest)
 
 
-def _place_apart(
-    problem: PackingProblem, turn: IntArray, *, tightest: bool, times: int
-) -> IntArray:
-    """Place buffers in sequence, treating pairs to keep apart as if they were live together."""
+def _partners(problem: PackingProblem) -> tuple[IntArray, IntArray]:
+    """Return the buffers that each buffer must be kept apart from, as rows; see the kernels."""
+    if not len(problem.keep_apart):
+        return np.zeros(len(problem) + 1, np.int64), np.zeros(0, np.int64)
     live = (problem.size > 0) & (problem.start < problem.end)
     pairs = problem.keep_apart[live[problem.keep_apart].all(axis=1)]
     both = np.concatenate([pairs, pairs[:, ::-1]])
-    partners = pack_rows(both[:, 0], both[:, 1], len(problem))
-    run = run_place_apart.for_work(times * len(turn) * len(turn) // 64)
-    ranges = np.array([problem.start, problem.end])
+    rows = pack_rows(both[:, 0], both[:, 1], len(problem))
+    return rows.ptr, rows.idx
+
+
+def _place_indexed(
+    problem: PackingProblem, turn: IntArray, ptr: IntArray, partners: IntArray, *, tightest: bool
+) -> IntArray:
+    """Place buffers in sequence with an index over time."""
+    starts, first, last = sections_of(problem)
     columns = (problem.size, problem.alignment, problem.pin)
-    return run(turn, ranges, *columns, partners.ptr, partners.idx, tightest)
+    run = run_place_indexed.for_work(16 * len(turn))
+    return run(turn, first, last, *columns, ptr, partners, len(starts), BLOCKS, tightest)
 
 
 def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) -> IntArray:

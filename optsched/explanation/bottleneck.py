@@ -118,7 +118,7 @@ def live_buffers(
     have always finished, or not started, when the op is the bottleneck.
     """
     arrays = graph.arrays
-    forced = set[int]()
+    done, forced = set(done), set[int]()
     if op is not None:
         forced = set(op_bound(arrays, op, done=before, later=after).buffers)
     rows = []

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from optsched.model.arrays import IntArray
+from optsched.model.arrays import IntArray, Rows, pack_rows
 from optsched.runtime.kernel import kernel
 
 BoolArray = npt.NDArray[np.bool_]
@@ -40,6 +40,9 @@ HEAVIEST_WORK = 200_000
 """Maximum number of buffers examined in the search for the heaviest clique."""
 HEAVIEST_BUFFERS = 2_000
 """Maximum number of buffers for which the heaviest clique is searched for."""
+
+
+NO_SETS = Rows(np.zeros(1, np.int64), np.zeros(0, np.int64))
 
 
 class Whole(NamedTuple):
@@ -196,6 +199,21 @@ class Conflicts:
         search = _HeaviestSet(self, known)
         search.run()
         return np.array(sorted(search.best), np.int64) if search.best else None
+
+
+def sets_among(ids: IntArray, count: int, sets: Rows) -> Rows:
+    """Return what sets of buffers have among `ids`, as positions in `ids`.
+
+    Pairs of many buffers take seconds to cover by sets. The sets of all buffers cover those of a
+    part as well, and for so many buffers none heavier is searched for.
+    """
+    slot = np.full(count, -1, np.int64)
+    slot[ids] = np.arange(len(ids))
+    member, owner = slot[sets.idx], sets.owners()
+    left = np.bincount(owner[member >= 0], minlength=len(sets.ptr) - 1)
+    kept = (member >= 0) & (left[owner] > 1)
+    number = np.cumsum(left > 1) - 1
+    return pack_rows(number[owner[kept]], member[kept], int((left > 1).sum()))
 
 
 class _HeaviestSet:

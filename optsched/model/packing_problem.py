@@ -13,7 +13,7 @@ import numpy as np
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray, Integers, Rows, pack_rows
 from optsched.model.columns import integers, unique_names
-from optsched.model.conflicts import Conflicts, Whole
+from optsched.model.conflicts import HEAVIEST_BUFFERS, NO_SETS, Conflicts, Whole, sets_among
 from optsched.model.elements import MAX_ADDRESS, MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
@@ -256,27 +256,34 @@ class PackingProblem:
         Buffers of such a set must be pairwise disjoint, because of pairs or steps. They are live
         together at the extra step, which comes after the last step.
         """
-        parts = self.parts
-        there = (parts.end > parts.start) & (parts.high > parts.low)
-        live = Parts(*(column[there] for column in parts))
-        cliques = self._cliques(live)
-        if not cliques:
+        live, sets = self._live, self.apart_sets
+        if not len(sets.idx):
             return live
-        owner = np.concatenate(cliques)
-        step = np.repeat(np.arange(len(cliques)), [len(clique) for clique in cliques])
-        step += int(self.end.max())
+        owner = sets.idx
+        step = sets.owners() + int(self.end.max())
         more = Parts(owner, step, step + 1, np.zeros_like(owner), self.size[owner])
         return Parts(*(np.concatenate(both) for both in zip(live, more, strict=True)))
 
-    def _cliques(self, live: Parts) -> list[IntArray]:
-        """Return the sets of buffers to keep apart that do not appear in any step."""
+    @property
+    def _live(self) -> Parts:
+        """The nonempty parts."""
+        parts = self.parts
+        there = (parts.end > parts.start) & (parts.high > parts.low)
+        return Parts(*(column[there] for column in parts))
+
+    @cached_property
+    def apart_sets(self) -> Rows:
+        """Sets of buffers to keep apart; they cover all pairs that do not appear in any step."""
         takes_room = (self.size > 0) & (self.end > self.start)
         pairs = self.keep_apart[takes_room[self.keep_apart].all(axis=1)]
         if not len(pairs):
-            return []
+            return NO_SETS
+        live = self._live
         whole = live.high - live.low == self.size[live.owner]
         stretches = Whole(live.owner[whole], live.start[whole], live.end[whole])
-        return Conflicts(stretches, self.size, pairs).cliques(fullest(live))
+        sets = Conflicts(stretches, self.size, pairs).cliques(fullest(live))
+        ptr = np.cumsum([0, *(len(one) for one in sets)])
+        return Rows(ptr, np.concatenate([NO_SETS.idx, *sets]))
 
     def clashing_pins(self) -> tuple[int, int] | None:
         """Return two pinned buffers that overlap while both are live, or None."""
@@ -398,7 +405,7 @@ def _join(problem: PackingProblem) -> Joined:
 def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
     """Return the problem restricted to some buffers, given by their positions."""
     pairs, groups = _among(ids, len(problem), problem.keep_apart, problem.must_share)
-    return replace(
+    part = replace(
         problem,
         names=tuple(problem.names[i] for i in ids),
         start=problem.start[ids],
@@ -411,6 +418,9 @@ def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
         keep_apart=pairs,
         must_share=groups,
     )
+    if len(pairs) and len(ids) > HEAVIEST_BUFFERS:
+        part.__dict__["apart_sets"] = sets_among(ids, len(problem), problem.apart_sets)
+    return part
 
 
 def _among(

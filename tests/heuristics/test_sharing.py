@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from heuristics import PACKINGS
+from heuristics.packings import common
 from heuristics.packings.common import place_exactly, place_in_turn
 from heuristics.portfolio import pack_apart
 from optsched.check.plan import check_packing
@@ -36,7 +37,10 @@ def test_random_problems(name: str) -> None:
     assert pairs > 100 < groups or name == "hill_climb"
 
 
-def test_the_kernel_places_as_exact_integers_do() -> None:
+@pytest.mark.parametrize("many", [0, common.MANY])
+def test_the_kernels_place_as_exact_integers_do(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the index over time, and with a scan over all buffers."""
+    monkeypatch.setattr(common, "MANY", many)
     for seed in range(200):
         problem = with_pairs(np.random.default_rng(seed), problem_of(seed).joined.problem)
         turn = np.argsort(problem.pin < 0, kind="stable")

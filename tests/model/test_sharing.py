@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from optsched.errors import GraphError
+from optsched.model import packing_problem
 from optsched.model.conflicts import Conflicts, Whole
 from optsched.model.packing_problem import Gap, PackingProblem, select
 from optsched.model.reserved import Region, with_reserved
@@ -154,18 +155,39 @@ def test_sets_cover_all_pairs_and_conflict_throughout() -> None:
     for seed in range(150):
         random = np.random.default_rng([3, seed])
         problem = random_problem(random, str(random.choice(["k", "gk", "wk"])), 9)
-        conflict = _conflicts(problem)
-        extra = problem.solid.start >= problem.end.max()
-        step, owner = problem.solid.start[extra], problem.solid.owner[extra]
-        cliques = [set(owner[step == s].tolist()) for s in np.unique(step)]
-        for clique in cliques:
-            assert all(conflict[i, j] for i, j in combinations(sorted(clique), 2))
-        for a, b in problem.keep_apart.tolist():
-            together = problem.solid.start < problem.end.max()
-            meet = _meet(problem, a, b, together)
-            assert meet or any({a, b} <= clique for clique in cliques)
+        check_sets(problem)
         heavier += problem.max_load > problem.peak
     assert heavier > 50
+
+
+def test_a_large_part_takes_its_sets_from_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many pairs take seconds to cover by sets, and pools are packed in many attempts."""
+    monkeypatch.setattr(packing_problem, "HEAVIEST_BUFFERS", 5)
+    fewer = 0
+    for seed in range(150):
+        random = np.random.default_rng([4, seed])
+        problem = random_problem(random, str(random.choice(["k", "gk", "wk"])), 12)
+        sets = len(problem.apart_sets.ptr)
+        with monkeypatch.context() as patched:
+            patched.setattr(packing_problem, "Conflicts", None)
+            part = select(problem, random.permutation(len(problem))[:9])
+            check_sets(part)
+        fewer += 1 < len(part.apart_sets.ptr) < sets
+    assert fewer > 50
+
+
+def check_sets(problem: PackingProblem) -> None:
+    """Check that sets conflict throughout, and cover the pairs that no step shows."""
+    conflict = _conflicts(problem)
+    sets = problem.apart_sets
+    cliques = [set(sets.row(number).tolist()) for number in range(len(sets.ptr) - 1)]
+    for clique in cliques:
+        assert len(clique) > 1
+        assert all(conflict[i, j] for i, j in combinations(sorted(clique), 2))
+    together = problem.solid.start < problem.end.max()
+    for a, b in problem.keep_apart.tolist():
+        meet = _meet(problem, a, b, together)
+        assert meet or any({a, b} <= clique for clique in cliques)
 
 
 def test_the_heaviest_set_is_found() -> None:
