@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from heuristics import register_ordering, register_packing
     from optsched.api import certify, explain, hunt, report
     from optsched.check.module import check_module
-    from optsched.check.plan import check_packing, check_plan
+    from optsched.check.packing import check_packing
+    from optsched.check.plan import check_plan
     from optsched.compare import compare_methods
     from optsched.errors import OptschedError
     from optsched.fleet import tune
@@ -66,7 +67,8 @@ _HOME = {
     "heuristics": "register_ordering register_packing",
     "optsched.api": "certify explain hunt report",
     "optsched.check.module": "check_module",
-    "optsched.check.plan": "check_packing check_plan",
+    "optsched.check.packing": "check_packing",
+    "optsched.check.plan": "check_plan",
     "optsched.compare": "compare_methods",
     "optsched.errors": "OptschedError",
     "optsched.fleet": "tune",

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from optsched.check.plan import Checked, check_packing, check_plan
+from optsched.check.packing import check_packing
+from optsched.check.plan import Checked, check_plan
 from optsched.check.replay import replay_packing, replay_plan
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from experiments.tables import markdown, replace_table
 from heuristics import ORDERINGS, PACKINGS
-from optsched.check.plan import check_order, check_packing
+from optsched.check.packing import check_packing
+from optsched.check.plan import check_order
 from optsched.counterexamples.spaces import make_problem
 from optsched.formats import packing_of, write_graph, write_packing
 from optsched.model.graph import Graph

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from heuristics import ORDERINGS, PACKINGS
 from heuristics.portfolio import packing_turn
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.formats.inductor import read_inductor
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory

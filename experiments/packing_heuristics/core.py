@@ -11,7 +11,7 @@ import time
 
 from heuristics import PACKINGS
 from heuristics.portfolio import packing_turn
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.model.packing_problem import PackingProblem
 from optsched.packing import solve_packing
 from optsched.runtime.limits import Limits

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.formats import read_packing
 from optsched.model.packing_problem import PackingProblem
 from optsched.packing import PackingOutcome, solve_packing

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.errors import PlanError
 from optsched.formats import read_packing
 from optsched.model.packing_problem import PackingProblem

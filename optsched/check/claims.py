@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from optsched.check.order_rules import check_order_rules, count_moved
-from optsched.check.plan import Checked, check_order, check_plan
+from optsched.check.plan import Checked, check_answer, check_order
+from optsched.check.rules.near import count_moved
+from optsched.check.rules.order import check_order_rules
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
-from optsched.model.question import contents_digest, restriction_words, rules_of_record
+from optsched.model.question import Question, contents_digest, restriction_words, rules_of_record
 from optsched.runtime.limits import Objective, Proof
 from optsched.runtime.text import counted
 
@@ -54,29 +55,29 @@ class Unverified:
         return f"no {self.what} below {self.bound:,} bytes{proof}"
 
 
-def check_claims(graph: Graph, plan: Plan, claims: Mapping[str, Any]) -> Checked:
-    """Replay a plan and refuse whatever its file claims that can be shown to be wrong.
+def check_claims(question: Question, plan: Plan, claims: Mapping[str, Any]) -> Checked:
+    """Replay a plan and refuse each claim of its file that can be shown to be wrong.
 
     Parameters
     ----------
-    graph, plan
-        What was planned.
+    question, plan
+        What is asked, which never comes from the plan's file, and a plan for its graph.
     claims
-        The fields of an `optsched-plan/1` document beside order and offsets.
+        The fields of an `optsched-plan/1` document except order and offsets.
 
     Returns
     -------
     Checked
-        What the replay measured.
+        Measured bytes of the plan.
 
     Raises
     ------
     PlanError
-        On a plan that is not valid, or the first claim that is refuted.
+        On a plan that does not answer the question, or the first claim that is refuted.
     """
+    graph = question.graph
     check_words(graph, claims)
-    stated = {key: claims[key] for key in ("peak", "slab", "slabs", "capacities") if key in claims}
-    checked = check_plan(graph, plan, **stated)
+    checked = check_answer(question, plan, claims)
     rules = claims.get("order_rules", {})
     _check_order(rules, [graph.ops[v].name for v in plan.order])
     placed = plan.placed(graph)

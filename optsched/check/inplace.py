@@ -1,51 +1,52 @@
-"""The checker's reading of in-place: which bytes an output may share with an input, and when.
+"""In-place writes as the checker reads them: the bytes an output may share with an input, and when.
 
-Own code on the graph's ops and buffers only, like the rest of the checker. What is admissible is
-said in :mod:`optsched.model.inplace`; here the pairs that a plan makes use of are found in it:
+It uses the graph's ops and buffers only, like the rest of the checker. Admissible pairs are defined
+in :mod:`optsched.model.inplace`. A plan writes an output into an input if
 
-* the input dies at the step of the op, and no view of it is written there;
+* the input dies at the step of the op, and the op writes no view of it;
 * output and input have the same offset;
-* each input serves one output at most.
+* no other output of the op is written into this input.
 
-In the step of the op the output of such a pair fills bytes of the input, so its rectangle starts
-one step later; all else is kept apart as ever.
+In the step of the op, the output then fills bytes of the input, so its own bytes are needed from
+the next step on. Apart from that, the two are separate buffers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from optsched.check.lives import Spans
 from optsched.model.graph import Graph
 
+Pairs = list[tuple[int, int]]
+"""Outputs of an op, each with the root of an input."""
 
-def dying_pairs(
-    graph: Graph, step: Sequence[int], spans: Spans
-) -> dict[int, list[tuple[int, int]]]:
-    """Return the `(output, root of the input)` that may share bytes in an order, by op."""
-    found: dict[int, list[tuple[int, int]]] = {}
+
+def dying_pairs(graph: Graph, step: Sequence[int], spans: Spans) -> dict[int, Pairs]:
+    """Return by op the `(output, root of the input)` that may share bytes in an order."""
+    found: dict[int, Pairs] = {}
     for v, pairs in sharable_pairs(graph).items():
         for output, root in pairs:
-            # Dying here leaves no later user.
+            # An input that dies at this step has no later user.
             born = output in spans and spans[output][0] == step[v]
             if born and root in spans and spans[root][1] == step[v] + 1:
                 found.setdefault(v, []).append((output, root))
     return found
 
 
-def sharable_pairs(graph: Graph) -> dict[int, list[tuple[int, int]]]:
-    """Return the `(output, root of the input)` that may share bytes if the input dies, by op."""
-    found: dict[int, list[tuple[int, int]]] = {}
+def sharable_pairs(graph: Graph) -> dict[int, Pairs]:
+    """Return by op the `(output, root of the input)` that may share bytes if the input dies."""
+    found: dict[int, dict[tuple[int, int], None]] = {}
+    written: dict[int, set[int]] = {}
     for v, output, named in graph.inplace:
-        root = graph.roots[named]
-        written = graph.ops[v].writes
-        if output == graph.ops[v].workspace or root in [graph.roots[b] for b in written]:
+        root, op = graph.roots[named], graph.ops[v]
+        if v not in written:
+            written[v] = {graph.roots[b] for b in op.writes}
+        if output == op.workspace or root in written[v] or graph.kept[root]:
             continue
-        if graph.kept[root] or graph.buffers[output].birth not in (None, v):
-            continue
-        if (output, root) not in found.get(v, ()) and _fits(graph, output, named, root):
-            found.setdefault(v, []).append((output, root))
-    return found
+        if graph.buffers[output].birth in (None, v) and _fits(graph, output, named, root):
+            found.setdefault(v, {})[output, root] = None
+    return {v: list(pairs) for v, pairs in found.items()}
 
 
 def _fits(graph: Graph, output: int, named: int, root: int) -> bool:
@@ -59,50 +60,66 @@ def _fits(graph: Graph, output: int, named: int, root: int) -> bool:
     return small.pin is None or small.pin == large.pin
 
 
-def bytes_spared(graph: Graph, step: Sequence[int], spans: Spans) -> dict[int, int]:
-    """Return by how much each step's live bytes fall if its op takes the most it can."""
-    return {step[v]: heaviest(graph, pairs) for v, pairs in dying_pairs(graph, step, spans).items()}
-
-
 def heaviest(graph: Graph, pairs: Sequence[tuple[int, int]]) -> int:
-    """Bytes of the heaviest matching: outputs by size, each where a chain of moves makes room."""
-    holder: dict[int, int] = {}
-    total = 0
-    outputs = sorted({output for output, _ in pairs}, key=lambda b: -graph.buffers[b].size)
-    for output in outputs:
+    """Return the bytes of the outputs in a heaviest matching of outputs and inputs.
+
+    Outputs are added by descending size, each one if it finds an input.
+    """
+    inputs: dict[int, list[int]] = {}
+    for output, root in pairs:
+        inputs.setdefault(output, []).append(root)
+    matching = _Matching(inputs)
+    outputs = sorted(inputs, key=lambda b: -graph.buffers[b].size)
+    return sum(graph.buffers[output].size for output in outputs if matching.add(output))
+
+
+class _Matching:
+    """A matching of outputs and inputs that grows by one output at a time."""
+
+    def __init__(self, inputs: Mapping[int, Sequence[int]]) -> None:
+        self.inputs = inputs
+        self.output_in: dict[int, int] = {}
+        self.input_of: dict[int, int] = {}
+
+    def add(self, output: int) -> bool:
+        """Give an output an input, moving others along a chain; return False if none is free."""
         came_from: dict[int, int] = {}
         wave = [output]
-        free = None
-        while wave and free is None:
+        while wave:
             at = wave.pop()
-            for other, root in pairs:
-                if other != at or root in came_from:
+            for root in self.inputs[at]:
+                if root in came_from:
                     continue
                 came_from[root] = at
-                if root not in holder:
-                    free = root
-                    break
-                wave.append(holder[root])
-        if free is None:
-            continue
-        total += graph.buffers[output].size
-        while True:
+                if root not in self.output_in:
+                    self._move(root, came_from)
+                    return True
+                wave.append(self.output_in[root])
+        return False
+
+    def _move(self, free: int | None, came_from: Mapping[int, int]) -> None:
+        """Move each output of a chain into the input that the next one has left."""
+        while free is not None:
             mover = came_from[free]
-            left = next((root for root, other in holder.items() if other == mover), None)
-            holder[free] = mover
-            if left is None:
-                break
-            del holder[left]
+            left = self.input_of.get(mover)
+            self.output_in[free], self.input_of[mover] = mover, free
             free = left
-    return total
 
 
-def shared_spans(
-    graph: Graph, offsets: Sequence[int | None], step: Sequence[int], spans: Spans
-) -> Spans:
-    """Return the spans in which each root needs bytes that no other root has, given the offsets."""
+def shared_spans(offsets: Sequence[int | None], dying: Mapping[int, Pairs], spans: Spans) -> Spans:
+    """Return the steps in which each root needs bytes that no other root has.
+
+    Parameters
+    ----------
+    offsets
+        Offset of each buffer of the plan by id, or None.
+    dying
+        Result of :func:`dying_pairs`.
+    spans
+        Half-open live range of each root.
+    """
     found = dict(spans)
-    for pairs in dying_pairs(graph, step, spans).values():
+    for pairs in dying.values():
         served: set[int] = set()
         for output, root in pairs:
             if offsets[output] is None or offsets[output] != offsets[root] or root in served:

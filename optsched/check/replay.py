@@ -25,7 +25,7 @@ import numpy.typing as npt
 from optsched.check.inplace import dying_pairs
 from optsched.check.lifecycle import check_lifecycle
 from optsched.check.lives import live_spans, maker
-from optsched.check.overlap import filled_rectangles
+from optsched.check.packing import filled_rectangles
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
 

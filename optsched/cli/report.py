@@ -80,13 +80,14 @@ def _read_plan(
     """Read a plan, check it and its claims, and return its name and how it came about."""
     from optsched.check.claims import check_claims
     from optsched.formats import read_plan_claims
+    from optsched.model.question import Question
     from optsched.reports.results import trace_events
 
     plan, claims = read_plan_claims(path, graph)
     if claims["inplace"] and not args.inplace:
         raise UsageError(f"{path}: an in-place plan: show it with --inplace")
     try:
-        check_claims(graph, plan, claims)
+        check_claims(Question(graph), plan, claims)
     except PlanError as error:
         raise PlanError(f"{path}: {error}") from None
     return path, plan, trace_events(claims.get("trace", ()))

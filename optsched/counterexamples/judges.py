@@ -17,7 +17,8 @@ from heuristics import ORDERINGS, PACKINGS
 from heuristics.portfolio import candidate_offsets, candidate_orders
 from optsched.certificate import certify_peak
 from optsched.check.certificate import check_certificate
-from optsched.check.plan import check_order, check_packing, check_plan
+from optsched.check.packing import check_packing
+from optsched.check.plan import check_order, check_plan
 from optsched.counterexamples.effort import EFFORT
 from optsched.counterexamples.kernels import next_capacity, peak_range
 from optsched.counterexamples.shrink import PACKING_MOVES, ShrinkMoves, graph_moves

@@ -18,6 +18,7 @@ from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, wri
 from optsched.formats.table import FORMATS
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.model.question import Question
 from optsched.runtime.keywords import keywords
 
 
@@ -122,7 +123,7 @@ def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph
         found, claims = read_as(row, source, {"graph": graph})
         if claims["inplace"]:
             graph = graph.with_inplace()
-        return graph, found, check_claims(graph, found, claims)
+        return graph, found, check_claims(Question(graph), found, claims)
 
 
 def refuse_same_file(output: str | Path, *given: object) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from optsched.check.inplace import shared_spans
+from optsched.check.inplace import dying_pairs, shared_spans
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, check_format
 from optsched.formats.native_plan import PLAN_FORMAT
@@ -106,7 +106,8 @@ def layout_of(graph: Graph, plan: Plan) -> PlanLayout:
     ranges = live_ranges(placed, plan.order).tolist()
     kept = [b for b, x in enumerate(plan.offsets) if x is not None and placed.roots[b] == b]
     spans = {b: (ranges[b][0], ranges[b][1]) for b in kept if ranges[b][1] > ranges[b][0]}
-    spans = shared_spans(placed, plan.offsets, steps_of(placed, plan.order).tolist(), spans)
+    dying = dying_pairs(placed, steps_of(placed, plan.order).tolist(), spans)
+    spans = shared_spans(plan.offsets, dying, spans)
     buffers, births = [], []
     for b, offset in enumerate(plan.offsets):
         if offset is None:

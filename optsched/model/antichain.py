@@ -36,6 +36,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.steps import Order
 from optsched.model.stream_relation import stream_relation
+from optsched.runtime.max_flow import largest_flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +96,19 @@ def _heaviest(size: IntArray, tails: IntArray, heads: IntArray) -> tuple[IntArra
     Element `i` of `k` starts paths at node `i` and ends paths at node `k + i`; paths may pass
     through nodes with other numbers.
     """
-    from ortools.graph.python import max_flow
-
     count, total = len(size), int(size.sum())
     own = np.arange(count)
     source = 1 + int(max(2 * count, tails.max(initial=0), heads.max(initial=0)))
-    flow = max_flow.SimpleMaxFlow()
-    flow.add_arcs_with_capacity(
+    flow = largest_flow(
         np.concatenate([tails, np.full(count, source), count + own]),
         np.concatenate([heads, own, np.full(count, source + 1)]),
         np.concatenate([np.full(len(tails), total), size, size]),
+        (source, source + 1),
     )
-    if flow.solve(source, source + 1) != flow.OPTIMAL:
+    if flow is None:
         raise GraphError(f"no maximum flow found for {total} bytes")
     # Elements on the source side of the minimum cut, without those after one of them.
     inside = np.zeros(source + 2, np.bool_)
-    inside[flow.get_source_side_min_cut()] = True
+    inside[flow.inside] = True
     found = np.flatnonzero(inside[:count] & ~inside[count : 2 * count])
-    return found, total - int(flow.optimal_flow())
+    return found, total - flow.value

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optsched.check.inplace import shared_spans
-from optsched.check.plan import check_packing, check_plan
+from optsched.check.inplace import dying_pairs, shared_spans
+from optsched.check.packing import check_packing
+from optsched.check.plan import check_plan
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import live_ranges, timeline
@@ -162,7 +163,8 @@ def plan_view(graph: Graph, plan: Plan, name: str, subject: Subject | None = Non
         for b in np.flatnonzero((graph.arrays.size > 0) & (ranges[:, 1] > ranges[:, 0])).tolist()
         if plan.offsets[b] is not None and graph.roots[b] == b
     }
-    spans = shared_spans(graph, plan.offsets, steps_of(graph, plan.order).tolist(), spans)
+    dying = dying_pairs(graph, steps_of(graph, plan.order).tolist(), spans)
+    spans = shared_spans(plan.offsets, dying, spans)
     rows = [
         (graph.buffers[b].pool, plan.offsets[b] or 0, b, *span, graph.buffers[b].size)
         for b, span in spans.items()

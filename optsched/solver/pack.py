@@ -12,7 +12,7 @@ from typing import SupportsIndex, Unpack
 
 from heuristics import OWN_PACKINGS
 from heuristics.portfolio import packing_turn, packings_left_out
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.errors import GraphError, UsageError
 from optsched.formats.minimalloc import PackingTable
 from optsched.model.arrays import IntArray

@@ -20,6 +20,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.pools import Pool
+from optsched.model.question import Question
 from optsched.reports.pools import pooled_record
 from optsched.reports.results import solve_record, trace_rows
 from optsched.runtime.limits import Limits
@@ -53,7 +54,7 @@ LIES: dict[str, tuple[Mapping[str, Any], str]] = {
     "peak": ({"peak": 15}, "claims a peak of 15"),
     "slab": ({"slab": 17}, "claims a slab of 17"),
     "slabs": ({"slabs": {"": 12}}, "claims a slab in pool '' of 12"),
-    "capacities": ({"capacities": {"": 15}}, "exceeds its 15"),
+    "capacities": ({"capacities": {"": 15}}, "exceeds its capacity of 15"),
     "graph": ({"graph": "another"}, "of graph 'another', this is 'claims'"),
     "model": ({"memory_model": "anything"}, "the memory model 'anything', the graph 'default'"),
     "objective": ({"objective": "banana"}, "objective 'banana', which is none of slab, peak"),
@@ -83,13 +84,13 @@ LIES: dict[str, tuple[Mapping[str, Any], str]] = {
 def test_each_lie_is_refused(lie: str) -> None:
     claims, reason = LIES[lie]
     with pytest.raises(PlanError, match=reason):
-        check_claims(graph(), PLAN, TRUE | claims)
+        check_claims(Question(graph()), PLAN, TRUE | claims)
 
 
 def test_what_may_be_so_passes_and_is_named() -> None:
     said = {"peak_bound": 12, "slab_bound": 16, "slab_proof": "L4", "objective": "peak"}
     claims = TRUE | said | {"trace": [event(None, 0), event(16, 12)]}
-    checked = check_claims(graph(), PLAN, claims)
+    checked = check_claims(Question(graph()), PLAN, claims)
     assert (checked.peak, checked.slab) == (16, 16)
     assert [str(claim) for claim in unverified(claims)] == [
         "no peak below 12 bytes",
@@ -100,19 +101,19 @@ def test_what_may_be_so_passes_and_is_named() -> None:
     assert not unverified(claims, 16)
     assert not unverified(TRUE)
     # A solver's word may be of a value above every proved bound.
-    assert check_claims(graph(), PLAN, TRUE | {"peak_bound": 12, "peak_proof": "claimed"})
+    assert check_claims(Question(graph()), PLAN, TRUE | {"peak_bound": 12, "peak_proof": "claimed"})
 
 
 def test_a_graph_from_a_pipe_has_no_name_to_compare() -> None:
-    assert check_claims(graph(), PLAN, TRUE | {"graph": "stdin"})
+    assert check_claims(Question(graph()), PLAN, TRUE | {"graph": "stdin"})
 
 
 def test_slab_of_the_listed_ops_refutes_a_bound_too() -> None:
     far = Plan(PLAN.order, (0, 4, 100, 100))
     claims = TRUE | {"slab": 108, "slab_bound": 21}
     with pytest.raises(PlanError, match=r"no slab is below 21 bytes, .* listed is 20"):
-        check_claims(graph(), far, claims)
-    assert check_claims(graph(), far, claims | {"slab_bound": 20}).slab == 108
+        check_claims(Question(graph()), far, claims)
+    assert check_claims(Question(graph()), far, claims | {"slab_bound": 20}).slab == 108
 
 
 def test_command_names_what_was_not_verified(
@@ -167,7 +168,7 @@ def test_what_solve_writes_is_never_refused() -> None:
                 continue
             record["trace"] = trace_rows(result.trace)
             document = plan_document(made, result.plan, record)
-            check_claims(made, *read_plan_document(made, document))
+            check_claims(Question(made), *read_plan_document(made, document))
             written += 1
     assert written > 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optsched.check.overlap import Rectangle, check_overlap
+from optsched.check.rules.overlap import Rectangle, check_overlap
 from optsched.errors import PlanError
 
 

@@ -8,7 +8,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from optsched.check.plan import check_packing, check_plan
+from optsched.check.packing import check_packing
+from optsched.check.plan import check_plan
 from optsched.errors import PlanError
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph

@@ -11,7 +11,8 @@ import pytest
 
 from heuristics import ORDERINGS, PACKINGS
 from heuristics.portfolio import pack_apart
-from optsched.check.plan import check_packing, check_plan
+from optsched.check.packing import check_packing
+from optsched.check.plan import check_plan
 from optsched.check.replay import replay_packing, replay_plan
 from optsched.errors import MissingDependencyError, PlanError
 from optsched.formats import (

@@ -9,11 +9,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from optsched.check import streams
+from optsched.check import antichain
+from optsched.check.antichain import check_antichain, most_in_conflict
 from optsched.check.executions import replay_executions
 from optsched.check.plan import check_plan
+from optsched.check.precedence import Precedence
 from optsched.check.replay import replay_plan
-from optsched.check.streams import Precedence, check_antichain, most_in_conflict
 from optsched.errors import PlanError
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
@@ -102,7 +103,7 @@ def test_an_antichain_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 def test_no_word_of_the_flow_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = loads()
     known, live = Precedence(graph, ORDER), range(len(graph.buffers))
-    solve = streams._solve
+    solve = antichain._solve
     assert most_in_conflict(graph, known, live) == 48
     arcs, flow, chosen = solve(graph, known, list(live))
     first = next(i for i, amount in enumerate(flow) if amount)
@@ -113,6 +114,6 @@ def test_no_word_of_the_flow_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None
         ((arcs, flow, chosen[1:]), "to conflict at most, a set"),
         ((arcs, [-amount for amount in flow], chosen), "runs backwards"),
     ):
-        monkeypatch.setattr(streams, "_solve", lambda *_, found=found: found)
+        monkeypatch.setattr(antichain, "_solve", lambda *_, found=found: found)
         with pytest.raises(PlanError, match=said):
             most_in_conflict(graph, known, live)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optsched.check.plan import check_order, check_packing
+from optsched.check.packing import check_packing
+from optsched.check.plan import check_order
 from optsched.counterexamples.kernels import (
     fullest_step,
     minimum_slab,

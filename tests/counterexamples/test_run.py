@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from heuristics import ORDERINGS, PACKINGS
-from optsched.check.plan import check_packing, check_plan
+from optsched.check.packing import check_packing
+from optsched.check.plan import check_plan
 from optsched.counterexamples import (
     Find,
     Hunt,

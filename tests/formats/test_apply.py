@@ -28,7 +28,7 @@ from optsched import (
     write_graph,
     write_plan,
 )
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.cli import main
 from optsched.cli.common import graph_files
 from optsched.compare import StudySettings, compare_files, parse_methods

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optsched import OptschedError, pack, read_packing
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.cli import main
 from optsched.formats import PackingTable, sniff_file
 from optsched.formats.iree import lay_out

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.cli import main
 from optsched.errors import FormatError
 from optsched.formats import read_graph, read_packing

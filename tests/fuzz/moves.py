@@ -17,8 +17,9 @@ import argparse
 
 import numpy as np
 
-from optsched.check.order_rules import check_order_rules, count_moved
 from optsched.check.plan import check_order, check_plan
+from optsched.check.rules.near import count_moved
+from optsched.check.rules.order import check_order_rules
 from optsched.errors import GraphError, PlanError
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, OrderRules, moved_ops

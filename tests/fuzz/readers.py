@@ -256,9 +256,10 @@ def check(graph: Graph, found: Any) -> object:
     """Check a plan or a certificate as `optsched check` does."""
     from optsched.check.certificate import check_certificate
     from optsched.check.claims import check_claims
+    from optsched.model.question import Question
 
     if isinstance(found, tuple):
-        return check_claims(graph, *found)
+        return check_claims(Question(graph), *found)
     return check_certificate(graph, found)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from heuristics import PACKINGS
 from heuristics.packings.common import place_exactly, place_in_turn
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.errors import GraphError
 from optsched.model.packing_problem import PackingProblem
 from tests.support.packing_instances import problem_of, random_problem

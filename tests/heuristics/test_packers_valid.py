@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from heuristics import PACKINGS
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.errors import PlanError
 from optsched.model.packing_problem import Gap, PackingProblem
 from tests.heuristics.test_packings import random_problem, with_places

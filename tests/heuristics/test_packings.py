@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from heuristics import PACKINGS
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.model.packing_problem import Gap, PackingProblem
 from tests.heuristics import reference_packing
 

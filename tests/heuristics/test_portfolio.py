@@ -15,7 +15,8 @@ from heuristics.portfolio import (
     packing_turn,
     packings_left_out,
 )
-from optsched.check.plan import check_order, check_packing
+from optsched.check.packing import check_packing
+from optsched.check.plan import check_order
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem, select

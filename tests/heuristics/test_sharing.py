@@ -11,7 +11,7 @@ from heuristics import PACKINGS
 from heuristics.packings import common
 from heuristics.packings.common import place_exactly, place_in_turn
 from heuristics.portfolio import pack_apart
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
 from tests.support.packing_instances import random_problem, with_pairs

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optsched.check.plan import check_packing, check_plan
+from optsched.check.packing import check_packing
+from optsched.check.plan import check_plan
 from optsched.check.replay import replay_plan
 from optsched.cli import main
 from optsched.errors import GraphError, UsageError

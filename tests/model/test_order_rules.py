@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from optsched.check.order_rules import count_moved
+from optsched.check.rules.near import count_moved
 from optsched.errors import GraphError, UsageError
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph

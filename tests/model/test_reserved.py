@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from heuristics import PACKINGS
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.cli import main
 from optsched.errors import GraphError, PlanError, UsageError
 from optsched.model.packing_problem import PackingProblem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.packing import PackingEffort, Rules
 from optsched.packing.beam import search_beam
 from optsched.packing.components import make_components

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.packing import PackingEffort, solve_packing
 from optsched.packing.orders import FIRST_FIT_ORDERS
 from optsched.runtime.limits import Limits

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.errors import GraphError
 from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.packing import solve_packing

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.model.packing_problem import PackingProblem
 from optsched.packing import Rules, solve_packing
 from optsched.runtime.limits import Limits, Proof, StopReason

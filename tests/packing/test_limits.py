@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem

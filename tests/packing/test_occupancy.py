@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.errors import GraphError
 from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.packing import PackingEffort, Rules, solve_packing

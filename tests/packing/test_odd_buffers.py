@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.errors import GraphError, PlanError
 from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.reports.results import pack_record, pack_text

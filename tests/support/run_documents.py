@@ -26,6 +26,7 @@ from unittest import mock
 from optsched import cli
 from optsched.check.claims import check_claims
 from optsched.formats import Content, read_graph, read_packing, read_plan_claims, sniff_file
+from optsched.model.question import Question
 from tests.support.documents import ROOT, Block, blocks_of
 from tests.support.registries import registries_kept
 
@@ -69,7 +70,7 @@ def _read_document(block: Block, graphs: dict[str, Any]) -> None:
     else:
         graph = graphs[f"graph {document['graph']}"]
         plan, claims = read_plan_claims(path, graph)
-        check_claims(graph, plan, claims)
+        check_claims(Question(graph), plan, claims)
 
 
 def _run_prompts(block: Block, namespace: dict[str, Any]) -> None:

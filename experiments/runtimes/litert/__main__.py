@@ -10,7 +10,7 @@ from pathlib import Path
 from experiments.runtimes.litert.recorded import record
 from experiments.tables import markdown, replace_table, write_rows
 from optsched import pack
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.formats import write_packing
 
 HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ from typing import Unpack
 
 import numpy as np
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
@@ -259,7 +259,7 @@ def check_pools(problem: PackingProblem, pools: Sequence[str], offsets: Sequence
     Raises
     ------
     PlanError
-        As of :func:`optsched.check.plan.check_packing`.
+        As of :func:`optsched.check.packing.check_packing`.
     UsageError
         If buffers that share an offset lie in different pools.
     """

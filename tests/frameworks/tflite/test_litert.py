@@ -15,7 +15,7 @@ from experiments.runtimes.litert.__main__ import measure
 from experiments.runtimes.litert.recorded import record
 from experiments.runtimes.tflm import models
 from optsched import pack, read_packing
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.errors import FormatError
 from optsched.formats.tflite.model import Model, read_model
 from optsched.formats.tflite.shapes import shapes_of

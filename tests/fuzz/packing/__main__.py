@@ -22,7 +22,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.model.packing_problem import PackingProblem, select
 from optsched.packing import PackingEffort, Rules, solve_packing
 from optsched.packing.components import make_components

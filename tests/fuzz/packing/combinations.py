@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.errors import GraphError
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.reserved import Region

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optsched.check.plan import check_packing
+from optsched.check.packing import check_packing
 from optsched.cli import main
 from optsched.errors import PlanError, UsageError
 from optsched.model.packing_problem import Gap, PackingProblem, select

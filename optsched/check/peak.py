@@ -1,0 +1,34 @@
+"""Peak memory of an order that was replayed."""
+
+from __future__ import annotations
+
+from optsched.check.antichain import most_in_conflict
+from optsched.check.facts import OrderFacts
+from optsched.check.inplace import heaviest
+
+
+def peak_of(facts: OrderFacts) -> int:
+    """Return the peak in bytes.
+
+    It is the maximum number of live bytes over the steps; on several streams, the largest total
+    size of buffers of which any two may be in use at once.
+    """
+    if facts.graph.on_streams:
+        return most_in_conflict(facts.graph, facts.precedence, facts.spans)
+    return _most_live(facts)
+
+
+def _most_live(facts: OrderFacts) -> int:
+    """Return the maximum of live bytes, less what the op of the step writes in place."""
+    graph = facts.graph
+    change = [0] * (max(1, len(graph.ops)) + 1)
+    for b, (start, end) in facts.spans.items():
+        size = graph.buffers[b].size
+        change[start] += size
+        change[end] -= size
+    spared = {facts.step[v]: heaviest(graph, pairs) for v, pairs in facts.dying.items()}
+    live = peak = 0
+    for at, delta in enumerate(change):
+        live += delta
+        peak = max(peak, live - spared.get(at, 0))
+    return peak

@@ -1,0 +1,66 @@
+"""Precedence between ops on several streams, as the checker derives it.
+
+Op `u` precedes `v` if a chain leads from `u` to `v` whose links are the graph's dependencies and
+consecutive ops of a stream. Buffer `b` is *before* `c` if all ops that use `b`, including the op
+that allocates it, precede the op that allocates `c`. Two buffers may share a byte only if one is
+before the other; that holds in every execution, regardless of the ops that run concurrently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.check.lives import maker, touched
+from optsched.model.graph import Graph
+
+
+class Precedence:
+    """Precedence between ops if the streams of a graph run a valid order.
+
+    If an op precedes `v`, so do all earlier ops of its stream. The ops that precede `v` are
+    therefore the first few of each stream, given by their number, which never decreases along a
+    stream.
+    """
+
+    def __init__(self, graph: Graph, order: Sequence[int]) -> None:
+        self.graph, self.order = graph, order
+        numbers = {name: s for s, name in enumerate(graph.streams)}
+        self.stream = [numbers[op.stream] for op in graph.ops]
+        self.place = [0] * len(graph.ops)
+        self.rows: list[list[int]] = [[] for _ in numbers]
+        before = np.zeros((len(graph.ops), len(numbers)), np.int64)
+        for v in order:
+            row, known = self.rows[self.stream[v]], before[v]
+            for u in (*graph.predecessors[v], *row[-1:]):
+                np.maximum(known, before[u], out=known)
+                known[self.stream[u]] = max(known[self.stream[u]], self.place[u] + 1)
+            self.place[v] = len(row)
+            row.append(v)
+        self.behind = self._behind(self._first_after(before))
+
+    def _first_after(self, before: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the first place in each stream whose op each op precedes; its length if none."""
+        first = np.zeros_like(before)
+        for s, row in enumerate(self.rows):
+            places = np.arange(len(row))
+            for t, other in enumerate(self.rows):
+                first[row, t] = np.searchsorted(before[other, s], places, side="right")
+        return first
+
+    def _behind(self, first: npt.NDArray[np.int64]) -> list[list[int]]:
+        """Return the first place in each stream whose op all users of a buffer precede."""
+        behind = np.zeros((len(self.graph.buffers), len(self.rows)), np.int64)
+        behind[list(self.graph.kept)] = [len(row) for row in self.rows]
+        for v, roots in enumerate(touched(self.graph)):
+            for b in roots:
+                np.maximum(behind[b], first[v], out=behind[b])
+        found: list[list[int]] = behind.tolist()
+        return found
+
+    def before(self, b: int, c: int) -> bool:
+        """Return True if buffer `c` may lie where buffer `b` has been."""
+        op = maker(self.graph, c)
+        return op is not None and self.behind[b][self.stream[op]] <= self.place[op]

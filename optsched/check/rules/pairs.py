@@ -1,0 +1,30 @@
+"""Rule: buffers that must be kept apart share no byte, even if they are never live together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from optsched.check.facts import Extent, PlanFacts
+from optsched.errors import PlanError
+
+
+def check(facts: PlanFacts) -> None:
+    """Check the keep-apart pairs whose buffers lie in the same pool."""
+    buffers = facts.graph.buffers
+    inside = ((a, b) for a, b in facts.graph.keep_apart if buffers[a].pool == buffers[b].pool)
+    check_pairs(inside, facts.filled, [buffer.name for buffer in buffers])
+
+
+def check_pairs(
+    pairs: Iterable[tuple[int, int]], extent: Mapping[int, Extent], names: Sequence[str]
+) -> None:
+    """Check that the extents of no pair share a byte; a buffer without an extent has no bytes."""
+    for a, b in pairs:
+        if a not in extent or b not in extent:
+            continue
+        one, other = extent[a], extent[b]
+        if one[0] < other[1] and other[0] < one[1]:
+            raise PlanError(
+                f"buffers {names[a]!r} at [{one[0]}, {one[1]}) and {names[b]!r} at "
+                f"[{other[0]}, {other[1]}) share bytes and are to be kept apart"
+            )

@@ -1,0 +1,56 @@
+"""Maximum flow by OR-Tools: the only place below the engines that calls a solver package.
+
+The result is a candidate. :mod:`optsched.check.antichain` verifies flow and cut in plain integers;
+:mod:`optsched.model.antichain` uses them as they are. The flows of the engines run in kernels
+(:mod:`optsched.ordering.kernels.max_flow`). Those take paths from source to sink one by one, which
+is ten to twenty times as slow on the networks of streams: chains of thousands of places.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+
+
+class Flow(NamedTuple):
+    """A flow and a cut of the same value.
+
+    Parameters
+    ----------
+    value
+        Units that flow from source to sink.
+    sent
+        Shape `(arcs,)`: units on each arc.
+    inside
+        Nodes on the source's side of the cut.
+    """
+
+    value: int
+    sent: IntArray
+    inside: IntArray
+
+
+def largest_flow(
+    tails: IntArray, heads: IntArray, capacities: IntArray, ends: tuple[int, int]
+) -> Flow | None:
+    """Return a maximum flow, or None if the capacities are too large to add up.
+
+    Parameters
+    ----------
+    tails, heads, capacities
+        Shape `(arcs,)`: first node, second node and capacity of each arc.
+    ends
+        Source and sink.
+    """
+    from ortools.graph.python import max_flow
+
+    network = max_flow.SimpleMaxFlow()
+    arcs = network.add_arcs_with_capacity(tails, heads, capacities)
+    if network.solve(*ends) != network.OPTIMAL:
+        return None
+    inside = np.array(network.get_source_side_min_cut(), np.int64)
+    return Flow(int(network.optimal_flow()), network.flows(arcs), inside)
