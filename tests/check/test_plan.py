@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from pkgutil import iter_modules
+from time import process_time
 
 import numpy as np
 import pytest
 
+from optsched.check import rules
 from optsched.check.packing import check_packing
-from optsched.check.plan import check_plan
+from optsched.check.plan import check_answer, check_plan
 from optsched.errors import PlanError
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
+from optsched.model.order_rules import Baseline, OrderRules
 from optsched.model.packing_problem import Gap, PackingProblem, packing_problem
 from optsched.model.plan import Plan, make_plan
+from optsched.model.pools import Pool
+from optsched.model.question import Question
 from tests.support.generators import random_graph, random_order
 from tests.support.packing_instances import random_problem
 from tests.support.things import apart_of, things_of
@@ -69,6 +75,47 @@ def test_each_corruption_is_refused(case: str) -> None:
     corrupt, message = CORRUPTIONS[case]
     with pytest.raises(PlanError, match=message):
         check_plan(diamond(), corrupt(good_plan()))
+
+
+def test_a_plan_with_pools_and_too_few_offsets_is_refused() -> None:
+    plan = good_plan()
+    short = replace(plan, offsets=plan.offsets[:-1], pools=("fast",) * len(plan.offsets))
+    with pytest.raises(PlanError, match="plan has 5 offsets, the graph 6 buffers"):
+        check_plan(diamond(), short)
+
+
+def test_the_rules_of_a_question_are_checked() -> None:
+    question = Question(diamond(), OrderRules(first=["right"]))
+    with pytest.raises(PlanError, match="op 'right' must be first, but runs at step 2"):
+        check_answer(question, good_plan(), {})
+    near = Question(diamond(), near=Baseline((0, 2, 1, 3), max_moved=0))
+    with pytest.raises(PlanError, match="plan moves 1 op of the baseline, more than 0"):
+        check_answer(near, good_plan(), {})
+    small = Question(diamond(), pools=(Pool("", 21),))
+    with pytest.raises(PlanError, match="slab of 22 bytes in pool '' exceeds its capacity of 21"):
+        check_answer(small, good_plan(), {})
+    asked = Question(diamond(), near=Baseline((0, 2, 1, 3), max_moved=1), pools=(Pool("", 22),))
+    assert check_answer(asked, good_plan(), {"slab": 22}).peak == 20
+
+
+def test_every_rule_is_listed() -> None:
+    modules = {f"{rules.__name__}.{found.name}" for found in iter_modules(rules.__path__)}
+    assert modules == {rule.__name__ for rule in rules.RULES}  # type: ignore[attr-defined]
+
+
+def test_a_large_op_is_matched_in_near_linear_time() -> None:
+    build = GraphBuilder("update")
+    for i in range(20_000):
+        build.input(f"x{i}", 1, "freed")
+    reads, writes = [f"x{i}" for i in range(20_000)], {f"y{i}": 1 for i in range(20_000)}
+    build.op("update", reads=reads, writes=writes)
+    graph = build.build()
+    pairs = tuple((0, 20_000 + i, i) for i in range(20_000))
+    graph = replace(graph, inplace_candidates=pairs).with_inplace()
+    started = process_time()
+    checked = check_plan(graph, Plan((0,), tuple(range(20_000)) * 2))
+    assert (checked.peak, checked.slab) == (20_000, 20_000)
+    assert process_time() - started < 5
 
 
 def test_no_sum_of_numpys_integers_passes_their_range() -> None:

@@ -31,8 +31,8 @@ class Rule(Protocol):
 
 
 RULES: tuple[Rule, ...] = (
-    views,
     places,
+    views,
     groups,
     pairs,
     overlap,
