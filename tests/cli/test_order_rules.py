@@ -42,11 +42,11 @@ def test_rules_are_kept_written_and_checked(
     assert "the peak is minimal" in capsys.readouterr().out
     assert main(["check", GRAPH, "plan.json", *rules, "--last", "join"]) == 0
     assert main(["check", GRAPH, "plan.json", "--last", "up0"]) == 1
-    assert "op 'up0' is to be last, but runs at step 1" in capsys.readouterr().err
+    assert "op 'up0' must be last, but runs at step 1" in capsys.readouterr().err
     plan["order_rules"] = {"groups": [["down1", "up0"]]}
     Path("wrong.json").write_text(json.dumps(plan))
     assert main(["check", GRAPH, "wrong.json"]) == 1
-    assert "op 'down1' is to run before 'up0' of its group" in capsys.readouterr().err
+    assert "op 'down1' must run before 'up0' of its group" in capsys.readouterr().err
 
 
 def test_rules_of_a_file_are_not_the_question(
@@ -102,7 +102,7 @@ def test_moves_are_counted_bounded_and_checked(
         ({"max_moved": 0}, "moves 1 op of its baseline, at most 0"),
         ({"moved_bound": 2}, "claims that none moves fewer than 2 ops, it moves 1"),
         ({"baseline": ["up0"]}, "the baseline has other ops than the plan: 'down0'"),
-        ({"last": ["up"]}, "order rules name op 'up', which the plan has not"),
+        ({"last": ["up"]}, "order rules name op 'up', which is not in the plan"),
     ],
 )
 def test_wrong_claims_of_moves_are_refused(
