@@ -17,11 +17,14 @@ from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan
 from optsched.reports.colours import BOUND
 from optsched.reports.view import Load, View, bars, both
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 440, 300, 48, 44, 40
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 440, 300, 72, 44, 40
 """Pixels of a panel, and of its margins."""
 _MOST_BLOCKS = 4_000
+_EXACT = 10**7
+"""Bytes up to which a label on the axis has all digits: more do not fit into the margin."""
 _MOST_LABELS = 40
 """Maximum number of steps for which op names are drawn."""
 
@@ -109,7 +112,8 @@ def contrast_picture(panels: Sequence[Panel], level: int) -> str:
         body += f'<path d="M{left} {_TOP}V{floor}H{left + _WIDTH}" fill="none" stroke="#333"/>'
         for value in sorted({0, level, panel.top}):
             y, end = scale.y(value), left - 5
-            body += f'<text x="{end}" y="{y}" text-anchor="end" font-size="11">{value}</text>'
+            label = f"{value:,}" if value < _EXACT else format_bytes(value)
+            body += f'<text x="{end}" y="{y}" text-anchor="end" font-size="11">{label}</text>'
         body += (
             f'<path d="M{left} {scale.y(level)}h{_WIDTH}" stroke="#b00" stroke-dasharray="5 4"/>'
         )

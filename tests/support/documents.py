@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LANGUAGES = {"python", "console", "json", "text"}
-FOLDERS = ("experiments", "heuristics", "instances", "optsched", "tests")
+FOLDERS = ("docs", "experiments", "heuristics", "instances", "optsched", "tests")
 
 MODULES_THAT_NEED = {
     "optsched.formats.fx.live": "torch",
