@@ -68,6 +68,14 @@ def test_no_example_is_skipped_without_a_reason() -> None:
         assert "doctest: +" + "SKIP" not in Path(path.origin).read_text("utf-8"), name
 
 
+def test_public_functions_on_files_show_an_example() -> None:
+    public = [getattr(optsched, name) for name in optsched.__all__ if not name.startswith("_")]
+    made = [x for x in public if inspect.isfunction(x)]
+    on_files = [x for x in made if x.__module__.startswith("optsched.formats")]
+    assert len(on_files) > 7
+    assert [x.__name__ for x in on_files if ">>> " not in inspect.getdoc(x)] == []
+
+
 def calls() -> list[tuple[str, str]]:
     """Return the calls of public functions that stand inside the lines of pages."""
     found = []

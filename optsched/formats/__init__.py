@@ -179,6 +179,21 @@ def read_module(path: str | Path, **options: Any) -> Module:
     ------
     FormatError, GraphError
         If the file is malformed, or a computation breaks a rule.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from optsched import read_module
+    >>> text = '''HloModule two
+    ... ENTRY main {
+    ...   a = f32[4] parameter(0)
+    ...   ROOT b = f32[4] negate(a)
+    ... }'''
+    >>> with TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/two.txt", "w") as file:
+    ...         _ = file.write(text)
+    ...     read_module(f"{folder}/two.txt").computations
+    ('main',)
     """
     return read_module_file(path, {"input_bytes": InputBytes.RECORDED, **options})
 
@@ -230,6 +245,18 @@ def read_plan(path: str | Path, graph: Graph) -> Plan:
         If the file is malformed.
     PlanError
         If the plan names an op or buffer that the graph does not have.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from optsched import GraphBuilder, read_plan, solve, write_plan
+    >>> build = GraphBuilder("one op")
+    >>> build.op("op", writes={"x": 8})
+    >>> graph = build.build()
+    >>> with TemporaryDirectory() as folder:
+    ...     write_plan(solve(graph), f"{folder}/plan.json")
+    ...     read_plan(f"{folder}/plan.json", graph).order
+    (0,)
     """
     return read_plan_claims(path, graph)[0]
 
@@ -250,10 +277,39 @@ def read_certificate(path: str | Path, graph: Graph) -> Certificate:
 
 @keywords
 def read_packing(path: str | Path, *, pins: bool = False) -> PackingTable:
-    """Read a packing problem, and offsets if the file has any.
+    r"""Read a packing problem, and offsets if the file has any.
 
-    With `pins`, offsets in the file are required positions. :class:`FormatError` is raised if the
-    file is malformed, and :class:`GraphError` if the buffers break a rule.
+    Parameters
+    ----------
+    path
+        Path of a MiniMalloc CSV file, or of another file with live ranges and sizes.
+    pins
+        True if offsets in the file are required positions.
+
+    Returns
+    -------
+    PackingTable
+        Problem, given offsets in bytes, and the table as it was read.
+
+    Raises
+    ------
+    FormatError
+        If the file is malformed.
+    GraphError
+        If the buffers break a rule.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from optsched import pack, read_packing
+    >>> with TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/two.csv", "w") as file:
+    ...         _ = file.write("id,lower,upper,size\na,0,2,8\nb,1,3,4\n")
+    ...     table = read_packing(f"{folder}/two.csv")
+    >>> table.problem.names
+    ('a', 'b')
+    >>> pack(table.problem).slab
+    12
     """
     found: PackingTable = read_file(path, Content.PACKING, pins=pins)
     return found
@@ -261,14 +317,69 @@ def read_packing(path: str | Path, *, pins: bool = False) -> PackingTable:
 
 @keywords
 def write_graph(graph: Graph, path: str | Path, *, format: str = "optsched-graph") -> None:
-    """Write a graph as `optsched-graph/1`, or in another format that can be written."""
+    """Write a graph as `optsched-graph/1`, or in another format that can be written.
+
+    Parameters
+    ----------
+    graph
+        Graph to write.
+    path
+        Path of the file; compressed if it ends in .gz, "-" is standard output.
+    format
+        Name of the format.
+
+    Raises
+    ------
+    UsageError
+        If the arguments are in another order, or the format cannot be written.
+    FormatError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from optsched import GraphBuilder, read_graph, write_graph
+    >>> build = GraphBuilder("one op")
+    >>> build.op("op", writes={"x": 8})
+    >>> with TemporaryDirectory() as folder:
+    ...     write_graph(build.build(), f"{folder}/graph.json")
+    ...     read_graph(f"{folder}/graph.json")
+    Graph('one op', 1 op, 1 buffer)
+    """
     _check_call("write_graph(graph, path)", path, graph, Graph)
     _write(path, format, Content.GRAPH, graph)
 
 
 @keywords
 def write_module(module: Module, path: str | Path) -> None:
-    """Write a module as `optsched-module/1`."""
+    """Write a module as `optsched-module/1`.
+
+    Parameters
+    ----------
+    module
+        Module to write.
+    path
+        Path of the file; compressed if it ends in .gz, "-" is standard output.
+
+    Raises
+    ------
+    UsageError
+        If the arguments are in another order.
+    FormatError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from optsched import GraphBuilder, Module, read_module, write_module
+    >>> build = GraphBuilder("main")
+    >>> build.op("op", writes={"x": 8})
+    >>> module = Module("alone", {"main": build.build()}, "main")
+    >>> with TemporaryDirectory() as folder:
+    ...     write_module(module, f"{folder}/module.json")
+    ...     read_module(f"{folder}/module.json") == module
+    True
+    """
     _check_call("write_module(module, path)", path, module, Module)
     from optsched.formats.native_module import module_document
 
@@ -325,6 +436,18 @@ def write_plan(
         If the arguments are in another order, the graph is missing, or the result has no plan.
     FormatError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from optsched import GraphBuilder, Plan, read_plan, write_plan
+    >>> build = GraphBuilder("one op")
+    >>> build.op("op", writes={"x": 8})
+    >>> graph = build.build()
+    >>> with TemporaryDirectory() as folder:
+    ...     write_plan(Plan(order=(0,), offsets=(0,)), f"{folder}/plan.json", graph)
+    ...     read_plan(f"{folder}/plan.json", graph)
+    Plan(1 op, 1 of 1 buffer placed)
     """
     call = "write_plan(plan, path, graph)"
     _check_call(call, path, plan, (Plan, Planned))

@@ -80,6 +80,29 @@ def apply_plan(
         If the plan is of another graph, or invalid.
     MissingDependencyError
         If a package that the format needs is not installed.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import onnx
+    >>> from optsched import apply_plan, read_graph, solve
+    >>> model = onnx.parser.parse_model(
+    ...     '''<ir_version: 8, opset_import: ["" : 17]>
+    ...     wide (float[64] x) => (float y, float z) {
+    ...         a = Exp(x)
+    ...         b = Sin(x)
+    ...         y = ReduceSum<keepdims = 0>(a)
+    ...         z = ReduceSum<keepdims = 0>(b)
+    ...     }'''
+    ... )
+    >>> with TemporaryDirectory() as folder:
+    ...     onnx.save(model, f"{folder}/wide.onnx")
+    ...     plan = solve(read_graph(f"{folder}/wide.onnx"))
+    ...     applied = apply_plan(f"{folder}/wide.onnx", plan, f"{folder}/planned.onnx")
+    ...     [node.op_type for node in onnx.load(f"{folder}/planned.onnx").graph.node]
+    ['Exp', 'ReduceSum', 'Sin', 'ReduceSum']
+    >>> applied.moved
+    2
     """
     check_options(Content.GRAPH, options)
     refuse_same_file(output, model, plan)

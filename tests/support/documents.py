@@ -27,6 +27,7 @@ LANGUAGES = {"python", "console", "json", "text"}
 FOLDERS = ("docs", "experiments", "heuristics", "instances", "optsched", "tests")
 
 MODULES_THAT_NEED = {
+    "optsched.formats.apply": "onnx",
     "optsched.formats.fx.live": "torch",
     "optsched.plugins.executorch": "executorch",
     "optsched.plugins.inductor": "torch",
