@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from experiments.counterexamples.change import losing_changes
@@ -58,10 +59,11 @@ class Entry:
     order: str = ""
 
 
-def main(folder: Path, parts: Sequence[str]) -> None:
+def main(folder: Path, parts: Sequence[str], methods: Sequence[str] = ()) -> None:
     """Make some parts, or all; lines of the others stay as they are."""
     folder.mkdir(parents=True, exist_ok=True)
-    entries = [entry for part in parts or PARTS for entry in PARTS[part](folder)]
+    makers = {**PARTS, "hunted": partial(_hunted, methods=methods)}
+    entries = [entry for part in parts or makers for entry in makers[part](folder)]
     made = {entry.instance for entry in entries}
     path = folder / "best_known.csv"
     old = read_rows(path, Entry) if path.exists() else []
@@ -142,9 +144,9 @@ def _joint(folder: Path) -> Iterable[Entry]:
         yield Entry(graph.name, "joint", found.slab, found.peak, proof, order)
 
 
-def _hunted(folder: Path) -> Iterable[Entry]:
+def _hunted(folder: Path, methods: Sequence[str] = ()) -> Iterable[Entry]:
     """The worst instances of up to ten ops or buffers."""
-    for h in hunt_all(folder):
+    for h in hunt_all(folder, methods):
         yield Entry(h.name, h.method, h.value, h.optimum, h.proof, h.order)
 
 
@@ -193,6 +195,10 @@ PARTS: dict[str, Callable[[Path], Iterable[Entry]]] = {
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m experiments.counterexamples")
     parser.add_argument("part", nargs="*", choices=(*PARTS, []), help="all of them by default")
+    parser.add_argument(
+        "--method", nargs="+", default=(), choices=(*ORDERINGS, *PACKINGS), metavar="NAME",
+        help="hunt for these methods only",
+    )  # fmt: skip
     parser.add_argument("--folder", type=Path, default=Path("instances/counterexamples"))
     args = parser.parse_args()
-    main(args.folder, args.part)
+    main(args.folder, args.part, args.method)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,15 +53,18 @@ class Hunted:
         return self.value / self.optimum
 
 
-def hunt_all(folder: Path) -> Iterator[Hunted]:
-    """Hunt for each method, write what is found, yield it, and make the tables."""
-    rows = []
-    for method in (*ORDERINGS, *PACKINGS):
-        found = _hunt(folder, method)
-        rows.append(found)
+def hunt_all(folder: Path, methods: Collection[str] = ()) -> Iterator[Hunted]:
+    """Hunt for some methods or for all, write what is found, yield it, and make the tables.
+
+    Rows of methods that are not hunted stay as they are.
+    """
+    rows = {row.method: row for row in read_rows(TABLE, Hunted)} if methods else {}
+    everything = (*ORDERINGS, *PACKINGS)
+    for method in (m for m in everything if m in methods or not methods):
+        found = rows[method] = _hunt(folder, method)
         print(f"{method}: {found.ratio:.3f} in {found.seconds:.1f} s", file=sys.stderr)
         yield found
-    write_rows(TABLE, rows)
+    write_rows(TABLE, [rows[method] for method in everything])
     write_tables()
 
 
