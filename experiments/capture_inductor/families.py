@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from experiments.capture_inductor import branching, pyramids
 from experiments.capture_inductor import irregular as net
-from experiments.capture_inductor import pyramids
 from experiments.capture_inductor.attention import CAUSAL, language
 from experiments.capture_inductor.convolutional import on_images
 from optsched.plugins.inductor.capture import Build
@@ -66,6 +66,8 @@ ENCODER_DECODERS: dict[str, Build] = {
     "t5_gated": encoder_decoder(
         "T5", "T5ForConditionalGeneration", **_T5, feed_forward_proj="gated-gelu"
     ),
+    "plbart": encoder_decoder("PLBart", "PLBartForConditionalGeneration", **_BART),
+    "umt5": encoder_decoder("UMT5", "UMT5ForConditionalGeneration", **_T5),
 }
 
 STATE_SPACE: dict[str, Build] = {
@@ -86,6 +88,14 @@ STATE_SPACE: dict[str, Build] = {
         "Zamba2", "Zamba2ForCausalLM", 128, num_key_value_heads=4, mamba_ngroups=1,
         n_mamba_heads=8, chunk_size=64, use_mamba_kernels=False,
         layers_block_type=["mamba", "hybrid", "mamba"], hybrid_layer_ids=[1],
+    ),
+    "lfm2": sized(
+        "Lfm2", "Lfm2ForCausalLM", num_key_value_heads=2,
+        layer_types=["conv", "full_attention", "conv"],
+    ),
+    "falcon_h1": sized(
+        "FalconH1", "FalconH1ForCausalLM", 128, num_key_value_heads=2, mamba_d_ssm=512,
+        mamba_n_heads=8, mamba_d_head=64, mamba_n_groups=1, mamba_chunk_size=64,
     ),
 }  # fmt: skip
 
@@ -134,6 +144,15 @@ CONVOLUTIONAL: dict[str, Build] = {
     "dla": _images(net.dla),
     "dual_path": _images(net.dual_path),
     "res2net": _images(net.res2net),
+    "darts": _images(branching.darts),
+    "vovnet": _images(branching.vovnet),
+    "cspnet": _images(branching.cspnet),
+    "densenet": _images(branching.densenet),
+    "inception_resnet": _images(branching.inception_resnet),
+    "efficientnet": _images(branching.efficientnet),
+    "sknet": _images(branching.sknet),
+    "shufflenet": _images(branching.shufflenet),
+    "nfnet": _images(branching.nfnet),
 }
 
 FAMILIES = ENCODER_DECODERS | STATE_SPACE | EXPERTS | OTHERS | CONVOLUTIONAL
