@@ -23,7 +23,7 @@ from optsched.model.streams import in_levels, in_streams
 GRAPH_FORMAT = "optsched-graph/1"
 
 _GRAPH_KEYS = {"format", "name", "memory_model", "ops", "buffers", "inplace", "streams", "levels"}
-_GRAPH_KEYS |= {"keep_apart", "must_share"}
+_GRAPH_KEYS |= {"keep_apart", "must_share", "cost_unit"}
 _INPLACE_KEYS = {"op", "output", "input"}
 _LEVEL_KEYS = {"ops", "at_most"}
 _Policy = TypeVar("_Policy", bound=StrEnum)
@@ -36,6 +36,8 @@ def graph_document(graph: Graph) -> dict[str, Any]:
     document: dict[str, Any] = {"format": GRAPH_FORMAT, "name": graph.name}
     if graph.memory_model != "default":
         document["memory_model"] = graph.memory_model
+    if graph.cost_unit:
+        document["cost_unit"] = graph.cost_unit
     document["ops"] = [_op_document(graph, op) for op in graph.ops]
     document["buffers"] = [_buffer_document(graph, buffer) for buffer in graph.buffers]
     if graph.inplace_candidates:
@@ -63,6 +65,8 @@ def _op_document(graph: Graph, op: Op) -> dict[str, Any]:
         "control": [graph.ops[u].name for u in op.control],
         "workspace": "" if op.workspace is None else graph.buffers[op.workspace].name,
         "stream": op.stream,
+        "cost": op.cost,
+        "once": op.once,
     }
     return {key: value for key, value in written.items() if value}
 
@@ -107,6 +111,7 @@ def read_graph_document(document: object) -> Graph:
         top.text("memory_model", "default"),
         keep_apart=_read_rows(top, "keep_apart", names),
         must_share=_read_rows(top, "must_share", names),
+        cost_unit=top.text("cost_unit", ""),
     )
     if "streams" in top.value:
         rows = Record(top.mapping("streams"), "streams")
@@ -174,6 +179,8 @@ def _op_fields(names: _Names) -> _Fields:
         **dict.fromkeys(("name", "kind", "stream"), Record.text),
         **dict.fromkeys(("reads", "uses", "writes"), partial(names.row, "buffer")),
         "control": partial(names.row, "op"),
+        "cost": Record.count,
+        "once": Record.flag,
         "workspace": partial(_read_workspace, names),
     }
 

@@ -28,7 +28,7 @@ from optsched.runtime.keywords import keywords
 if TYPE_CHECKING:
     import networkx as nx
 
-_OP_KEYS = ("name", "kind", "control", "workspace", "stream")
+_OP_KEYS = ("name", "kind", "control", "workspace", "stream", "cost", "once")
 _BUFFER_KEYS = tuple(field.name for field in fields(Buffer))
 _OPERANDS = ("reads", "uses", "writes")
 _SHARING = ("keep_apart", "must_share")
@@ -60,6 +60,7 @@ def to_networkx(graph: Graph) -> nx.DiGraph:
     made = networkx.DiGraph(name=graph.name, memory_model=graph.memory_model)
     made.graph["inplace"] = [tuple(pair.values()) for pair in document.get("inplace", ())]
     made.graph |= {key: document.get(key, []) for key in _SHARING}
+    made.graph["cost_unit"] = graph.cost_unit
     for op in document["ops"]:
         attributes = {key: op[key] for key in _OP_KEYS if key in op}
         made.add_node(("op", op["name"]), bipartite=0, **attributes)
@@ -195,7 +196,8 @@ def _bipartite_document(source: nx.DiGraph) -> dict[str, Any]:
         for pair in source.graph.get("inplace", ())
     ]
     rows = {key: [list(row) for row in source.graph.get(key, ())] for key in _SHARING}
-    return {"ops": ops, "buffers": buffers, "inplace": pairs, **rows}
+    unit = str(source.graph.get("cost_unit", ""))
+    return {"ops": ops, "buffers": buffers, "inplace": pairs, "cost_unit": unit, **rows}
 
 
 def _operands(

@@ -40,6 +40,8 @@ class GraphBuilder:
         One line that describes how sizes and live ranges were determined.
     alignment
         Default alignment of buffers in bytes.
+    cost_unit
+        Unit and origin of the costs of ops.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class GraphBuilder:
     name: str = "graph"
     memory_model: str = "default"
     alignment: int = 1
+    cost_unit: str = ""
     _ops: list[dict[str, Any]] = field(default_factory=list, repr=False)
     _buffers: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
     _inplace: list[tuple[str, str, str]] = field(default_factory=list, repr=False)
@@ -77,6 +80,8 @@ class GraphBuilder:
         workspace: int = 0,
         kind: str = "",
         stream: str = "",
+        cost: int = 0,
+        once: bool = False,
     ) -> None:
         """Add an op.
 
@@ -102,6 +107,10 @@ class GraphBuilder:
             Operator type, shown in reports.
         stream
             Stream (queue) that runs the op.
+        cost
+            Cost of one more run, in the unit given by :attr:`cost_unit`.
+        once
+            True if the op must not run again.
 
         Raises
         ------
@@ -132,6 +141,8 @@ class GraphBuilder:
                 "workspace": scratch,
                 "kind": kind,
                 "stream": stream,
+                "cost": cost,
+                "once": once,
             }
         )
 
@@ -243,6 +254,7 @@ class GraphBuilder:
             self.memory_model,
             keep_apart=cast(tuple[tuple[int, int], ...], apart),
             must_share=shared,
+            cost_unit=self.cost_unit,
         )
 
     def _add(self, name: str, size: int, **fields: Any) -> str:

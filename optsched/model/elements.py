@@ -91,6 +91,10 @@ class Op:
     stream
         Stream (queue) that runs the op. Ops on one stream run one after another, in the order of
         the plan; ops on different streams run concurrently (:mod:`optsched.model.streams`).
+    cost
+        Cost of one more run, in the unit that the graph names (:attr:`Graph.cost_unit`).
+    once
+        True if the op must not run again: it draws random numbers, changes bytes or communicates.
 
     Examples
     --------
@@ -107,6 +111,8 @@ class Op:
     workspace: int | None = None
     kind: str = ""
     stream: str = ""
+    cost: int = 0
+    once: bool = False
 
 
 @keywords

@@ -54,6 +54,8 @@ class Graph:
     must_share
         Groups of buffers that start at the same offset. While one of them is live, as many bytes as
         the largest has are reserved. In no order may two of them be live together.
+    cost_unit
+        Unit and origin of the ops' costs, such as `"flops (from shapes)"`; empty without costs.
     roots, kept, producers, predecessors
         Derived, see :mod:`optsched.model.wiring` and :mod:`optsched.model.dependencies`.
 
@@ -79,6 +81,7 @@ class Graph:
     inplace: tuple[tuple[int, int, int], ...] = ()
     keep_apart: tuple[tuple[int, int], ...] = ()
     must_share: tuple[tuple[int, ...], ...] = ()
+    cost_unit: str = ""
     roots: tuple[int, ...] = field(init=False, repr=False, compare=False)
     kept: tuple[bool, ...] = field(init=False, repr=False, compare=False)
     producers: tuple[int | None, ...] = field(init=False, repr=False, compare=False)
@@ -278,6 +281,8 @@ def _check_roles(graph: Graph) -> None:
 def _check_references(graph: Graph) -> None:
     count = len(graph.buffers)
     for op in graph.ops:
+        if type(op.cost) is not int or op.cost < 0:
+            require_integer(op.cost, f"op {op.name!r}: cost")
         own = set(op.writes)
         for b in (*op.reads, *op.uses):
             if 0 <= b < count and b not in own:

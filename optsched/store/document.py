@@ -158,9 +158,9 @@ GRAPH_FIELDS: dict[str, _GraphField] = {
     "must_share": _ROWS,
 }
 LEFT_OUT = {
-    Op: {"name", "kind"},
+    Op: {"name", "kind", "cost", "once"},
     Buffer: {"name"},
-    Graph: {"name", "memory_model", "ops", "buffers"},
+    Graph: {"name", "memory_model", "ops", "buffers", "cost_unit"},
 }
 """What no plan depends on, and what is written by itself."""
 
