@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from optsched.errors import PlanError
-from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
 from optsched.model.runs import runs_once
 
@@ -127,7 +126,7 @@ class _Walk:
             if buffer.input is not None and self.graph.kept[b]:
                 self.spans[b, -1] = (0, last)
         firsts: set[int] = set()
-        for (b, made), (start, end) in sorted(self.spans.items()):
+        for (b, _), (start, end) in sorted(self.spans.items()):
             is_first = b not in firsts
             firsts.add(b)
             is_kept = is_first and self.graph.kept[b]

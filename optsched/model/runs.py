@@ -107,7 +107,7 @@ class _Unroller:
 
     def run(self, sequence: Sequence[int]) -> Unrolled:
         graph, once = self.graph, runs_once(self.graph)
-        self.names = {x.name for x in (*graph.ops, *graph.buffers)}
+        self.names = {*graph.op_ids, *graph.buffer_ids}
         for b, buffer in enumerate(graph.buffers):
             if graph.producers[b] is None:
                 self._copy(b, buffer)
@@ -186,7 +186,9 @@ class _Unroller:
 
     def _graph(self) -> Graph:
         graph = self.graph
-        apart = [(a, b) for x, y in graph.keep_apart for a in self.copies[x] for b in self.copies[y]]
+        apart = [
+            (a, b) for x, y in graph.keep_apart for a in self.copies[x] for b in self.copies[y]
+        ]
         return Graph(
             graph.name,
             tuple(self.ops),

@@ -14,6 +14,7 @@ from typing import Final
 from optsched.errors import FormatError
 from optsched.formats.fields import show
 from optsched.formats.fx.aliases import shared_with
+from optsched.formats.fx.costs import COST_UNIT, node_flops
 from optsched.formats.fx.operators import OVERWRITES, draws_numbers
 from optsched.formats.fx.program import FxNode, FxProgram
 from optsched.model.builder import GraphBuilder
@@ -59,7 +60,7 @@ class _FxGraphMaker:
 
     def make(self, name: str, policy: OutputPolicy, model: str) -> Graph:
         self._find_roots()
-        build = GraphBuilder(name, model)
+        build = GraphBuilder(name, model, cost_unit=COST_UNIT)
         self._add_inputs(build)
         for node in self.program.nodes:
             self._add(build, node)
@@ -120,6 +121,8 @@ class _FxGraphMaker:
             control=control,
             workspace=_body_bytes(node),
             kind=node.operator,
+            cost=node_flops(node, self.program.values),
+            once=_runs_once(node),
         )
         if target := self._overwritable(node):
             build.inplace(node.name, node.outputs[0], target)
@@ -191,6 +194,15 @@ class _FxGraphMaker:
         if len({values[root].device for root in roots}) > 1:
             for root in roots:
                 build.place(root, pool=values[root].device)
+
+
+def _runs_once(node: FxNode) -> bool:
+    """Return True if a second run of a node could compute or do something else."""
+    communicates = node.operator.startswith(("_c10d_functional", "c10d", "_dtensor", "dist"))
+    # Attention is marked as random whether or not it drops anything.
+    marked = node.draws and "scaled_dot_product" not in node.base
+    draws = marked or draws_numbers(node.base, node.settings)
+    return draws or communicates or bool(node.overwrites or node.bodies)
 
 
 def _body_bytes(node: FxNode) -> int:

@@ -17,6 +17,7 @@ from optsched.formats.fx.graph import MEMORY_MODEL, build_graph
 from optsched.formats.fx.operators import require_known_effects, writes_to
 from optsched.formats.fx.program import FxNode, FxProgram, TensorValue
 from optsched.formats.fx.schema import (
+    draws_random_numbers,
     named_arguments,
     operator_name,
     returns_something,
@@ -278,6 +279,7 @@ class _ModuleReader:
             bodies=tuple(
                 _ModuleReader(x, self.sizes).read() for x in bodies if hasattr(x, "graph")
             ),
+            draws=draws_random_numbers(node),
         )
 
     def _name(self, node: Any, value: Any, path: str = "") -> Any:

@@ -82,6 +82,8 @@ class FxNode:
         Tensor that all its outputs are certainly views of; None if there is none.
     bodies
         Programs that it runs.
+    draws
+        True if its operator is marked as drawing from the random state.
     """
 
     name: str
@@ -94,6 +96,7 @@ class FxNode:
     overwrites: tuple[str, ...] = ()
     view_of: str | None = None
     bodies: tuple[FxProgram, ...] = ()
+    draws: bool = False
 
     @property
     def reads(self) -> tuple[str, ...]:

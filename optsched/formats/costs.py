@@ -1,0 +1,130 @@
+"""Costs of running ops again: derived from a graph, or read from a file of measured times.
+
+Importers count floating-point operations (:mod:`optsched.formats.fx.costs`). With the bytes that
+an op reads and writes they give four cost models:
+
+- `flops`: the operations counted;
+- `bytes`: the bytes of the buffers that the op reads and writes;
+- `roofline`: picoseconds on a device of 20 Tflop/s and 1.5 TB/s, the larger of the times for the
+  operations and for the bytes;
+- `kernel`: the same, but an op that TorchInductor computes inside the kernel of its reader costs
+  only the bytes that it reads anew, those which no such op makes.
+
+For example, let `gelu` read 3,000 bytes that a matrix product makes, and write 3,000 bytes. It
+costs 4,000 ps by roofline (6,000 bytes at 1.5 bytes/ps), and 2,000 ps as a part of a kernel.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from os import PathLike
+from pathlib import Path
+
+from optsched.errors import FormatError, UsageError
+from optsched.formats.fields import Record, check_format
+from optsched.formats.fx.costs import COST_UNIT, is_fusible
+from optsched.model.elements import Op
+from optsched.model.graph import Graph
+from optsched.runtime.limits import choose_member
+
+COSTS_FORMAT = "optsched-costs/1"
+FLOPS_PER_PS, BYTES_PER_PS = 20, 1.5
+"""Imagined device of the cost models: 20 Tflop/s, 1.5 TB/s."""
+
+
+class CostModel(StrEnum):
+    """Cost of one more run of an op."""
+
+    KERNEL = "kernel"
+    ROOFLINE = "roofline"
+    FLOPS = "flops"
+    BYTES = "bytes"
+    GIVEN = "given"
+    """The costs that the graph or a file of costs states."""
+
+
+def with_costs(graph: Graph, model: CostModel | str | None = None) -> Graph:
+    """Return the graph with the costs of a model; by default `kernel` if the graph counts flops.
+
+    Raises
+    ------
+    UsageError
+        If the model is unknown, or needs operations but the graph states costs of another unit.
+    """
+    if model is None:
+        model = CostModel.KERNEL if graph.cost_unit in ("", COST_UNIT) else CostModel.GIVEN
+    chosen = choose_member(CostModel, model, "cost model")
+    if chosen is CostModel.GIVEN:
+        if not graph.cost_unit:
+            raise UsageError(f"graph {graph.name!r} states no costs: choose another cost model")
+        return graph
+    if graph.cost_unit not in ("", COST_UNIT) and chosen is not CostModel.BYTES:
+        raise UsageError(
+            f"cost model {str(chosen)!r} needs {COST_UNIT!r}, but graph {graph.name!r} states "
+            f"{graph.cost_unit!r}: use the cost model 'given' or 'bytes'"
+        )
+    ops = tuple(replace(op, cost=_cost(graph, op, chosen)) for op in graph.ops)
+    device = ", 20 Tflop/s, 1.5 TB/s"
+    units = {CostModel.FLOPS: COST_UNIT, CostModel.BYTES: "bytes read and written"}
+    return replace(graph, ops=ops, cost_unit=units.get(chosen, f"ps ({chosen}{device})"))
+
+
+def _cost(graph: Graph, op: Op, model: CostModel) -> int:
+    if model is CostModel.FLOPS:
+        return op.cost
+    if op.writes and all(graph.buffers[b].alias_of is not None for b in op.writes):
+        mutates = any(graph.buffers[b].mutates for b in op.writes)
+        if not mutates:
+            return 0
+    flops = op.cost if graph.cost_unit == COST_UNIT else 0
+    fused = model is CostModel.KERNEL and is_fusible(op.kind)
+    read = {graph.roots[b] for b in op.reads}
+    if fused:
+        moved = sum(graph.buffers[b].size for b in read if not _is_fused(graph, b))
+    else:
+        moved = sum(graph.buffers[b].size for b in (*read, *op.writes))
+    if model is CostModel.BYTES:
+        return moved
+    return max(flops // FLOPS_PER_PS, int(moved / BYTES_PER_PS))
+
+
+def _is_fused(graph: Graph, b: int) -> bool:
+    maker = graph.producers[b]
+    return maker is not None and is_fusible(graph.ops[maker].kind)
+
+
+def read_costs(path: str | PathLike[str], graph: Graph) -> Graph:
+    """Return the graph with the costs of a file `{"format": ..., "unit": ..., "costs": {op: n}}`.
+
+    Raises
+    ------
+    FormatError
+        If the file is malformed, or a cost is missing, negative or of an op of another graph.
+    """
+    try:
+        document = json.loads(Path(path).read_text("utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: not JSON: {str(error).partition(':')[0]}") from None
+    top = Record(document, f"{path}")
+    check_format(top, COSTS_FORMAT)
+    top.refuse_unknown({"format", "unit", "costs", "graph"})
+    costs = Record(top.mapping("costs"), f"{path}: costs")
+    return costs_of(graph, {name: costs.count(name) for name in costs.value}, top.text("unit"))
+
+
+def costs_of(graph: Graph, costs: Mapping[str, int], unit: str) -> Graph:
+    """Return the graph with costs by the names of ops."""
+    unknown = [name for name in costs if name not in graph.op_ids]
+    if unknown:
+        raise FormatError(
+            f"costs name op {unknown[0]!r}, which is not in graph {graph.name!r}: "
+            "they may be of another graph"
+        )
+    missing = [op.name for op in graph.ops if op.name not in costs]
+    if missing:
+        raise FormatError(f"costs miss op {missing[0]!r} of graph {graph.name!r}")
+    ops = tuple(replace(op, cost=costs[op.name]) for op in graph.ops)
+    return replace(graph, ops=ops, cost_unit=unit or "given")

@@ -1,0 +1,125 @@
+"""Floating-point operations of PyTorch's operators, from shapes, and the operators that fuse.
+
+Only operators whose work grows faster than their bytes are counted: matrix products, convolutions
+and attention. A product of an (m, k) and a (k, n) matrix takes `2 m k n` operations: a
+multiplication and an addition each. All others count 0, as in `torch.utils.flop_counter`, with
+which tests compare this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Final
+
+from optsched.formats.fx.program import FxNode, TensorValue
+
+COST_UNIT: Final = "flops (from shapes)"
+
+_Shape = tuple[int, ...]
+
+
+def node_flops(node: FxNode, values: Mapping[str, TensorValue]) -> int:
+    """Return the floating-point operations of a node; 0 for operators without a formula."""
+    formula = _FORMULAS.get(node.base)
+    given = [values[name].sizes for name in node.reads]
+    made = [values[name].sizes for name in node.outputs]
+    return formula(given, made) if formula and made and len(given) > 1 else 0
+
+
+def _product(given: Sequence[_Shape], made: Sequence[_Shape]) -> int:
+    """Return the work of a matrix product, batched or not, whose last operand is (..., k, n)."""
+    inner = given[-1][-2] if len(given[-1]) > 1 else given[-1][-1]
+    return 2 * prod(made[0]) * inner
+
+
+def _added_product(given: Sequence[_Shape], made: Sequence[_Shape]) -> int:
+    """Return the work of a product whose first operand is added to it."""
+    return _product(given[1:3], made)
+
+
+def _linear(given: Sequence[_Shape], made: Sequence[_Shape]) -> int:
+    return 2 * prod(made[0]) * given[1][-1]
+
+
+def _convolution(given: Sequence[_Shape], made: Sequence[_Shape]) -> int:
+    """Return the work of a convolution, or of a transposed one, by the smaller number of channels.
+
+    Each element of the weight meets each place of the output; of the input, if it is transposed.
+    """
+    x, weight, y = given[0], given[1], made[0]
+    if y[1] == weight[0]:
+        return 2 * y[0] * prod(y[2:]) * prod(weight)
+    return 2 * x[0] * prod(x[2:]) * prod(weight)
+
+
+def _convolution_backward(given: Sequence[_Shape], made: Sequence[_Shape]) -> int:
+    """Return the work of the gradients of the input and of the weight that are made."""
+    grad, x, weight = given[:3]
+    count = sum(shape in (x, weight) for shape in made[:2])
+    return count * _convolution([x, weight], [grad])
+
+
+def _attention(given: Sequence[_Shape], made: Sequence[_Shape]) -> int:
+    query, key, value = given[:3]
+    return 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
+
+
+def _attention_backward(given: Sequence[_Shape], made: Sequence[_Shape]) -> int:
+    """Return the work of five products: scores again, and the gradients of all operands."""
+    query, key, value = given[1:4]
+    return 2 * prod(query[:-1]) * key[-2] * (3 * query[-1] + 2 * value[-1])
+
+
+_Formula = Callable[[Sequence[_Shape], Sequence[_Shape]], int]
+_FORMULAS: Final[dict[str, _Formula]] = {
+    **dict.fromkeys(("mm", "bmm", "matmul", "dot", "mv"), _product),
+    **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv"), _added_product),
+    "linear": _linear,
+    **dict.fromkeys(("convolution", "conv1d", "conv2d", "conv3d"), _convolution),
+    "convolution_backward": _convolution_backward,
+    **dict.fromkeys(
+        (
+            "scaled_dot_product_attention",
+            "_scaled_dot_product_flash_attention",
+            "_scaled_dot_product_flash_attention_for_cpu",
+            "_scaled_dot_product_efficient_attention",
+            "_scaled_dot_product_cudnn_attention",
+        ),
+        _attention,
+    ),
+    **dict.fromkeys(
+        (
+            "_scaled_dot_product_flash_attention_backward",
+            "_scaled_dot_product_flash_attention_for_cpu_backward",
+            "_scaled_dot_product_efficient_attention_backward",
+            "_scaled_dot_product_cudnn_attention_backward",
+        ),
+        _attention_backward,
+    ),
+}
+
+_NAMES: Final = (
+    "_grad_sum_to_size _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data "
+    "_to_copy _unsafe_view abs acos acosh add addcdiv addcmul alias amax amin angle any arange "
+    "argmax argmin as_strided asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or "
+    "bitwise_xor broadcast_in_dim ceil celu clamp clamp_max clamp_min clip clone "
+    "convert_element_type copysign cos cosh deg2rad digamma div elu empty empty_like eq erf erfc "
+    "exp exp2 expand expm1 floor fmax fmin fmod frac full full_like gather ge gelu gelu_backward "
+    "gt hardshrink hardsigmoid hardtanh heaviside hypot index iota isfinite isinf isnan le "
+    "leaky_relu lerp lgamma log log10 log1p log2 logical_and logical_not logical_or logical_xor "
+    "logit lt masked_fill max maximum mean min minimum mish mul nan_to_num native_dropout_backward "
+    "native_layer_norm native_layer_norm_backward ne neg new_zeros ones ones_like permute positive "
+    "pow reciprocal relu relu6 remainder reshape round rsqrt rsub scalar_tensor select selu sgn "
+    "sigmoid sigmoid_backward sign silu silu_backward sin sinh slice softplus softshrink split "
+    "sqrt square squeeze std sub sum t tan tanh tanh_backward threshold threshold_backward triu "
+    "trunc unsqueeze var var_mean view where xlogy zeros zeros_like"
+)
+FUSIBLE: Final = frozenset(_NAMES.split())
+"""Operators without their namespace that TorchInductor computes inside the kernel of a reader."""
+
+
+def is_fusible(kind: str) -> bool:
+    """Return True if Inductor fuses an operator such as `aten.add.Tensor` with its readers."""
+    parts = kind.split(".")
+    return len(parts) > 1 and parts[0] in ("aten", "prims") and parts[1] in FUSIBLE

@@ -1,0 +1,100 @@
+"""The forward part of a training graph: the ops that may run again after the loss.
+
+A joint graph holds the forward ops, which lead to the loss, and the backward ops, which start from
+the gradient of the loss. AOTAutograd gives this gradient as an input whose name begins with
+`tangents`; an op that reads it cannot run before the loss exists, which no buffer of the graph
+says. :func:`with_barrier` adds these dependencies as control edges.
+
+Example: in a graph of the ops `act`, `loss` (reads the output of `act`) and `grad` (reads
+`tangents_1`), the outputs that do not depend on `tangents_1` are forward outputs. `loss` makes the
+only one, so the forward ops are `act` and `loss`, and `grad` gets a control edge from `loss`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from optsched.errors import UsageError
+from optsched.model.dependencies import reachable
+from optsched.model.graph import Graph
+
+TANGENTS = "tangents"
+"""First letters of the names of inputs that hold the gradient of the loss."""
+
+
+def find_loss(graph: Graph, names: Sequence[str] = ()) -> tuple[int, ...]:
+    """Return the ops that make the outputs of the forward part, ascending.
+
+    Parameters
+    ----------
+    graph
+        A training graph.
+    names
+        Names of these ops; by default they are found by the inputs named `tangents`.
+
+    Raises
+    ------
+    UsageError
+        If a name is unknown, or there are neither names nor such inputs.
+    """
+    for name in names:
+        if name not in graph.op_ids:
+            raise UsageError(f"the loss names op {name!r}, which is not in graph {graph.name!r}")
+    if names:
+        return tuple(sorted({graph.op_ids[name] for name in names}))
+    after = _after_tangents(graph)
+    makers = {
+        graph.producers[b]
+        for b, buffer in enumerate(graph.buffers)
+        if buffer.output is not None and graph.producers[b] is not None
+    }
+    loss = tuple(sorted(v for v in makers if v is not None and v not in after))
+    if not after or not loss:
+        raise UsageError(
+            f"graph {graph.name!r} has no loss: no input named {TANGENTS!r} is read after an "
+            "output; name the op that makes the loss (--loss OP)"
+        )
+    return loss
+
+
+def _tangent_readers(graph: Graph) -> list[int]:
+    given = {
+        b
+        for b, buffer in enumerate(graph.buffers)
+        if buffer.input is not None and buffer.name.startswith(TANGENTS)
+    }
+    return [
+        v
+        for v, op in enumerate(graph.ops)
+        if any(graph.roots[b] in given for b in (*op.reads, *op.uses, *op.writes))
+    ]
+
+
+def _after_tangents(graph: Graph) -> set[int]:
+    readers = _tangent_readers(graph)
+    mask = sum(1 << v for v in readers)
+    above = reachable(graph.predecessors)
+    return {v for v in range(len(graph.ops)) if above[v] & mask} | set(readers)
+
+
+def forward_ops(graph: Graph, loss: Sequence[int]) -> frozenset[int]:
+    """Return the ops that make the loss and all ops that they need."""
+    above = reachable(graph.predecessors)
+    mask = 0
+    for v in loss:
+        mask |= above[v] | 1 << v
+    return frozenset(v for v in range(len(graph.ops)) if mask >> v & 1)
+
+
+def with_barrier(graph: Graph, loss: Sequence[int]) -> Graph:
+    """Return the graph in which ops that read tangents run after the loss.
+
+    Costs and buffers stay as they are, and so do the ids of ops.
+    """
+    inside, ops = forward_ops(graph, loss), list(graph.ops)
+    for v in _tangent_readers(graph):
+        if v not in inside:
+            control = dict.fromkeys((*ops[v].control, *loss))
+            ops[v] = replace(ops[v], control=tuple(control))
+    return replace(graph, ops=tuple(ops))

@@ -1,0 +1,84 @@
+"""Bounds from integer multipliers of rows: proofs that need neither a solver nor floats.
+
+Let rows `A z >= b` hold for every schedule, with all variables `z` between 0 and 1, and let
+`y >= 0` be any integers. Adding the rows up gives `y A z >= y b`, so a cost `c` satisfies
+
+    c z >= y b + (c - y A) z >= y b + sum of min(0, c - y A)
+
+A solver proposes good `y` in floats; rounded to integers they still prove a bound, whatever they
+are. To keep what rounding loses small, the cost is multiplied by a scale. With scale 0 there is no
+cost: if the right side is positive then, no schedule satisfies the rows at all.
+
+Where this is not tight, the proof is a *tree*: a set of nodes of which at most k repeat, or at
+least k + 1. Each side adds a row, and the bound is the smaller one of both sides. For twelve equal
+layers, of which at least 6.4 must run again, one such branch proves 7.
+
+Example: minimize 3 r with the rows r >= x, l >= 1 - x and -5 l >= -3. The multipliers (5, 5, 1) and
+the scale 1 give 5 - 3 = 2 as the right side; the coefficients 3 - 5 of r, 5 - 5 of x and 0 of l
+give min(0, -2) = -2: nothing. Multipliers (3, 3, 0.6) would prove 6/5; as integers with scale 5
+these are (15, 15, 3), which prove 6/5, and rounded up 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+IMPOSSIBLE = 2**62
+"""Value of a bound if no schedule exists."""
+
+Terms = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Multipliers of rows, by the number of the row, and of the branches above."""
+
+    scale: int
+    rows: Mapping[int, int]
+    branches: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A set of nodes of which at most `most` repeat in one part of the proof, more in the other."""
+
+    nodes: tuple[int, ...]
+    most: int
+    fewer: Leaf | Branch
+    more: Leaf | Branch
+
+
+Tree = Leaf | Branch
+
+
+def rounded_up(total: int, scale: int) -> int:
+    """Return the bound that a sum of rows proves, rounded up, since costs are integers."""
+    if scale == 0:
+        return IMPOSSIBLE if total > 0 else 0
+    return max(0, -(-total // scale))
+
+
+def added_up(
+    cost: Sequence[int],
+    scale: int,
+    rows: Sequence[tuple[int, Terms, int]],
+) -> int:
+    """Return the bound of multiplied rows `(multiplier, terms, bound)`.
+
+    `cost` has the costs of the first columns; all others cost nothing.
+    """
+    total, left = 0, {i: scale * c for i, c in enumerate(cost)}
+    for multiplier, terms, bound in rows:
+        total += multiplier * bound
+        for column, coefficient in terms:
+            left[column] = left.get(column, 0) - multiplier * coefficient
+    return rounded_up(total + sum(min(0, value) for value in left.values()), scale)
+
+
+def branch_row(
+    columns: Mapping[int, int], nodes: Sequence[int], most: int, more: bool
+) -> tuple[tuple[tuple[int, int], ...], int]:
+    """Return terms and bound of a branch; `columns` has the column of each node."""
+    sign = 1 if more else -1
+    return tuple((columns[u], sign) for u in nodes), most + 1 if more else -most

@@ -1,0 +1,259 @@
+"""A training graph as the recompute planner sees it: nodes that compute, and storages.
+
+Views cost nothing and are made again wherever they are read, so they are left out. A *node* is any
+other op; a *storage* is a buffer that counts, with the node that makes it and the nodes that read
+it directly or through views.
+
+Example: `a` makes 8 bytes, `t` views them transposed, `b` reads the view and makes 4 bytes. The
+nodes are `a` and `b`; the storage of 8 bytes is made by `a` and read by `b`. If `a` runs again,
+:meth:`RecomputeProblem.sequence` puts `t` again before the next `b`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from optsched.model.dependencies import reachable, topological_order
+from optsched.model.graph import Graph
+from optsched.model.runs import runs_once
+from optsched.model.training import find_loss, forward_ops, with_barrier
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Bytes that a node makes, or a counted input.
+
+    Parameters
+    ----------
+    buffer
+        Its root in the graph.
+    size
+        Bytes.
+    maker
+        Node that makes it; -1 for an input.
+    readers
+        Nodes that read it, ascending.
+    kept
+        True if its first copy stays live to the end.
+    """
+
+    buffer: int
+    size: int
+    maker: int
+    readers: tuple[int, ...]
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputeProblem:
+    """Nodes in topological order, storages, and the nodes that may run again.
+
+    Parameters
+    ----------
+    graph
+        The graph, with a barrier between loss and tangents.
+    loss
+        Ops that make the forward outputs.
+    ops
+        Op of each node.
+    preds, above
+        Nodes directly before each node; all of its ancestors, as bit masks.
+    storages, reads, makes
+        Storages; the storages that each node reads and makes.
+    cost
+        Cost of one more run, by node.
+    again
+        Nodes that may run again, ascending.
+    forward
+        Nodes of the forward part.
+    views
+        By op: the root storage's maker of a view that was left out, as an op (-1 for an input).
+    fixed
+        Bytes live throughout.
+    once
+        By op: the reason why it must not run again.
+    """
+
+    graph: Graph
+    loss: tuple[int, ...]
+    ops: tuple[int, ...]
+    preds: tuple[tuple[int, ...], ...]
+    above: tuple[int, ...]
+    storages: tuple[Storage, ...]
+    reads: tuple[tuple[int, ...], ...]
+    makes: tuple[tuple[int, ...], ...]
+    cost: tuple[int, ...]
+    again: tuple[int, ...]
+    forward: frozenset[int]
+    views: dict[int, int]
+    fixed: int
+    once: dict[int, str]
+
+    @property
+    def total(self) -> int:
+        """Cost of one run of every node."""
+        return sum(self.cost)
+
+    def name(self, node: int) -> str:
+        """Return the name of a node's op."""
+        return self.graph.ops[self.ops[node]].name
+
+    def own_bytes(self, node: int) -> int:
+        """Return the bytes that are live while a node runs in every schedule."""
+        used = {*self.reads[node], *self.makes[node]}
+        return self.fixed + sum(self.storages[s].size for s in used)
+
+    def sequence(self, nodes: Sequence[int]) -> tuple[int, ...]:
+        """Return the sequence of ops of a sequence of nodes: views are put before their readers."""
+        writer = _ViewWriter(self)
+        for node in nodes:
+            writer.run(self.ops[node])
+        return tuple(writer.found)
+
+
+@dataclass
+class _ViewWriter:
+    """Sequence of ops while nodes go by; a view is stale if its storage was made again."""
+
+    problem: RecomputeProblem
+
+    def __post_init__(self) -> None:
+        self.found: list[int] = []
+        self.last: dict[int, int] = {}
+        self.waiting: dict[int, list[int]] = {}
+        for view, maker in self.problem.views.items():
+            self.waiting.setdefault(maker, []).append(view)
+        self._first_views(-1)
+
+    def run(self, v: int) -> None:
+        for view in self._views_before(v):
+            self._add(view)
+        is_first = v not in self.last
+        self._add(v)
+        if is_first:
+            self._first_views(v)
+
+    def _add(self, v: int) -> None:
+        self.last[v] = len(self.found)
+        self.found.append(v)
+
+    def _first_views(self, maker: int) -> None:
+        """Run all views of a storage once, directly after it is made."""
+        for view in self.waiting.get(maker, ()):
+            self._add(view)
+
+    def _views_before(self, v: int) -> list[int]:
+        """Return the stale views that an op reads, each after the view that it is taken of."""
+        found: list[int] = []
+        for u in self.problem.graph.predecessors[v]:
+            if u in self.problem.views:
+                found += [x for x in self._views_before(u) if x not in found]
+                made = self.last.get(self.problem.views[u], -1)
+                if self.last[u] < made and u not in found:
+                    found.append(u)
+        return found
+
+
+def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
+    """Return the recompute problem of a training graph.
+
+    Parameters
+    ----------
+    graph
+        Graph with costs, on one stream, whose ops do not write in place.
+    loss
+        Names of the ops that make the loss; found by the inputs named `tangents` by default.
+
+    Raises
+    ------
+    UsageError
+        If the graph has no loss, ops on several streams, or ops that write in place.
+    """
+    graph.refuse_streams("recompute")
+    graph.refuse_inplace("recompute")
+    ends = find_loss(graph, loss)
+    graph = with_barrier(graph, ends)
+    order = topological_order(graph.predecessors)
+    once, views = runs_once(graph), dict[int, int]()
+    before: dict[int, set[int]] = {}
+    for v in order:
+        before[v] = set[int]().union(*(_through(u, views, before) for u in graph.predecessors[v]))
+        if v not in once and (maker := _viewed(graph, v, before[v])) is not None:
+            views[v] = maker
+    ops = tuple(v for v in order if v not in views)
+    node = {v: i for i, v in enumerate(ops)}
+    preds = tuple(tuple(sorted(node[u] for u in before[v])) for v in ops)
+    storages, fixed = _find_storages(graph, node, views)
+    reads: list[list[int]] = [[] for _ in ops]
+    makes: list[list[int]] = [[] for _ in ops]
+    for s, storage in enumerate(storages):
+        for reader in storage.readers:
+            reads[reader].append(s)
+        if storage.maker >= 0:
+            makes[storage.maker].append(s)
+    inside = forward_ops(graph, ends)
+    return RecomputeProblem(
+        graph=graph,
+        loss=ends,
+        ops=ops,
+        preds=preds,
+        above=reachable(preds),
+        storages=storages,
+        reads=tuple(map(tuple, reads)),
+        makes=tuple(map(tuple, makes)),
+        cost=tuple(graph.ops[v].cost for v in ops),
+        again=tuple(i for i, v in enumerate(ops) if v in inside and v not in once),
+        forward=frozenset(node[v] for v in inside if v in node),
+        views=views,
+        fixed=fixed,
+        once=once,
+    )
+
+
+def _through(u: int, views: dict[int, int], before: dict[int, set[int]]) -> Iterable[int]:
+    return before[u] if u in views else (u,)
+
+
+def _viewed(graph: Graph, v: int, before: set[int]) -> int | None:
+    """Return the maker of the storage that an op only views (-1 for an input), else None."""
+    op = graph.ops[v]
+    aliases = [graph.buffers[b].alias_of for b in op.writes]
+    if not op.writes or op.cost or None in aliases:
+        return None
+    roots = {graph.roots[b] for b in (*op.reads, *op.uses, *op.writes)}
+    if len(roots) != 1:
+        return None
+    maker = graph.producers[roots.pop()]
+    if maker is None:
+        return None if before else -1
+    return maker if before <= {maker} else None
+
+
+def _find_storages(
+    graph: Graph, node: dict[int, int], views: dict[int, int]
+) -> tuple[tuple[Storage, ...], int]:
+    """Return storages, and the bytes of inputs that are live throughout."""
+    readers: dict[int, set[int]] = {}
+    viewed: set[int] = set()
+    for v, op in enumerate(graph.ops):
+        used = {graph.roots[b] for b in (*op.reads, *op.uses, *op.writes)}
+        if v in views:
+            viewed |= used
+            continue
+        for b in used:
+            if graph.producers[b] != v:
+                readers.setdefault(b, set()).add(node[v])
+    found, fixed = [], 0
+    for b, buffer in enumerate(graph.buffers):
+        if graph.roots[b] != b or buffer.size == 0 or buffer.external:
+            continue
+        maker, rows = graph.producers[b], readers.get(b, set())
+        if maker is None and graph.kept[b]:
+            fixed += buffer.size
+        elif maker is not None or rows:
+            at = -1 if maker is None else node[maker]
+            if buffer.birth is not None:
+                rows, at = rows | {at}, node[buffer.birth]
+            found.append(Storage(b, buffer.size, at, tuple(sorted(rows - {at})), graph.kept[b]))
+    return tuple(found), fixed

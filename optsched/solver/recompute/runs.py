@@ -1,0 +1,180 @@
+"""From a set of repeats to an order: unroll the nodes, and search all orders of the runs.
+
+A sequence of nodes is unrolled into an ordinary graph without views, in which each repeat also
+waits for the loss. Any order of this graph is a schedule with the same repeats, so the exact order
+search decides whether they are enough. Only that is asked: a first op `floor`, which allocates as
+many bytes as the peak allows and releases them, makes every order that fits equally good, so that
+the search ends with the first of them.
+
+Example: nodes a, b, c, d with `a` repeated for d are the runs a, b, c, a@2, d. At a peak of 8 bytes
+`floor` of 8 bytes runs before a; an order whose other runs need 7 bytes has the peak 8, which is
+proved to be least, since no order avoids `floor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from optsched.model.elements import Buffer, Op, OutputPolicy
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory, timeline
+from optsched.model.runs import unroll
+from optsched.ordering.solve import solve_order
+from optsched.runtime.clock import Clock
+from optsched.solver.recompute.problem import RecomputeProblem
+
+Nodes = tuple[int, ...]
+"""A sequence of nodes, in which nodes may stand more than once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A sequence of nodes and what it needs.
+
+    Parameters
+    ----------
+    nodes
+        The sequence.
+    peak
+        Its most live bytes.
+    cost
+        Cost of the repeats.
+    running
+        Live bytes while each run goes on.
+    proved
+        True if no order of the same repeats has a peak that was asked for.
+    """
+
+    nodes: Nodes
+    peak: int
+    cost: int
+    running: tuple[int, ...]
+    proved: bool = False
+
+    @property
+    def repeated(self) -> dict[int, int]:
+        """Number of repeats by node."""
+        found: dict[int, int] = {}
+        for v in self.nodes:
+            found[v] = found.get(v, -1) + 1
+        return {v: count for v, count in found.items() if count}
+
+
+class Unroller:
+    """Makes graphs of sequences of nodes; one per problem."""
+
+    def __init__(self, problem: RecomputeProblem) -> None:
+        self.problem = problem
+        self.base = _contracted(problem)
+        node = {v: i for i, v in enumerate(problem.ops)}
+        self.loss = [node[v] for v in problem.loss if v in node]
+
+    def graph(self, nodes: Sequence[int]) -> Graph:
+        """Return the graph of a sequence; op `i` is run `i`."""
+        made = unroll(self.base, nodes)
+        if not any(made.number):
+            return made.graph
+        first = {v: i for i, v in reversed(list(enumerate(nodes)))}
+        ends = tuple(first[v] for v in self.loss)
+        ops = list(made.graph.ops)
+        for i, number in enumerate(made.number):
+            if number:
+                control = dict.fromkeys((*ops[i].control, *ends))
+                ops[i] = replace(ops[i], control=tuple(control))
+        return replace(made.graph, ops=tuple(ops))
+
+    def measure(self, nodes: Sequence[int], proved: bool = False) -> Schedule:
+        """Return a sequence with what it needs."""
+        graph = self.graph(nodes)
+        order = range(len(nodes))
+        running = tuple(timeline(graph, order).running.tolist())
+        cost = sum(self.problem.cost[v] for v in nodes)
+        cost -= sum(self.problem.cost[v] for v in set(nodes))
+        return Schedule(tuple(nodes), peak_memory(graph, order), cost, running, proved)
+
+    def search(self, nodes: Sequence[int], peak: int, clock: Clock) -> Schedule:
+        """Return the best order of a sequence's runs; the search ends with one within the peak."""
+        graph = self.graph(nodes)
+        start = peak_memory(graph, range(len(nodes)))
+        if start <= peak:
+            return self.measure(nodes)
+        floor, warm = _with_floor(graph, peak)
+        found = solve_order(floor, limits=clock, warm_start=warm, bound=peak)
+        order = [v for v in found.order if v < len(nodes)]
+        return self.measure([nodes[v] for v in order], found.bound > peak)
+
+
+def _contracted(problem: RecomputeProblem) -> Graph:
+    """Return the graph of nodes and storages."""
+    buffers = []
+    names = problem.graph.buffers
+    for storage in problem.storages:
+        buffer = names[storage.buffer]
+        given = buffer.input if storage.maker < 0 else None
+        output = OutputPolicy.LIVE if storage.kept else None
+        buffers.append(Buffer(buffer.name, storage.size, input=given, output=output))
+    if problem.fixed:
+        buffers.append(Buffer("fixed bytes", problem.fixed, output=OutputPolicy.LIVE))
+    ops = []
+    for i, v in enumerate(problem.ops):
+        op, writes = problem.graph.ops[v], problem.makes[i]
+        ops.append(
+            Op(op.name, problem.reads[i], writes=writes, control=problem.preds[i], cost=op.cost)
+        )
+    return Graph(problem.graph.name, tuple(ops), tuple(buffers))
+
+
+def _with_floor(graph: Graph, peak: int) -> tuple[Graph, list[int]]:
+    """Return the graph with a first op of as many bytes as the peak, and an order to start from."""
+    count, held = len(graph.ops), graph.arrays.initial
+    size = max(0, peak - held)
+    floor = Op("floor", writes=(len(graph.buffers),))
+    ops = [
+        op if graph.predecessors[v] else replace(op, control=(count,))
+        for v, op in enumerate(graph.ops)
+    ]
+    name = _new_name("floor", graph)
+    buffers = (*graph.buffers, Buffer(name, size))
+    made = replace(graph, ops=(*ops, replace(floor, name=name)), buffers=buffers)
+    return made, [count, *range(count)]
+
+
+def _new_name(name: str, graph: Graph) -> str:
+    while name in graph.op_ids or name in graph.buffer_ids:
+        name += "'"
+    return name
+
+
+def with_repeats(problem: RecomputeProblem, base: Sequence[int], again: Collection[int]) -> Nodes:
+    """Return a sequence in which nodes run once more for their readers behind the loss.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    base
+        A sequence of all nodes without repeats.
+    again
+        Nodes to repeat; those that no node behind the loss needs are left out.
+    """
+    found: list[int] = []
+    repeated: set[int] = set()
+    reads = [{problem.storages[s].maker for s in row} - {-1} for row in problem.reads]
+
+    def repeat(u: int) -> None:
+        """Run a node again, after the repeats that it reads."""
+        repeated.add(u)
+        for p in sorted(reads[u]):
+            if p in again and p not in repeated:
+                repeat(p)
+        found.append(u)
+
+    forward = [v for v in base if v in problem.forward]
+    for v in (*forward, *(v for v in base if v not in problem.forward)):
+        if v not in problem.forward:
+            for u in sorted(reads[v]):
+                if u in again and u not in repeated:
+                    repeat(u)
+        found.append(v)
+    return tuple(found)
