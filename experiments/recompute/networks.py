@@ -24,6 +24,7 @@ class Block(nn.Module):
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Any) -> Any:
+        """Return the output."""
         batch, length, width = x.shape
         qkv = self.qkv(self.norm(x)).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)
@@ -43,6 +44,7 @@ class Gpt(nn.Module):
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
 
     def forward(self, words: Any) -> Any:
+        """Return the output."""
         x = self.embed(words)
         for layer in self.layers:
             x = layer(x)
@@ -57,6 +59,7 @@ class Loss(nn.Module):
         self.inner = inner
 
     def forward(self, *args: Any) -> Any:
+        """Return the output."""
         return self.inner(*args).square().mean()
 
 
@@ -80,6 +83,7 @@ class Residual(nn.Module):
         self.shortcut = nn.Identity() if same else unit(given, out, 1, stride)
 
     def forward(self, x: Any) -> Any:
+        """Return the output."""
         y = x
         for i, unit in enumerate(self.units):
             y = unit(y)
@@ -125,6 +129,7 @@ class UNet(nn.Module):
         self.last = nn.Conv2d(c, 1, 1)
 
     def forward(self, x: Any) -> Any:
+        """Return the output."""
         kept = []
         for layer in self.into:
             x = layer(x)
@@ -147,6 +152,7 @@ class Dense(nn.Module):
         self.convs = nn.ModuleList(nn.Conv2d(w, growth, 3, 1, 1, bias=False) for w in widths)
 
     def forward(self, x: Any) -> Any:
+        """Return the output."""
         found = [self.first(x)]
         for norm, conv in zip(self.norms, self.convs, strict=True):
             found.append(conv(functional.relu(norm(torch.cat(found, 1)))))
@@ -163,6 +169,7 @@ class Experts(nn.Module):
         self.down = nn.ModuleList(nn.Linear(4 * width, width) for _ in range(layers * experts))
 
     def forward(self, x: Any) -> Any:
+        """Return the output."""
         count = len(self.up) // len(self.gates)
         for i, gate in enumerate(self.gates):
             weights, mixed = gate(x).softmax(-1), 0
@@ -181,6 +188,7 @@ class Gated(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
 
     def forward(self, x: Any) -> Any:
+        """Return the output."""
         for layer in self.layers:
             x = x + functional.silu(layer(x)) * torch.sigmoid(x)
         return x

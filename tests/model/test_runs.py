@@ -60,10 +60,7 @@ def random_sequence(rng: np.random.Generator, graph: Graph) -> list[int]:
 @pytest.mark.parametrize("seed", range(400))
 def test_the_checker_measures_as_the_unrolled_graph(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    if seed % 2:
-        graph = training_graph(rng)
-    else:
-        graph = random_graph(rng, 7)
+    graph = training_graph(rng) if seed % 2 else random_graph(rng, 7)
     sequence = random_sequence(rng, graph)
     unrolled = unroll(graph, sequence)
     order = tuple(range(len(sequence)))

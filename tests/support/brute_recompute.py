@@ -37,11 +37,10 @@ def least_extra(graph: Graph, peak: int, again: Collection[int]) -> int | None:
     def weigh(live: int) -> int:
         return sum(n for b, n in enumerate(size) if live >> b & 1)
 
-    inputs = sum(1 << b for b, x in enumerate(graph.buffers) if x.input is not None)
+    given = [b for b, x in enumerate(graph.buffers) if x.input is not None and _is_used(graph, b)]
+    inputs = sum(1 << b for b in given)
     if weigh(inputs) > peak:
-        inputs = sum(1 << b for b in range(len(size)) if inputs >> b & 1 and _is_used(graph, b))
-        if weigh(inputs) > peak:
-            return None
+        return None
     best = {(0, inputs): 0}
     heap = [(0, 0, inputs)]
     while heap:
@@ -50,10 +49,8 @@ def least_extra(graph: Graph, peak: int, again: Collection[int]) -> int | None:
             continue
         if done == every:
             return cost
-        found = []
-        for b in range(len(size)):
-            if live >> b & 1 and not kept >> b & 1:
-                found.append((cost, done, live & ~(1 << b)))
+        released = [b for b in range(len(size)) if (live & ~kept) >> b & 1]
+        found = [(cost, done, live & ~(1 << b)) for b in released]
         for v in range(len(graph.ops)):
             is_again = done >> v & 1
             if (is_again and v not in again) or reads[v] & ~live or before[v] & ~done:

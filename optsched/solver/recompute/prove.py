@@ -17,6 +17,7 @@ from optsched.runtime.clock import Clock
 from optsched.solver.recompute.bound import IMPOSSIBLE, Branch, Leaf, Tree
 from optsched.solver.recompute.master import Branches, Master, Relaxed
 from optsched.solver.recompute.problem import RecomputeProblem
+from optsched.solver.recompute.rows import CutRows
 
 WHOLE = 1e-6
 
@@ -42,8 +43,8 @@ class Proof:
 
     bound: int = 0
     tree: Tree = field(default_factory=lambda: Leaf(1, {}))
-    active: tuple[int, ...] = ()
-    """Nodes whose rows the tree counts on."""
+    rows: CutRows | None = None
+    """The rows that leaves number."""
 
 
 def prove(master: Master, target: int, clock: Clock, most: int) -> Proof:
@@ -58,35 +59,35 @@ def prove(master: Master, target: int, clock: Clock, most: int) -> Proof:
     clock, most
         Limits; `most` is the number of linear programs.
     """
-    active = tuple(master.rows.active)
+    rows = master.rows
     relaxed = master.relax(_seconds(clock))
     if relaxed is None:
-        return Proof(active=active)
+        return Proof(rows=rows)
     root, order = _Node((), relaxed), count()
     heap, open_ = [(relaxed.bound, next(order), root)], root
     solved = 1
     while heap:
         bound, _, open_ = heap[0]
         if bound >= target or bound >= IMPOSSIBLE or solved >= most or clock.expired():
-            return Proof(bound, root.tree(), active)
+            return Proof(bound, root.tree(), rows)
         heapq.heappop(heap)
         chosen = _choose(master.rows.problem, open_.relaxed)
         if chosen is None:
-            return Proof(bound, root.tree(), active)
+            return Proof(bound, root.tree(), rows)
         nodes, least = chosen
         sides = []
         for more in (False, True):
             branches = (*open_.branches, (nodes, least, more))
             found = master.relax(_seconds(clock), branches)
             if found is None:
-                return Proof(bound, root.tree(), active)
+                return Proof(bound, root.tree(), rows)
             # A part of a part has at least its bound; rounding may have lost a little.
             sides.append(_Node(branches, found))
         solved += 2
         open_.parts = (nodes, least, sides[0], sides[1])
         for side in sides:
             heapq.heappush(heap, (side.relaxed.bound, next(order), side))
-    return Proof(0, root.tree(), active)
+    return Proof(0, root.tree(), rows)
 
 
 def _seconds(clock: Clock) -> float:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from optsched.model.elements import Buffer, Op, OutputPolicy
+from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory, timeline
 from optsched.model.runs import unroll
@@ -115,7 +115,7 @@ def _contracted(problem: RecomputeProblem) -> Graph:
         output = OutputPolicy.LIVE if storage.kept else None
         buffers.append(Buffer(buffer.name, storage.size, input=given, output=output))
     if problem.fixed:
-        buffers.append(Buffer("fixed bytes", problem.fixed, output=OutputPolicy.LIVE))
+        buffers.append(Buffer("fixed bytes", problem.fixed, input=InputPolicy.KEPT))
     ops = []
     for i, v in enumerate(problem.ops):
         op, writes = problem.graph.ops[v], problem.makes[i]

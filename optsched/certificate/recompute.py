@@ -1,0 +1,50 @@
+"""Certificates of bounds on extra compute, made of a planner's proof.
+
+The proof counts nodes and rows by numbers; a certificate names ops and buffers, so that the checker
+needs nothing of the solver. It is checked before it is handed out.
+"""
+
+from __future__ import annotations
+
+from optsched.check.recompute import (
+    RecomputeBranch,
+    RecomputeCertificate,
+    RecomputeLeaf,
+    RecomputeTree,
+    RowUse,
+    check_recompute,
+)
+from optsched.solver.recompute.bound import Leaf, Tree
+from optsched.solver.recompute.result import RecomputeResult
+from optsched.solver.recompute.rows import CutRows, Key
+
+
+def certify_recompute(result: RecomputeResult) -> RecomputeCertificate:
+    """Return the certificate of a result's bound, accepted by the checker."""
+    rows = result.proof.rows
+    tree = _tree(result.proof.tree, rows)
+    certificate = RecomputeCertificate(
+        result.graph.name, result.graph.cost_unit, result.loss, result.budget, result.bound, tree
+    )
+    check_recompute(result.graph, certificate)
+    return certificate
+
+
+def _tree(tree: Tree, rows: CutRows | None) -> RecomputeTree:
+    if isinstance(tree, Leaf):
+        uses = [] if rows is None else [_use(rows, rows.keys[i], y) for i, y in tree.rows.items()]
+        return RecomputeLeaf(tree.scale, tuple(uses), tree.branches)
+    assert rows is not None
+    ops = tuple(rows.problem.ops[u] for u in tree.nodes)
+    return RecomputeBranch(ops, tree.most, _tree(tree.fewer, rows), _tree(tree.more, rows))
+
+
+def _use(rows: CutRows, key: Key, multiplier: int) -> RowUse:
+    kind, v, a, b = key
+    op, problem = rows.problem.ops[v], rows.problem
+    if kind == "fit":
+        return RowUse(kind, op, (), multiplier)
+    if kind == "live":
+        return RowUse(kind, op, (problem.storages[a].buffer, problem.ops[b]), multiplier)
+    ids = (problem.ops[a], problem.ops[b]) if kind == "down" else (problem.ops[a],)
+    return RowUse(kind, op, ids, multiplier)

@@ -1,0 +1,135 @@
+"""The format `optsched-recompute-certificate/1`: a proof of a bound on extra compute.
+
+Ops and buffers are named. A leaf is `{"scale": n, "rows": [[kind, op, name.., multiplier]..],
+"branches": [n..]}`; a branch is `{"ops": [..], "at_most": k, "fewer": .., "more": ..}`.
+:mod:`optsched.check.recompute` says what the rows are.
+"""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from optsched.check.recompute import (
+    KINDS,
+    RecomputeBranch,
+    RecomputeCertificate,
+    RecomputeLeaf,
+    RecomputeTree,
+    RowUse,
+)
+from optsched.errors import FormatError, PlanError
+from optsched.formats.fields import Record, check_format, show
+from optsched.model.graph import Graph
+
+RECOMPUTE_FORMAT = "optsched-recompute-certificate/1"
+MOST_DEPTH = 500
+"""Most branches above a leaf."""
+_KEYS = ("format", "graph", "cost_unit", "loss", "peak", "bound", "tree")
+
+
+def recompute_document(graph: Graph, certificate: RecomputeCertificate) -> dict[str, Any]:
+    """Return a certificate as a JSON object; `bound` is null if no sequence fits."""
+    return {
+        "format": RECOMPUTE_FORMAT,
+        "graph": certificate.graph,
+        "cost_unit": certificate.cost_unit,
+        "loss": list(certificate.loss),
+        "peak": certificate.peak,
+        "bound": certificate.bound,
+        "tree": _tree_document(graph, certificate.tree),
+    }
+
+
+def _tree_document(graph: Graph, tree: RecomputeTree) -> dict[str, Any]:
+    if isinstance(tree, RecomputeBranch):
+        return {
+            "ops": [graph.ops[v].name for v in tree.ops],
+            "at_most": tree.most,
+            "fewer": _tree_document(graph, tree.fewer),
+            "more": _tree_document(graph, tree.more),
+        }
+    rows: list[list[Any]] = []
+    for use in tree.rows:
+        things = (graph.buffers, graph.ops) if use.kind == "live" else (graph.ops, graph.ops)
+        names = [things[i][x].name for i, x in enumerate(use.ids)]
+        rows.append([use.kind, graph.ops[use.op].name, *names, use.multiplier])
+    return {"scale": tree.scale, "rows": rows, "branches": list(tree.branches)}
+
+
+def write_recompute(
+    certificate: RecomputeCertificate, path: str | PathLike[str], graph: Graph
+) -> None:
+    """Write a certificate as JSON."""
+    text = json.dumps(recompute_document(graph, certificate), separators=(",", ":"))
+    Path(path).write_text(text + "\n", "utf-8")
+
+
+def is_recompute_certificate(document: object) -> bool:
+    """Return True if a parsed file says that it is a certificate of this format."""
+    return isinstance(document, dict) and document.get("format") == RECOMPUTE_FORMAT
+
+
+def read_recompute_document(graph: Graph, document: object) -> RecomputeCertificate:
+    """Return the certificate of a parsed document.
+
+    Raises
+    ------
+    FormatError
+        If a field is missing, unknown or malformed.
+    PlanError
+        If it names an op or buffer that the graph does not have.
+    """
+    top = Record(document, "certificate")
+    check_format(top, RECOMPUTE_FORMAT)
+    top.refuse_unknown(_KEYS)
+    bound = top.count("bound") if top.has("bound") else None
+    tree = _read_tree(graph, top.mapping("tree"), 0)
+    return RecomputeCertificate(
+        top.text("graph"),
+        top.text("cost_unit"),
+        tuple(top.texts("loss")),
+        top.count("peak"),
+        bound,
+        tree,
+    )
+
+
+def _read_tree(graph: Graph, value: object, depth: int) -> RecomputeTree:
+    record = Record(value, "certificate: tree")
+    if depth > MOST_DEPTH:
+        raise FormatError(f"certificate: the tree is deeper than {MOST_DEPTH}")
+    if "ops" in record.value:
+        record.refuse_unknown(("ops", "at_most", "fewer", "more"))
+        ops = tuple(_id(graph.op_ids, name, "op") for name in record.texts("ops"))
+        fewer, more = (_read_tree(graph, record.value.get(x), depth + 1) for x in ("fewer", "more"))
+        return RecomputeBranch(ops, record.count("at_most"), fewer, more)
+    record.refuse_unknown(("scale", "rows", "branches"))
+    rows = tuple(_read_row(graph, row) for row in record.items("rows"))
+    branches = [_integer(x) for x in record.items("branches", [])]
+    return RecomputeLeaf(record.count("scale"), rows, tuple(branches))
+
+
+def _read_row(graph: Graph, row: object) -> RowUse:
+    if not isinstance(row, list) or len(row) < 3 or row[0] not in KINDS:
+        raise FormatError(f"certificate: {show(row)} is not a row")
+    if len(row) != 3 + KINDS[row[0]]:
+        raise FormatError(f"certificate: row {show(row)} must name {KINDS[row[0]] + 1} things")
+    kinds = ["buffer", "op"] if row[0] == "live" else ["op"] * (len(row) - 3)
+    tables = {"op": graph.op_ids, "buffer": graph.buffer_ids}
+    ids = [_id(tables[what], name, what) for what, name in zip(kinds, row[2:-1], strict=True)]
+    return RowUse(row[0], _id(graph.op_ids, row[1], "op"), tuple(ids), _integer(row[-1]))
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise FormatError(f"certificate: a multiplier must be an integer, got {show(value)}")
+    return value
+
+
+def _id(table: dict[str, int], name: object, what: str) -> int:
+    if not isinstance(name, str) or name not in table:
+        raise PlanError(f"certificate names {what} {show(name)}, which is not in the graph")
+    return table[name]

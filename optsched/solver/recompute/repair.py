@@ -1,0 +1,255 @@
+"""More than one repeat per node: cut at the run that needs too much, run a set again, and merge.
+
+Let a sequence exceed the peak while run i goes on. Of the nodes that have run, some can be run once
+more *after* i, so that their present copies need not be live at i. The cheapest such set is a small
+integer program: a storage stays live if a later run or a node of the set reads it, unless its maker
+is in the set itself. The runs of the set are put before their first readers behind the loss; then
+the order is searched again, and so on until the sequence fits. At the end repeats that are not
+needed are dropped, the most expensive first.
+
+Example: in a, b, a, c, d, where d reads b (6 bytes) and c needs too much, the set {b} at run c
+gives a, b, a, c, b, d; `b` reads the copy of `a` that is kept, or {a, b} gives a, b, c, a, b, d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from optsched.runtime.clock import Clock
+from optsched.solver.recompute.problem import RecomputeProblem
+from optsched.solver.recompute.runs import Nodes, Schedule, Unroller
+
+SECONDS = 2.0
+"""Limits for one cut and one order."""
+
+
+@dataclass(slots=True)
+class Repair:
+    """Repairs sequences of one problem.
+
+    Parameters
+    ----------
+    unroller
+        Of the problem.
+    peak
+        Bytes that must not be exceeded.
+    clock
+        Limits of all work.
+    """
+
+    unroller: Unroller
+    peak: int
+    clock: Clock
+
+    @property
+    def problem(self) -> RecomputeProblem:
+        """The problem."""
+        return self.unroller.problem
+
+    def repair(self, start: Schedule, most_cost: int, most: int) -> Schedule | None:
+        """Return a schedule within the peak that costs less than `most_cost`, or None."""
+        found, seen = start, set[Nodes]()
+        for turn in range(most):
+            if found.peak <= self.peak:
+                return found
+            if found.cost >= most_cost or found.nodes in seen or self.clock.expired():
+                return None
+            seen.add(found.nodes)
+            over = [i for i, live in enumerate(found.running) if live > self.peak]
+            worst = max(over, key=lambda i: found.running[i])
+            for at in dict.fromkeys((worst, over[0], over[-1]) if turn % 2 else (over[0], worst)):
+                again = self._cut(found, at)
+                if again:
+                    nodes = self._run_later(found.nodes, at, again)
+                    found = self.search(self.clean(nodes))
+                    break
+            else:
+                return None
+        return found if found.peak <= self.peak and found.cost < most_cost else None
+
+    def search(self, nodes: Nodes) -> Schedule:
+        """Return the best order of a sequence's runs in limited time."""
+        return self.unroller.search(nodes, self.peak, limited(self.clock, SECONDS))
+
+    def _run_later(self, nodes: Nodes, at: int, again: Collection[int]) -> Nodes:
+        """Return the sequence in which a set of nodes runs once more after a position."""
+        problem, found = self.problem, list(nodes[: at + 1])
+        fresh: set[int] = set()
+        reads = makers_read(problem)
+        barrier = loss_step(self.unroller, nodes)
+
+        def repeat(u: int) -> None:
+            fresh.add(u)
+            for p in sorted(reads[u]):
+                if p in again and p not in fresh:
+                    repeat(p)
+            found.append(u)
+
+        for i in range(at + 1, len(nodes)):
+            v = nodes[i]
+            if i > barrier:
+                for u in sorted(reads[v]):
+                    if u in again and u not in fresh:
+                        repeat(u)
+            if v in again:
+                fresh.add(v)
+            found.append(v)
+        return tuple(found)
+
+    def clean(self, nodes: Nodes) -> Nodes:
+        """Return the sequence without repeats that no run reads."""
+        reads = makers_read(self.problem)
+        while True:
+            latest: dict[int, int] = {}
+            used: set[int] = set()
+            for i, v in enumerate(nodes):
+                used.update(latest[u] for u in reads[v])
+                if v not in latest or not self._all_kept(v):
+                    latest[v] = i
+            first = {v: i for i, v in reversed(list(enumerate(nodes)))}
+            kept = tuple(v for i, v in enumerate(nodes) if i in used or first[v] == i)
+            if kept == nodes:
+                return nodes
+            nodes = kept
+
+    def _all_kept(self, v: int) -> bool:
+        made = self.problem.makes[v]
+        return bool(made) and all(self.problem.storages[s].kept for s in made)
+
+    def _cut(self, found: Schedule, at: int) -> frozenset[int] | None:
+        """Return the cheapest nodes to run again after a run, so that it fits; None if none do."""
+        barrier = loss_step(self.unroller, found.nodes)
+        cut = _CutProgram(self.problem, found.nodes, at, self.peak, barrier)
+        return cut.solve(min(SECONDS, self._left()))
+
+    def _left(self) -> float:
+        left = self.clock.left()
+        return SECONDS if left is None or self.clock.limits.work is not None else left
+
+    def prune(self, found: Schedule) -> Schedule:
+        """Drop repeats that are not needed, the most expensive first; other orders are tried."""
+        tried: set[Nodes] = set()
+        while not self.clock.expired():
+            better = self._without_one(found, tried)
+            if better is None:
+                return found
+            found = better
+        return found
+
+    def _without_one(self, found: Schedule, tried: set[Nodes]) -> Schedule | None:
+        seen: set[int] = set()
+        repeats = []
+        for i, v in enumerate(found.nodes):
+            if v in seen:
+                repeats.append(i)
+            seen.add(v)
+        for i in sorted(repeats, key=lambda i: -self.problem.cost[found.nodes[i]]):
+            nodes = self.clean((*found.nodes[:i], *found.nodes[i + 1 :]))
+            if nodes in tried or self.clock.expired():
+                continue
+            tried.add(nodes)
+            shorter = self.unroller.measure(nodes)
+            if shorter.peak <= self.peak:
+                return shorter
+        return None
+
+
+def limited(clock: Clock, seconds: float) -> Clock:
+    """Return a clock for at most some seconds of the remaining limit."""
+    left = clock.left()
+    if clock.limits.work is not None or left is None:
+        return clock if left is not None else clock.share(1.0)
+    return clock.share(min(1.0, seconds / left) if left > 0 else 1.0)
+
+
+def loss_step(unroller: Unroller, nodes: Nodes) -> int:
+    """Return the step of a sequence after which the loss is known."""
+    return max((nodes.index(v) for v in unroller.loss), default=-1)
+
+
+def makers_read(problem: RecomputeProblem) -> list[set[int]]:
+    """Return by node the nodes whose storages it reads."""
+    return [{problem.storages[s].maker for s in row} - {-1} for row in problem.reads]
+
+
+class _CutProgram:
+    """Integer program of a cut: `z` by node that may run again, `l` by storage."""
+
+    def __init__(
+        self, problem: RecomputeProblem, nodes: Nodes, at: int, peak: int, barrier: int
+    ) -> None:
+        self.problem, self.at, self.barrier = problem, at, barrier
+        self.done = set(nodes[:at])
+        self.columns = {u: i for i, u in enumerate(u for u in problem.again if u in self.done)}
+        self.count = len(self.columns)
+        self.rows: list[tuple[float, list[int], list[float]]] = []
+        self.fit: list[tuple[int, int]] = []
+        self.room = peak - problem.own_bytes(nodes[at])
+        later, forced = self._future(nodes)
+        used = {*problem.reads[nodes[at]], *problem.makes[nodes[at]]}
+        for s, storage in enumerate(problem.storages):
+            if s not in used and (storage.maker < 0 or storage.maker in self.done):
+                self._add(s, later, forced)
+
+    def _future(self, nodes: Nodes) -> tuple[set[int], set[int]]:
+        """Return storages whose present copies are read later, and those read before the loss."""
+        problem, later, forced = self.problem, set[int](), set[int]()
+        remade = set[int]()
+        for i in range(self.at + 1, len(nodes)):
+            v = nodes[i]
+            for s in problem.reads[v]:
+                if problem.storages[s].maker not in remade or problem.storages[s].kept:
+                    later.add(s)
+                    if i <= self.barrier:
+                        forced.add(s)
+            remade.add(v)
+        return later, forced
+
+    def _add(self, s: int, later: set[int], forced: set[int]) -> None:
+        storage = self.problem.storages[s]
+        own = self.columns.get(storage.maker)
+        readers = [self.columns[w] for w in storage.readers if w in self.columns]
+        if storage.kept or s in forced or (s in later and own is None):
+            self.room -= storage.size
+            return
+        if s not in later and not readers:
+            return
+        column = self.count
+        self.count += 1
+        self.fit.append((column, storage.size))
+        made = [] if own is None else [own]
+        if s in later:
+            self.rows.append((1.0, [column, *made], [1.0] * (1 + len(made))))
+        for w in readers:
+            if w != own:
+                self.rows.append((0.0, [column, w, *made], [1.0, -1.0, *[1.0] * len(made)]))
+
+    def solve(self, seconds: float) -> frozenset[int] | None:
+        """Return the nodes, or None if the bytes do not fit."""
+        import highspy
+
+        if self.room < 0 or not self.columns:
+            return None
+        highs = highspy.Highs()
+        for name, value in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 1e-3)):
+            highs.setOptionValue(name, value)
+        highs.setOptionValue("time_limit", max(0.05, seconds))
+        unit = max(1, *(self.problem.cost[u] for u in self.columns)) / 1000
+        for u in self.columns:
+            highs.addCol(self.problem.cost[u] / unit + 1e-3, 0.0, 1.0, 0, [], [])
+        for _ in range(len(self.columns), self.count):
+            highs.addCol(0.0, 0.0, 1.0, 0, [], [])
+        by = max(1.0, max((size for _, size in self.fit), default=1) / 1000)
+        for bound, columns, values in self.rows:
+            highs.addRow(bound, highspy.kHighsInf, len(columns), columns, values)
+        columns, values = [c for c, _ in self.fit], [size / by for _, size in self.fit]
+        highs.addRow(-highspy.kHighsInf, self.room / by, len(columns), columns, values)
+        whole = list(range(len(self.columns)))
+        highs.changeColsIntegrality(len(whole), whole, [highspy.HighsVarType.kInteger] * len(whole))
+        highs.run()
+        solution = highs.getSolution()
+        if not solution.value_valid:
+            return None
+        chosen = frozenset(u for u, i in self.columns.items() if solution.col_value[i] > 0.5)
+        return chosen or None

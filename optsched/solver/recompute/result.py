@@ -1,0 +1,134 @@
+"""Results of the recompute planner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from optsched.model.graph import Graph
+from optsched.model.runs import Unrolled, unroll
+from optsched.runtime.limits import StopReason
+from optsched.solver.recompute.bound import IMPOSSIBLE
+from optsched.solver.recompute.prove import Proof
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Repeats of one op, and why it runs again.
+
+    Parameters
+    ----------
+    op
+        Its name.
+    count, cost
+        Number of repeats, and their cost.
+    size
+        Bytes of its first run that need not be kept.
+    readers
+        Ops that read a repeat.
+    """
+
+    op: str
+    count: int
+    cost: int
+    size: int
+    readers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RecomputeResult:
+    """The cheapest known sequence of runs within a peak, and what is proved about it.
+
+    Parameters
+    ----------
+    graph
+        The training graph with costs; ops that read tangents wait for the loss.
+    loss
+        Names of the ops that make the loss.
+    budget
+        Bytes that the peak must not exceed.
+    sequence
+        Op ids in the order of their runs; None if no plan was found.
+    peak, extra
+        Most live bytes, and cost of the repeats, measured by the checker; None without a plan.
+    bound
+        No sequence within the budget has a smaller extra cost; None if none exists.
+    proof
+        Tree of integer multipliers behind the bound.
+    total
+        Cost of one run of each op.
+    stop_reason
+        Why the search ended.
+    seconds
+        Processor time.
+    blocker
+        If none exists: an op, and what is known of the bytes that it needs.
+    """
+
+    graph: Graph
+    loss: tuple[str, ...]
+    budget: int
+    sequence: tuple[int, ...] | None
+    peak: int | None
+    extra: int | None
+    bound: int | None
+    proof: Proof = field(repr=False)
+    total: int = 0
+    stop_reason: StopReason = StopReason.EXHAUSTED
+    seconds: float = 0.0
+    blocker: str = ""
+
+    @property
+    def status(self) -> str:
+        """`optimal`, `feasible`, `infeasible` or `unknown`."""
+        if self.bound is None:
+            return "infeasible"
+        if self.extra is None:
+            return "unknown"
+        return "optimal" if self.extra <= self.bound else "feasible"
+
+    @cached_property
+    def unrolled(self) -> Unrolled:
+        """The graph with one op per run; its order is the order of the ops."""
+        if self.sequence is None:
+            raise ValueError("no plan was found")
+        return unroll(self.graph, self.sequence)
+
+    @cached_property
+    def repeats(self) -> tuple[Repeat, ...]:
+        """Ops that run again, the most expensive first; views are left out."""
+        return repeats_of(self.graph, self.sequence or ())
+
+    @property
+    def gap(self) -> float:
+        """Share of the extra cost that is not proved to be needed."""
+        if not self.extra or self.bound is None:
+            return 0.0
+        return (self.extra - self.bound) / self.extra
+
+
+def repeats_of(graph: Graph, sequence: tuple[int, ...]) -> tuple[Repeat, ...]:
+    """Return the repeats of a sequence."""
+    if len(sequence) == len(graph.ops):
+        return ()
+    made = unroll(graph, sequence)
+    readers: dict[int, set[str]] = {}
+    for i, op in enumerate(made.graph.ops):
+        for b in op.reads:
+            maker = made.graph.producers[made.graph.roots[b]]
+            if maker is not None and made.number[maker]:
+                readers.setdefault(made.source[maker], set()).add(graph.ops[made.source[i]].name)
+    found = []
+    for v in sorted({u for u, n in zip(made.source, made.number, strict=True) if n}):
+        size = sum(graph.buffers[b].size for b in graph.ops[v].writes)
+        count = sequence.count(v) - 1
+        if size or graph.ops[v].cost:
+            names = tuple(sorted(readers.get(v, ())))
+            op = graph.ops[v]
+            found.append(Repeat(op.name, count, count * op.cost, size, names))
+    return tuple(sorted(found, key=lambda x: (-x.cost, -x.size)))
+
+
+def proved_bound(proof: Proof) -> int | None:
+    """Return the bound of a proof; None if it says that no schedule exists."""
+    return None if proof.bound >= IMPOSSIBLE else proof.bound

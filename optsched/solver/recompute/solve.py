@@ -1,0 +1,320 @@
+"""Plan recomputation: the loop over master, order search, repair and proof.
+
+One :class:`Planner` serves all budgets of a graph. Rows hold for every peak, and a schedule that
+fits a peak fits every larger one, so each budget starts from what the others found, and a larger
+budget never gets a plan of larger cost. For one budget:
+
+1. Add the rows of the runs that exceed the peak in the best order so far.
+2. Ask the master for the cheapest repeats, and search an order with these repeats.
+3. If none fits, go to 1; if there are no further rows, repair the schedule (R3) and prune it.
+4. Prove a bound; the cost of the plan is the target.
+
+An interrupt or the end of the time at any step leaves the best plan and bound so far.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from optsched.check.runs import check_runs
+from optsched.model.graph import Graph
+from optsched.runtime.clock import Clock
+from optsched.runtime.interrupt import held_interrupts
+from optsched.runtime.limits import Limits, StopReason
+from optsched.solver.recompute.bound import IMPOSSIBLE
+from optsched.solver.recompute.master import Master
+from optsched.solver.recompute.problem import RecomputeProblem, make_problem
+from optsched.solver.recompute.prove import Proof, prove
+from optsched.solver.recompute.repair import Repair, limited
+from optsched.solver.recompute.result import RecomputeResult, proved_bound
+from optsched.solver.recompute.rows import CutRows
+from optsched.solver.recompute.runs import Nodes, Schedule, Unroller, with_repeats
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputeEffort:
+    """How much work goes into each part; no number decides whether an answer is right."""
+
+    nodes_per_turn: int = 6
+    """Nodes whose rows are added before the master is asked again."""
+    turns: int = 40
+    order_seconds: float = 3.0
+    """Seconds for one order search, and for one run of the master."""
+    choose_seconds: float = 5.0
+    repairs: int = 60
+    """Cuts of one repair."""
+    programs: int = 400
+    """Linear programs of a proof."""
+    small: int = 8192
+    """Storages below the peak without repeats, divided by this number, are left out of the rows."""
+    shrink: tuple[float, ...] = (0.99, 0.97, 0.93)
+    """Smaller peaks at which the master is asked for repeats to start a repair from."""
+
+
+EFFORT = RecomputeEffort()
+
+
+@dataclass(slots=True)
+class Planner:
+    """Planner of one graph, for any number of budgets.
+
+    Parameters
+    ----------
+    graph
+        Training graph with costs.
+    loss
+        Names of the ops that make the loss; found by default.
+    known
+        Sequences of op ids to start from, such as those of a framework.
+    effort
+        How much work goes into each part.
+    """
+
+    graph: Graph
+    loss: Sequence[str] = ()
+    known: Sequence[Sequence[int]] = ()
+    effort: RecomputeEffort = EFFORT
+    problem: RecomputeProblem = field(init=False)
+    unroller: Unroller = field(init=False)
+    master: Master = field(init=False)
+    base: Schedule = field(init=False)
+    pool: dict[Nodes, Schedule] = field(default_factory=dict)
+    proofs: dict[int, Proof] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.problem = make_problem(self.graph, self.loss)
+        self.unroller = Unroller(self.problem)
+        self.base = self._keep(self.unroller.measure(tuple(range(len(self.problem.ops)))))
+        rows = CutRows(self.problem, self.base.peak // self.effort.small)
+        self.master = Master(rows, self.base.peak)
+        node = {v: i for i, v in enumerate(self.problem.ops)}
+        for sequence in self.known:
+            nodes = tuple(node[v] for v in sequence if v in node)
+            self._keep(self.unroller.measure(nodes))
+
+    def find_base(self, clock: Clock) -> Schedule:
+        """Search the order of least peak without repeats."""
+        found = self.unroller.search(self.base.nodes, 0, clock)
+        if found.peak < self.base.peak:
+            self.base = self._keep(found)
+        return self.base
+
+    def plan(self, peak: int, clock: Clock) -> RecomputeResult:
+        """Return the cheapest known plan within a peak, with its proof."""
+        start, reason = time.process_time(), StopReason.EXHAUSTED
+        try:
+            with held_interrupts():
+                self._plan(peak, clock)
+        except KeyboardInterrupt:
+            reason = StopReason.INTERRUPTED
+        else:
+            reason = clock.limit_reason() if clock.expired() else reason
+        return self.result(peak, reason, time.process_time() - start)
+
+    def result(self, peak: int, reason: StopReason, seconds: float) -> RecomputeResult:
+        """Return what is known about a peak."""
+        best, proof = self.best(peak), self.proof(peak)
+        bound = proved_bound(proof)
+        sequence = None if best is None else self.problem.sequence(best.nodes)
+        checked = None if sequence is None else check_runs(self.problem.graph, sequence)
+        if checked is not None and checked.peak > peak:
+            raise RuntimeError(f"a plan of peak {checked.peak} was kept for a budget of {peak}")
+        if checked is not None and (bound is None or checked.extra < bound):
+            raise RuntimeError(f"a plan of cost {checked.extra} is below the bound {bound}")
+        if bound is None or (checked is not None and checked.extra <= bound):
+            reason = StopReason.PROVED
+        return RecomputeResult(
+            graph=self.problem.graph,
+            loss=tuple(self.problem.graph.ops[v].name for v in self.problem.loss),
+            budget=peak,
+            sequence=sequence,
+            peak=None if checked is None else checked.peak,
+            extra=None if checked is None else checked.extra,
+            bound=bound,
+            proof=proof,
+            total=self.problem.total,
+            stop_reason=reason,
+            seconds=seconds,
+            blocker=self._blocker(peak) if bound is None else "",
+        )
+
+    def best(self, peak: int) -> Schedule | None:
+        """Return the cheapest known schedule within a peak."""
+        fitting = [x for x in self.pool.values() if x.peak <= peak]
+        return min(fitting, key=lambda x: (x.cost, self._bytes(x), len(x.nodes)), default=None)
+
+    def _bytes(self, found: Schedule) -> int:
+        sizes = [sum(self.problem.storages[s].size for s in row) for row in self.problem.makes]
+        return sum(sizes[v] * count for v, count in found.repeated.items())
+
+    def proof(self, peak: int) -> Proof:
+        """Return the best proof for a peak; a proof for a larger one counts as well."""
+        found = [proof for known, proof in self.proofs.items() if known >= peak]
+        return max(found, key=lambda proof: proof.bound, default=Proof())
+
+    def _keep(self, found: Schedule) -> Schedule:
+        return self.pool.setdefault(found.nodes, found)
+
+    def _plan(self, peak: int, clock: Clock) -> None:
+        if self.base.peak > peak:
+            self.find_base(limited(clock, self.effort.order_seconds))
+        if self.base.peak <= peak:
+            return
+        self.master.peak = peak
+        start, target = self._search_sets(peak, clock)
+        self._prove(peak, target, clock.share(0.5))
+        best = self.best(peak)
+        if self._is_done(peak) or self.proof(peak).bound >= IMPOSSIBLE:
+            return
+        starts = [start, *self._other_starts(peak, clock)]
+        near = [x for x in self.pool.values() if x.peak <= 1.1 * peak and x.cost]
+        starts += sorted(near, key=lambda x: x.cost)[:3]
+        for each in [*dict.fromkeys(x.nodes for x in starts), self.base.nodes]:
+            if clock.expired() or self._is_done(peak):
+                return
+            self._repair(peak, self.pool[each], limited(clock, self._part(clock, 3)))
+        best = self.best(peak)
+        if best is not None and not self._is_done(peak):
+            self._prove(peak, best.cost, clock)
+
+    def _part(self, clock: Clock, parts: int) -> float:
+        left = clock.left()
+        return 20.0 if left is None else left / parts
+
+    def _is_done(self, peak: int) -> bool:
+        best = self.best(peak)
+        return best is not None and best.cost <= self.proof(peak).bound
+
+    def _search_sets(self, peak: int, clock: Clock) -> tuple[Schedule, int]:
+        """Ask the master and search orders; return the last schedule, and the cost of its set."""
+        found = self.base
+        target = 0
+        for _ in range(self.effort.turns):
+            if not self._add_rows(found, peak) or clock.expired():
+                break
+            again = self._choose(clock)
+            if again is None:
+                break
+            found, target = self._order(again, peak, clock)
+            if found.peak <= peak:
+                break
+        return found, target
+
+    def _choose(self, clock: Clock) -> frozenset[int] | None:
+        return self.master.choose(min(self.effort.choose_seconds, self._part(clock, 3))).nodes
+
+    def _order(self, again: frozenset[int], peak: int, clock: Clock) -> tuple[Schedule, int]:
+        nodes = with_repeats(self.problem, self.base.nodes, again)
+        limit = limited(clock, self.effort.order_seconds)
+        found = self._keep(self.unroller.search(nodes, peak, limit))
+        return found, found.cost
+
+    def _add_rows(self, found: Schedule, peak: int) -> bool:
+        """Add rows of the first runs that exceed a peak, the largest first."""
+        over = [i for i, live in enumerate(found.running) if live > peak]
+        added = 0
+        for i in sorted(over, key=lambda i: -found.running[i]):
+            v = found.nodes[i]
+            if found.nodes.index(v) == i and self.master.rows.add(v):
+                added += 1
+                if added == self.effort.nodes_per_turn:
+                    break
+        return added > 0
+
+    def _prove(self, peak: int, target: int, clock: Clock) -> None:
+        proof = prove(self.master, target, clock, self.effort.programs)
+        if proof.bound >= self.proof(peak).bound:
+            self.proofs[peak] = proof
+
+    def _other_starts(self, peak: int, clock: Clock) -> list[Schedule]:
+        """Return schedules of sets that are chosen for smaller peaks."""
+        found = []
+        for part in self.effort.shrink:
+            if clock.expired():
+                break
+            self.master.peak = int(part * peak)
+            again = self._choose(clock)
+            if again is not None:
+                found.append(self._order(again, peak, clock)[0])
+        self.master.peak = peak
+        return found
+
+    def _repair(self, peak: int, start: Schedule, clock: Clock) -> None:
+        best = self.best(peak)
+        repair = Repair(self.unroller, peak, clock)
+        most = IMPOSSIBLE if best is None else best.cost + best.cost // 3
+        found = repair.repair(start, most, self.effort.repairs)
+        if found is not None:
+            self._keep(repair.prune(self._keep(found)))
+
+    def _blocker(self, peak: int) -> str:
+        """Say which op stands in the way of a peak that is impossible."""
+        problem = self.problem
+        worst = max(range(len(problem.ops)), key=problem.own_bytes)
+        name, own = problem.name(worst), problem.own_bytes(worst)
+        if own > peak:
+            return f"op {name!r} alone reads and writes {own:,} bytes"
+        at = max(
+            self.master.rows.active,
+            key=lambda v: self.base.running[self.base.nodes.index(v)],
+            default=worst,
+        )
+        held = problem.own_bytes(at)
+        text = f"op {problem.name(at)!r} reads and writes {held:,} bytes"
+        once = self._held_by_once(at)
+        if once:
+            text += f", and ops that run only once hold bytes beside it: {once}"
+        return f"{text}; even if all others run again, they need more than the rest"
+
+    def _held_by_once(self, v: int) -> str:
+        problem = self.problem
+        rows = []
+        for storage in problem.storages:
+            maker = storage.maker
+            if maker < 0 or maker in problem.again or not problem.above[v] >> maker & 1:
+                continue
+            is_read_later = any(not problem.above[v] >> w & 1 for w in storage.readers)
+            if storage.kept or is_read_later:
+                rows.append((storage.size, problem.name(maker)))
+        return ", ".join(f"{name!r} ({size:,} bytes)" for size, name in sorted(rows)[:-4:-1])
+
+
+def recompute(
+    graph: Graph,
+    peaks: Sequence[int],
+    *,
+    loss: Sequence[str] = (),
+    known: Sequence[Sequence[int]] = (),
+    limits: Limits | Clock,
+) -> tuple[RecomputeResult, ...]:
+    """Plan a graph for one or several budgets, which share rows, plans and proofs.
+
+    Parameters
+    ----------
+    graph
+        Training graph with costs.
+    peaks
+        Budgets in bytes.
+    loss, known
+        As for :class:`Planner`.
+    limits
+        Limits of all budgets together; those that are left share what is left.
+
+    Returns
+    -------
+    tuple of RecomputeResult
+        One per budget, in the given order; a larger budget never has a larger extra cost.
+    """
+    clock = Clock.of(limits)
+    planner = Planner(graph, loss, known)
+    found: dict[int, RecomputeResult] = {}
+    todo = sorted(set(peaks), reverse=True)
+    for i, peak in enumerate(todo):
+        part = min(1.0, 2.0 / (len(todo) - i))
+        found[peak] = planner.plan(peak, clock.share(part))
+        if found[peak].stop_reason is StopReason.INTERRUPTED:
+            clock.stop()
+    merged = {x: planner.result(x, y.stop_reason, y.seconds) for x, y in found.items()}
+    return tuple(merged[peak] for peak in peaks)

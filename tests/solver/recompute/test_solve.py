@@ -1,0 +1,162 @@
+"""Plans, bounds and proofs of recomputation against Dijkstra over all schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from optsched.certificate.recompute import certify_recompute
+from optsched.check.recompute import (
+    RecomputeBranch,
+    RecomputeCertificate,
+    RecomputeLeaf,
+    check_recompute,
+)
+from optsched.check.runs import check_runs
+from optsched.errors import PlanError
+from optsched.formats.recompute import read_recompute_document, recompute_document
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
+from optsched.solver.recompute.bound import Leaf, added_up
+from optsched.solver.recompute.solve import Planner, recompute
+from tests.support.brute_recompute import least_extra, training_graph
+
+LIMITS = Limits(seconds=20)
+
+
+def budgets(planner: Planner) -> list[int]:
+    base = planner.find_base(Clock.of(LIMITS)).peak
+    return [peak for peak in (base, base - 1, base - 2, base * 4 // 5, base * 3 // 5) if peak > 0]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_plan_and_no_bound_contradicts_all_schedules(seed: int) -> None:
+    graph = training_graph(np.random.default_rng(seed))
+    planner = Planner(graph)
+    again = [planner.problem.ops[u] for u in planner.problem.again]
+    for peak in budgets(planner):
+        truth = least_extra(planner.problem.graph, peak, again)
+        result = planner.plan(peak, Clock.of(LIMITS))
+        certificate = certify_recompute(result)
+        document = recompute_document(graph, certificate)
+        assert read_recompute_document(graph, document) == certificate
+        if truth is None:
+            assert result.sequence is None
+            continue
+        assert result.bound is not None
+        assert result.bound <= truth
+        if result.sequence is not None:
+            checked = check_runs(graph, result.sequence)
+            assert checked.peak <= peak
+            assert truth <= checked.extra == result.extra
+
+
+@pytest.mark.parametrize("seed", range(60, 80))
+def test_a_larger_budget_never_costs_more(seed: int) -> None:
+    planner = Planner(training_graph(np.random.default_rng(seed)))
+    results = recompute(planner.graph, budgets(planner), limits=LIMITS)
+    extras = [x.extra for x in results if x.extra is not None]
+    assert extras == sorted(extras)
+    bounds = [2**62 if x.bound is None else x.bound for x in results]
+    assert bounds == sorted(bounds)
+
+
+def layers(count: int, once: bool = False) -> Graph:
+    """Return layers of a forward op of 10 bytes each, whose backward op reads it."""
+    build = GraphBuilder("layers", cost_unit="units")
+    build.input("tangents_1", 0, "excluded")
+    last: list[str] = []
+    for i in range(count):
+        build.op(f"f{i}", reads=last, writes={f"x{i}": 10}, cost=3, once=once)
+        last = [f"x{i}"]
+    build.op("loss", reads=last, writes={"loss": 1}, cost=1)
+    build.output("loss")
+    last = ["tangents_1"]
+    for i in reversed(range(count)):
+        build.op(f"b{i}", reads=[*last, f"x{i}"], writes={f"g{i}": 10})
+        last = [f"g{i}"]
+    build.output("g0")
+    return build.build()
+
+
+def test_layers_are_planned_and_proved() -> None:
+    planner = Planner(layers(6))
+    (result,) = recompute(planner.graph, [51], limits=LIMITS)
+    assert result.status == "optimal"
+    assert result.peak is not None
+    assert result.peak <= 51
+    assert result.repeats[0].cost == 3
+    assert result.repeats[0].readers
+
+
+def test_a_blocker_is_named() -> None:
+    (result,) = recompute(layers(4, once=True), [40], limits=LIMITS)
+    assert result.status == "infeasible"
+    assert "run only once" in result.blocker
+    (result,) = recompute(layers(4), [5], limits=LIMITS)
+    assert "alone reads and writes" in result.blocker
+
+
+def test_any_integers_prove_a_bound() -> None:
+    # 3 r >= ? with r >= x, l >= 1 - x, -5 l >= -3: columns r, x, l.
+    rows = [(15, ((0, 1), (1, -1)), 0), (15, ((2, 1), (1, 1)), 1), (3, ((2, -5),), -3)]
+    assert added_up([3], 5, rows) == 2
+    assert added_up([3], 5, [(y + 7, terms, bound) for y, terms, bound in rows]) <= 3
+
+
+def certificate_of(peak: int) -> tuple[Graph, RecomputeCertificate]:
+    (result,) = recompute(layers(6), [peak], limits=LIMITS)
+    return result.graph, certify_recompute(result)
+
+
+def _first_leaf(certificate: RecomputeCertificate) -> RecomputeLeaf:
+    tree = certificate.tree
+    while isinstance(tree, RecomputeBranch):
+        tree = tree.fewer
+    return tree
+
+
+def _negative(x: RecomputeCertificate) -> RecomputeCertificate:
+    leaf = _first_leaf(x)
+    return replace(x, tree=replace(leaf, rows=(replace(leaf.rows[0], multiplier=-1),)))
+
+
+def _other_row(x: RecomputeCertificate) -> RecomputeCertificate:
+    leaf = _first_leaf(x)
+    rows = tuple(replace(row, ids=(0, 0)) if row.kind == "live" else row for row in leaf.rows)
+    return replace(x, tree=replace(leaf, rows=rows))
+
+
+CORRUPTIONS: list[tuple[Callable[[RecomputeCertificate], RecomputeCertificate], str]] = [
+    (lambda x: replace(x, bound=(x.bound or 0) + 1), "its rows prove only"),
+    (lambda x: replace(x, bound=None), "claims no sequence fits"),
+    (lambda x: replace(x, graph="other"), "about graph 'other'"),
+    (lambda x: replace(x, cost_unit="ms"), "about costs in 'ms'"),
+    (lambda x: replace(x, peak=x.peak + 20), "its rows prove only"),
+    (lambda x: replace(x, tree=replace(_first_leaf(x), rows=())), "its rows prove only"),
+    (lambda x: replace(x, tree=replace(_first_leaf(x), branches=(1, 1))), "one multiplier per"),
+    (_negative, "multipliers must be at least 0"),
+    (_other_row, "does not read"),
+]
+
+
+@pytest.mark.parametrize(("corrupt", "message"), CORRUPTIONS)
+def test_corrupted_certificates_are_refused(
+    corrupt: Callable[[RecomputeCertificate], RecomputeCertificate], message: str
+) -> None:
+    graph, certificate = certificate_of(51)
+    assert check_recompute(graph, certificate) == certificate.bound
+    with pytest.raises(PlanError, match=message):
+        check_recompute(graph, corrupt(certificate))
+
+
+def test_a_work_limit_keeps_what_is_known() -> None:
+    planner = Planner(layers(8))
+    result = planner.plan(61, Clock.of(Limits(work=1)))
+    assert result.bound is not None
+    assert isinstance(result.proof.tree, Leaf | object)
