@@ -32,7 +32,6 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from optsched.errors import PlanError
-from optsched.model.dependencies import reachable
 from optsched.model.graph import Graph
 from optsched.model.runs import runs_once
 from optsched.model.training import find_loss, forward_ops, with_barrier
@@ -147,7 +146,7 @@ class _Rows:
     """Ops that use a root or a view of it, except its maker."""
 
     def __post_init__(self) -> None:
-        self.above, self.once = reachable(self.graph.predecessors), runs_once(self.graph)
+        self.above, self.once = _ancestors(self.graph), runs_once(self.graph)
         self.users = {}
         for v, op in enumerate(self.graph.ops):
             for b in (*op.reads, *op.uses, *op.writes):
@@ -278,6 +277,23 @@ class _Rows:
 
     def _name(self, v: int) -> str:
         return f"op {self.graph.ops[v].name!r}"
+
+
+def _ancestors(graph: Graph) -> tuple[int, ...]:
+    """Return by op all ops that it needs, directly or not, as bit masks."""
+    masks: dict[int, int] = {}
+    for start in range(len(graph.ops)):
+        waiting = [start]
+        while waiting:
+            before = graph.predecessors[waiting[-1]]
+            missing = [u for u in before if u not in masks]
+            waiting += missing
+            if not missing:
+                v = waiting.pop()
+                masks[v] = 0
+                for u in before:
+                    masks[v] |= masks[u] | 1 << u
+    return tuple(masks[v] for v in range(len(graph.ops)))
 
 
 def _sum(*parts: tuple[int, _Terms], constant: int = 0) -> _Terms:
