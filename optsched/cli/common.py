@@ -256,6 +256,22 @@ def given(args: argparse.Namespace, *names: str) -> list[str]:
     ]
 
 
+def add_saving(
+    args: argparse.Namespace, what: Graph | Module, record: dict[str, Any], text: str, **of: Any
+) -> str:
+    """Put the saving against the framework's own plan into a record; return it before the text.
+
+    `of` has the figures of the plan, as for :func:`optsched.compare.saving.saving`. `what` is
+    planned by the framework without order rules.
+    """
+    from optsched.compare.saving import saving, stock_plan
+
+    known = stock_plan(what, args.graph, profile=args.profile or "")
+    found = saving(known, **of)
+    record["saving"] = found.to_dict()
+    return f"{found}\n{text}"
+
+
 def limits(args: argparse.Namespace) -> Limits:
     """Return the limits that the options ask for."""
     seconds = args.time_limit if args.work is None else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from optsched.cli import common
 from optsched.errors import PlanError, UsageError
 from optsched.reports.progress import ProgressLine
+from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 def solve_module(args: argparse.Namespace, module: Module) -> int:
     """Plan all computations of a module, and print and write what was found."""
+    from optsched.compare.saving import figures_of
     from optsched.formats import write_module_plan
     from optsched.reports.module import module_claims, module_record, module_text
     from optsched.solver import module as solver
@@ -36,7 +38,10 @@ def solve_module(args: argparse.Namespace, module: Module) -> int:
             on_event=show,
         )
     record = module_record(found)
-    text = module_text(found, record)
+    figures = figures_of(found.entry)
+    if module.results_inside:
+        figures["objective"] = Objective.PEAK
+    text = common.add_saving(args, module, record, module_text(found, record), **figures)
     try:
         if args.output:
             if module.results_inside:
@@ -80,6 +85,10 @@ def check_module(args: argparse.Namespace) -> int:
             raise PlanError(f"{args.certificate}: bound {bound} is above the peak {peak} of orders")
         text += f"\nproved: no orders below {bound:,} bytes, {minimal(record, bound)}"
     text += note_unverified(record, claims[module.entry], bound)
+    figures: dict[str, Any] = {"peak": peak, "slab": slab}
+    if bound is not None:
+        figures["bounds"] = (bound, bound)
+    text = common.add_saving(args, module, record, text, **figures)
     common.print_result(args, record, text)
     return common.OK
 

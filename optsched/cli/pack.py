@@ -38,6 +38,7 @@ def _pack(args: argparse.Namespace) -> int:
 
 
 def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer:
+    from optsched.compare.saving import packing_saving
     from optsched.formats import read_packing
     from optsched.model.memory_model import aligned_packing, parse_alignment
     from optsched.reports.results import reserve_lines, reserve_record
@@ -53,6 +54,10 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
     else:
         record, text, code = _pack_slab(args, packing)
         found = dict.fromkeys(packing.reserved, record["slab"])
+    spills = bool(slabs)
+    saved = packing_saving(packing, record["slab"], None if spills else record.get("slab_bound"))
+    record["saving"] = saved.to_dict()
+    text = f"{saved}\n{text}"
     if packing.reserved:
         # An allocator's run was recorded, and what it had reserved.
         record["recorded"] = reserve_record(packing.reserved, found)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 def _solve(args: argparse.Namespace) -> int:
+    from optsched.compare.saving import figures_of
     from optsched.formats import read_plan, write_plan
     from optsched.reports.results import solve_record, solve_text, trace_rows
 
@@ -75,6 +76,8 @@ def _solve(args: argparse.Namespace) -> int:
             status = result.status
             record = solve_record(graph, result)
             text = solve_text(result, record)
+    entry = module.graphs[module.entry]
+    text = common.add_saving(args, entry, record, text, **figures_of(result))
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)
     try:

@@ -85,6 +85,33 @@ class Source:
         return isinstance(tag, str) and tag.startswith(f"{name}/")
 
 
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """The way in which a framework plans memory by itself: what a plan of ours is compared with.
+
+    Parameters
+    ----------
+    title
+        Name of the method in a sentence, such as "TFLite Micro's own planner".
+    methods
+        Methods of :mod:`optsched.compare.methods`; the first that the file can answer is used. A
+        method without a packer is packed greedily by size.
+    noun
+        Word for the bytes that the framework holds: "arena", "slab" or "peak".
+    peak_only
+        True if the framework has no slab, so that only the peak can be compared.
+    """
+
+    title: str
+    methods: tuple[str, ...]
+    noun: str = "slab"
+    peak_only: bool = False
+
+
+FILE_ORDER = Stock("the file's order, packed greedily by size", ("program",))
+"""Plan of a file whose framework is unknown."""
+
+
 @dataclass(frozen=True)
 class Format:
     """A format: a row of the table with all that reading and writing need.
@@ -129,6 +156,8 @@ class Format:
         Description of such a file in messages; `holds` by default.
     advice
         Advice for users of a format that is only recognized.
+    stock
+        How the format's framework plans by itself; the file's order, packed greedily, by default.
     """
 
     name: str
@@ -146,3 +175,4 @@ class Format:
     alignment: int | None = None
     title: str = ""
     advice: str = ""
+    stock: Stock = FILE_ORDER

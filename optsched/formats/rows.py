@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from optsched.formats.fields import json_bytes
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.format import Content, Format, Source, Stock
 from optsched.formats.minimalloc import looks_like
 
 Sniff = Callable[[Source], bool]
@@ -167,6 +167,7 @@ ROWS: Final = (
         orders=later("inductor", "read_orders"),
         write=later("inductor_write", "write_inductor"),
         alignment=64,  # torch/_inductor/codegen/memory_planning.py, ALIGN_BYTES
+        stock=Stock("Inductor's own order", ("recorded", "inductor"), "peak", peak_only=True),
     ),
     Format(
         "minimalloc",
@@ -188,6 +189,9 @@ ROWS: Final = (
         binary=True,
         extra="onnx",
         title="an ONNX model",
+        stock=Stock(
+            "ONNX Runtime's own order and memory pattern", ("ort+best_fit_start",), "arena"
+        ),
     ),
     Format(
         "hlo",
@@ -198,6 +202,7 @@ ROWS: Final = (
         modules=later("hlo.read", "read_hlo_module"),
         alignment=64,  # of offsets in the temporary buffer of XLA for CPUs
         title="a module of XLA's HLO text",
+        stock=Stock("XLA's own schedule and heap", ("xla", "xla_default")),
     ),
     Format(
         "xla-buffers",
@@ -218,6 +223,7 @@ ROWS: Final = (
         binary=True,
         extra="tflite",
         alignment=16,
+        stock=Stock("TFLite Micro's own planner", ("tflm+tflm_greedy",), "arena"),
     ),
     Format(
         "pt2",
@@ -229,6 +235,7 @@ ROWS: Final = (
         binary=True,
         alignment=64,  # of PyTorch's allocator for the CPU, c10/core/alignment.h
         title="an exported program of PyTorch (.pt2)",
+        stock=Stock("program order", ("program",), "peak", peak_only=True),
     ),
     Format(
         "iree",

@@ -24,12 +24,14 @@ from optsched.compare import (
     summarise,
 )
 from optsched.reports.page import document, origin
+from optsched.reports.saving import headline, saving_table, savings_record
 from optsched.reports.sections import method_section, verdicts
 from optsched.reports.study_tables import (
     graph_table,
     method_table,
     methods_with_columns,
     profile_table,
+    study_savings,
     study_summary,
     trouble_lines,
 )
@@ -139,6 +141,7 @@ def study_record(study: Study) -> dict[str, Any]:
     return {
         "rows": [outcome_record(c, x) for c in study.comparisons for x in c.outcomes],
         "instances": [instance_record(c) for c in study.comparisons],
+        "saving": savings_record(study_savings(study)),
         "summary": [asdict(s) for s in summarise(study.comparisons, study.methods)],
         "profile": {"taus": TAUS, "methods": profile(study.comparisons, study.methods)},
         "skipped": [asdict(s) for s in study.skipped],
@@ -161,6 +164,7 @@ def study_markdown(study: Study) -> str:
     """Return the study as Markdown."""
     parts = [f"# {TITLE}"]
     if study.comparisons:
+        parts += [f"**{markdown_safe(line)}**" for line in [headline(study_savings(study))]]
         parts.append(f"{study_summary(study)}.")
         for title, words, table in _sections(study):
             parts += [f"## {title}", words, as_markdown(table)]
@@ -174,7 +178,9 @@ def study_html(study: Study) -> str:
     """Return the study as an HTML page, with the packed slab of every graph."""
     lines = "".join(f"<li>{safe(line, 1000)}</li>" for line in trouble_lines(study))
     body = [
-        f"<h1>{TITLE}</h1><p class=lead>{safe(study_summary(study), 1000)}.</p>",
+        f"<h1>{TITLE}</h1><p class=lead>{safe(headline(study_savings(study)), 1000)}</p>",
+        f"<p>{safe(study_summary(study), 1000)}.</p>",
+        as_html(saving_table(study_savings(study))) if len(study.comparisons) > 1 else "",
         *(
             f"<h2>{title}</h2><p>{safe(words.replace('`', ''), 1000)}</p>{as_html(table)}"
             for title, words, table in _sections(study)

@@ -21,6 +21,8 @@ from optsched.compare import (
     rows_against_optimum,
     summarise,
 )
+from optsched.compare.saving import Saving, comparison_saving, stock_row
+from optsched.reports.saving import print_headline
 from optsched.reports.tables import (
     Cell,
     Column,
@@ -147,6 +149,7 @@ def graph_table(study: Study, shown: Sequence[str], *, top: int = 0, short: bool
         (
             Cell(c.graph.name, f'<a href="#graph-{number}">{safe(c.graph.name)}</a>'),
             str(len(c.graph.ops)),
+            _stock_excess(c),
             *(_excess(c, method) for method in shown),
             format_bytes(c.best_peak),
             format_bytes(c.best_slab),
@@ -157,12 +160,16 @@ def graph_table(study: Study, shown: Sequence[str], *, top: int = 0, short: bool
     ]
     if short and len(study.comparisons) > 1:
         found = [[row for c in study.comparisons if (row := c.row(name))] for name in shown]
-        worst = [heat(max((row.excess for row in own), default=0.0)) for own in found]
-        rows.append((f"worst of {len(study.comparisons)}", "", *worst, "", "", "", ""))
+        worst = [heat(max((row.excess for row in rows_of), default=0.0)) for rows_of in found]
+        own_worst = heat(
+            max((row.excess for c in study.comparisons if (row := stock_row(c))), default=0.0)
+        )
+        rows.append((f"worst of {len(study.comparisons)}", "", own_worst, *worst, "", "", "", ""))
     turn = [name for name in (*EXPENDABLE, *reversed(shown)) if name in shown]
     columns = (
         Column("graph", "t"),
         Column("ops"),
+        Column("framework"),
         *(
             Column(heading(name) if short else name, rank=len(shown) - turn.index(name))
             for name in shown
@@ -198,6 +205,12 @@ def _excess(comparison: Comparison, method: str) -> Cell:
         return heat(row.excess)
     failed = comparison.failure(method)
     return Cell("-" if failed is None else _MARKS.get(failed.trouble, "fail"))
+
+
+def _stock_excess(comparison: Comparison) -> Cell:
+    """Return the excess of the framework's own method, or a mark if it did not run."""
+    row = stock_row(comparison)
+    return Cell("-") if row is None else heat(row.excess)
 
 
 def heat(excess: float) -> Cell:
@@ -251,6 +264,11 @@ def study_summary(study: Study) -> str:
     )
 
 
+def study_savings(study: Study) -> dict[str, Saving]:
+    """Return the saving of every graph against its framework's own method, by name."""
+    return {c.graph.name: comparison_saving(c) for c in study.comparisons}
+
+
 def print_study(
     study: Study, console: Console, *, top: int, shown: Sequence[str] | None = None
 ) -> None:
@@ -264,6 +282,7 @@ def print_study(
     if not count:
         return
     top = top if count > top else 0
+    print_headline(study_savings(study), console)
     if count > 1:
         says = f"{counted(count, 'graph')}: excess over the optimum in %, geometric mean and worst"
         print_line(console, says)

@@ -1,0 +1,294 @@
+"""Savings: bytes held under a plan, against those that the file's framework holds by itself.
+
+A saving answers the question for which people run the program: how many bytes does my model need
+today, how many with this plan, and is less possible? The bytes of today come from the framework's
+own order and packing, which each row of the table of formats names as its
+:class:`~optsched.formats.format.Stock`.
+
+For example, let TFLite Micro's planner need an arena of 663,552 bytes, and let a plan need 454,656,
+which is proved to be the minimum. Then the saving reads::
+
+    arena 663,552 -> 454,656 bytes (-31 %) against TFLite Micro's own planner;
+    smallest possible, proved
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from heuristics import PACKINGS
+from heuristics.portfolio import pack_apart
+from optsched.check.plan import check_packing
+from optsched.compare.measure import DEFAULT_PACKING, MethodRunner
+from optsched.compare.methods import parse_methods
+from optsched.compare.module import ModuleRunner
+from optsched.compare.rows import Comparison, Measured, MethodRow
+from optsched.errors import PlanError
+from optsched.formats import PackingTable, sniff_file
+from optsched.formats.format import FILE_ORDER, Stock
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.module import Module
+from optsched.model.packing_problem import PackingProblem, select
+from optsched.runtime.limits import Limits, Objective, optimality_gap
+from optsched.solver.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Bytes before and after planning.
+
+    Parameters
+    ----------
+    quantity
+        `peak` or `slab`: the quantity compared.
+    noun
+        Word for it in sentences, such as "arena".
+    before
+        Bytes that the framework's own method needs; None if it is unknown for this file.
+    after
+        Bytes of the plan; None without a plan.
+    bound
+        Proved lower bound, in bytes, on `after`; None if nothing is known of it.
+    against
+        The framework's method, in words; empty if `before` is None.
+    method
+        Name of that method for `compare`.
+    among
+        Plans that the bound is about, in words; empty if they are all of the graph's.
+    """
+
+    quantity: Objective
+    noun: str
+    before: int | None
+    after: int | None
+    bound: int | None = None
+    against: str = ""
+    method: str = ""
+    among: str = ""
+
+    @property
+    def saved(self) -> int | None:
+        """Bytes saved, negative if the plan needs more; None if one side is unknown."""
+        return None if self.before is None or self.after is None else self.before - self.after
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values, ready for JSON."""
+        return {**asdict(self), "quantity": self.quantity.value, "saved": self.saved}
+
+    def __str__(self) -> str:
+        return "; ".join(part for part in (self._change(), self.verdict) if part)
+
+    def _change(self) -> str:
+        if self.after is None:
+            now = "" if self.before is None else f", {self.before:,} bytes with {self.against}"
+            return f"{self.noun}: no plan found{now}"
+        if self.before is None:
+            return f"{self.noun} {self.after:,} bytes"
+        if self.before == self.after:
+            return f"{self.noun} {self.after:,} bytes, as with {self.against}"
+        share = change(self.before, self.after)
+        return (
+            f"{self.noun} {self.before:,} -> {self.after:,} bytes ({share}) against {self.against}"
+        )
+
+    @property
+    def verdict(self) -> str:
+        """Return whether less is possible, in words; empty if nothing is known."""
+        among = f" among {self.among}" if self.among else ""
+        if self.after is None or self.bound is None:
+            return ""
+        if self.after <= self.bound:
+            return f"smallest possible{among}, proved"
+        share = 100 * optimality_gap(self.after, self.bound)
+        # A positive gap is never shown as 0.
+        shown = f"{share:.1f}" if share >= 0.05 else "0.1"
+        return f"at most {shown} % less is possible{among}"
+
+
+@dataclass(frozen=True, slots=True)
+class StockPlan:
+    """Peak and slab, in bytes, of the plan that a file's framework makes by itself."""
+
+    stock: Stock
+    method: str
+    peak: int
+    slab: int
+    order: tuple[int, ...] = ()
+
+    def value(self, quantity: Objective) -> int:
+        """Return the bytes of a quantity."""
+        return self.slab if quantity is Objective.SLAB else self.peak
+
+
+def stock_of(path: str) -> Stock:
+    """Return how the framework of a file plans; the file's order for standard input or no file."""
+    return FILE_ORDER if path in ("", "-") else sniff_file(path).stock
+
+
+def stock_plan(what: Graph | Module, path: str = "", *, profile: str = "") -> StockPlan | None:
+    """Return the plan that the framework of a graph's file makes, or None if none is valid.
+
+    Parameters
+    ----------
+    what
+        Graph in its memory model, without order rules, which the framework does not know; or a
+        module with calls.
+    path
+        The graph's file, whose format tells the framework; empty for a graph made in Python.
+    profile
+        Profile of a runtime with the order that ran; empty if there is none.
+    """
+    runner = _runner(what, "" if path == "-" else path, profile)
+    stock = stock_of(path)
+    for candidate in (stock, FILE_ORDER):
+        for method in parse_methods(candidate.methods):
+            found = runner.measure(method)
+            if isinstance(found, Measured):
+                return StockPlan(candidate, method.name, found.peak, found.slab, found.order)
+    return None
+
+
+def _runner(what: Graph | Module, path: str, profile: str) -> MethodRunner:
+    if isinstance(what, Graph):
+        return MethodRunner(what, Limits(), path=path, profile=profile)
+    entry = what.graphs[what.entry]
+    return ModuleRunner(entry, Limits(), path=path, profile=profile, module=what)
+
+
+def saving(
+    known: StockPlan | None,
+    *,
+    peak: int | None,
+    slab: int | None,
+    bounds: tuple[int, int] | None = None,
+    objective: Objective = Objective.SLAB,
+    among: str = "",
+) -> Saving:
+    """Return the saving of a plan against the framework's own.
+
+    Parameters
+    ----------
+    known
+        The framework's plan, from :func:`stock_plan`.
+    peak, slab
+        Bytes of the plan; None without a plan.
+    bounds
+        Proved lower bounds on peak and slab; None if nothing is proved.
+    objective
+        The quantity compared, unless the framework has a peak only.
+    among
+        Plans that the bounds are about, in words.
+    """
+    stock = FILE_ORDER if known is None else known.stock
+    quantity = Objective.PEAK if stock.peak_only else objective
+    is_slab = quantity is Objective.SLAB
+    noun = stock.noun if is_slab or stock.peak_only else "peak"
+    after = slab if is_slab else peak
+    bound = None if bounds is None else bounds[is_slab]
+    if known is None:
+        return Saving(quantity, noun, None, after, bound, among=among)
+    before = known.value(quantity)
+    return Saving(quantity, noun, before, after, bound, stock.title, known.method, among)
+
+
+def stock_row(found: Comparison) -> MethodRow | None:
+    """Return the figures of the framework's own method, or None if it was not compared."""
+    names = (*stock_of(found.path).methods, *FILE_ORDER.methods)
+    return next((row for name in names if (row := found.row(name)) is not None), None)
+
+
+def comparison_saving(found: Comparison) -> Saving:
+    """Return the saving of the best plan of a comparison against the framework's own method.
+
+    If that method is not among those compared, the bytes before are unknown.
+    """
+    row = stock_row(found)
+    known = None
+    if row is not None:
+        stock = stock_of(found.path)
+        used = stock if row.method in stock.methods else FILE_ORDER
+        known = StockPlan(used, row.method, row.peak, row.slab)
+    return saving(
+        known,
+        peak=found.best_peak,
+        slab=found.best_slab,
+        bounds=(found.peak_bound, found.slab_bound),
+    )
+
+
+def figures_of(result: Result) -> dict[str, Any]:
+    """Return the figures of a solver's result as :func:`saving` takes them."""
+    return {
+        "peak": result.peak,
+        "slab": result.slab,
+        "bounds": (result.peak_bound, result.slab_bound),
+        "objective": result.objective,
+        "among": result.restriction,
+    }
+
+
+def packing_saving(table: PackingTable, slab: int | None, bound: int | None = None) -> Saving:
+    """Return the saving of a packing against the offsets of its file, or against greedy by size.
+
+    `slab` and `bound` are in bytes, `slab` None without a packing. With pools, each buffer counts
+    in the pool that its row names.
+    """
+    problem = table.problem
+    homes = np.array(table.pools or [""] * len(problem))
+    rows = [np.flatnonzero(homes == home) for home in np.unique(homes)]
+    held = _slab_in_file(table, rows)
+    if held is not None:
+        return Saving(Objective.SLAB, "slab", held, slab, bound, "the file's offsets", "recorded")
+    held = _slab_of(problem, pack_apart(problem, rows, PACKINGS[DEFAULT_PACKING]), rows)
+    against = "greedy packing by size"
+    return Saving(Objective.SLAB, "slab", held, slab, bound, against, DEFAULT_PACKING)
+
+
+def _slab_in_file(table: PackingTable, rows: Sequence[IntArray]) -> int | None:
+    """Return the slab of the offsets in the file; None if they are incomplete or invalid."""
+    given, problem = table.offsets, table.problem
+    if given is None or (len(given) and given.min() < 0):
+        return None
+    try:
+        return sum(check_packing(select(problem, row), given[row].tolist()) for row in rows)
+    except PlanError:
+        return None
+
+
+def _slab_of(problem: PackingProblem, offsets: IntArray, rows: Sequence[IntArray]) -> int:
+    ends = offsets + problem.size
+    return sum(int(ends[row].max(initial=0)) for row in rows)
+
+
+def total_saving(savings: Sequence[Saving]) -> Saving | None:
+    """Return the sum of savings with known bytes on both sides; None if there are none.
+
+    The sum is proved minimal only if every part is.
+    """
+    whole = [x for x in savings if x.before is not None and x.after is not None]
+    if not whole:
+        return None
+    first = whole[0]
+    same = all((x.noun, x.against) == (first.noun, first.against) for x in whole)
+    noun, against = (first.noun, first.against) if same else ("memory", "the frameworks' own plans")
+    bound = None if any(x.bound is None for x in whole) else sum(x.bound or 0 for x in whole)
+    before, after = (
+        sum(value or 0 for value in side)
+        for side in zip(*((x.before, x.after) for x in whole), strict=True)
+    )
+    return Saving(first.quantity, noun, before, after, bound, against)
+
+
+def change(before: int, after: int) -> str:
+    """Return a change of bytes in percent with its sign, such as "-31 %"; only 0 is shown as 0."""
+    if before == after:
+        return "0 %"
+    share = 100 * (after - before) / before if before else float("inf")
+    if abs(share) < 0.05:
+        return "-<0.1 %" if share < 0 else "+<0.1 %"
+    return f"{share:+.{0 if abs(share) >= 10 else 1}f} %"

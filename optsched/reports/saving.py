@@ -1,0 +1,63 @@
+"""Headline of studies and fleets: the sum of savings, and the graphs that save most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from optsched.compare.saving import Saving, change, total_saving
+from optsched.reports.tables import Column, Table, print_line, print_table
+from optsched.runtime.text import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LARGEST = 10
+"""Number of graphs listed, those that save most bytes."""
+
+
+def saving_table(found: Mapping[str, Saving]) -> Table:
+    """Return the table of the graphs that save most, at most :data:`LARGEST`, best first."""
+    ranked = sorted(found.items(), key=lambda item: -(item[1].saved or 0))
+    columns = (
+        Column("saves most", "t"),
+        Column("before", rank=1),
+        Column("after"),
+        Column("change"),
+        Column("proof", "t", rank=2),
+    )
+    return Table(columns, [_row(name, saving) for name, saving in ranked[:LARGEST] if saving.saved])
+
+
+def _row(name: str, saving: Saving) -> list[str]:
+    before, after = saving.before or 0, saving.after or 0
+    return [name, f"{before:,}", f"{after:,}", change(before, after), saving.verdict]
+
+
+def headline(found: Mapping[str, Saving]) -> str:
+    """Return the saving of a graph, or the sum over several graphs, in one line."""
+    if len(found) == 1:
+        return str(next(iter(found.values())))
+    total = total_saving(list(found.values()))
+    if total is None:
+        return f"no graph of {len(found):,} has a plan to compare with"
+    known = sum(saving.saved is not None for saving in found.values())
+    return f"{counted(known, 'graph')}: {total}"
+
+
+def print_headline(found: Mapping[str, Saving], console: Console) -> None:
+    """Print the headline and, for several graphs, the table of the largest savings."""
+    if not found:
+        return
+    print_line(console, headline(found))
+    table = saving_table(found)
+    if len(found) > 1 and table.rows:
+        print_table(console, table, "--json has them")
+        console.print()
+
+
+def savings_record(found: Mapping[str, Saving]) -> dict[str, Any]:
+    """Return the sum of savings, and the saving of each graph by name, for JSON."""
+    total = total_saving(list(found.values()))
+    graphs = {name: saving.to_dict() for name, saving in found.items()}
+    return {"total": None if total is None else total.to_dict(), "graphs": graphs}
