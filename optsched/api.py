@@ -243,7 +243,8 @@ def report(
     MissingDependencyError
         If the packages of the extra `report` are not installed.
     """
-    from optsched.reports.report import make_packing_report, make_report
+    from optsched.compare.saving import stock_plan
+    from optsched.reports.report import make_packing_report, make_report, saving_of
     from optsched.reports.write import require, write_report
 
     kinds = {".html": "html", ".png": "png", ".svg": "svg", ".json": "trace"}
@@ -266,7 +267,9 @@ def report(
         if not known:
             raise UsageError("there is no plan to show")
         shown = [(name, plan, ()) for name, plan in known.items() if plan is not None]
-        made = make_report(plannable(graph, inplace), result, shown, limits=clock)
+        planned = plannable(graph, inplace)
+        made = make_report(planned, result, shown, limits=clock)
+        made = replace(made, saving=saving_of(made, stock_plan(planned)))
     else:
         problem = problem_of(what)
         packed = pack(problem, limits=chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from optsched.cli.options import (
     repeated,
     top,
 )
-from optsched.errors import OptschedError, UsageError
+from optsched.errors import UsageError
 from optsched.reports.progress import StudyProgress
 from optsched.runtime.text import counted
 
@@ -42,6 +42,7 @@ def _compare(args: argparse.Namespace) -> int:
     from tempfile import TemporaryDirectory
 
     from optsched.compare import Journal, StudySettings, compare_files, parse_methods
+    from optsched.compare.saving import own_methods
     from optsched.solver.pipeline import Engine
 
     files = common.graph_files(args.graph)
@@ -53,7 +54,7 @@ def _compare(args: argparse.Namespace) -> int:
     lists = args.methods or (["all"] if not args.plan else [])
     names = [name for text in lists for name in text.split(",")] + args.plan
     if not args.methods:
-        names += _own_methods([path for path, _ in files])
+        names += own_methods(path for path, _ in files)
     if args.retry_failed and not args.resume:
         raise UsageError("--retry-failed goes with --resume")
     settings = StudySettings(
@@ -82,17 +83,6 @@ def _compare(args: argparse.Namespace) -> int:
         # Where a disk is full, what was found is still told.
         _say(args, study, shown, journal)
     return _exit_code(study)
-
-
-def _own_methods(paths: Sequence[str]) -> list[str]:
-    """Return the methods of the files' own frameworks; unreadable files are refused later."""
-    from optsched.compare.saving import stock_of
-
-    found: list[str] = []
-    for path in paths:
-        with suppress(OptschedError):
-            found += stock_of(path).methods
-    return list(dict.fromkeys(found))
 
 
 def _stdin_copy(folder: str) -> str:

@@ -18,6 +18,7 @@ from optsched.cli.options import (
     option,
 )
 from optsched.errors import OptschedError, UsageError
+from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 def _info(args: argparse.Namespace) -> int:
     from optsched.reports.results import describe, info_text
 
-    record = describe(common.read_graph(args, args.graph))
+    graph = common.read_graph(args, args.graph)
+    record = describe(graph)
     record["input_bytes_by_name"] = _input_bytes(args)
     text = info_text(record)
     if schedules := _schedules(args.graph):
@@ -35,6 +37,8 @@ def _info(args: argparse.Namespace) -> int:
 
         record["xla"] = schedules
         text += f"\n{schedule_text(schedules)}"
+    bounds = (record["peak_bound"], record["peak_bound"])
+    text = common.add_saving(args, graph, record, text, peak=None, slab=None, bounds=bounds)
     common.print_result(args, record, text)
     return common.OK
 
@@ -86,11 +90,17 @@ def _input_bytes(args: argparse.Namespace) -> dict[str, int]:
 def _explain(args: argparse.Namespace) -> int:
     from optsched.explanation import explain
 
-    found = explain(common.read_graph(args, args.graph), limits=common.limits(args))
+    graph = common.read_graph(args, args.graph, ordered=False)
+    rules = common.reading(args).order_rules(graph)
+    found = explain(rules.apply(graph), limits=common.limits(args))
     record, text = found.to_dict(), str(found)
-    if among := common.reading(args).restriction:
+    among = common.reading(args).restriction
+    if among:
         record["among"] = among
         text = f"only {among}:\n{text}"
+    figures = {"peak": found.peak, "slab": None, "bounds": (found.bound, found.bound)}
+    objective = Objective.PEAK
+    text = common.add_saving(args, graph, record, text, **figures, among=among, objective=objective)
     common.print_result(args, record, text)
     return common.INTERRUPTED if found.interrupted else common.OK
 
@@ -133,6 +143,7 @@ def _apply(args: argparse.Namespace) -> int:
         "memory_model": done.graph.model_name,
     }
     text = f"{args.output}: {done.moved} of {ops} ops moved, slab {slab:,} bytes"
+    text = common.add_saving(args, done.graph, record, text, peak=done.checked.peak, slab=slab)
     common.print_result(args, record, text)
     return common.OK
 

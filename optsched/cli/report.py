@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optsched.cli import common
@@ -28,8 +29,9 @@ OUTPUTS = {"output": "html", "png": "png", "svg": "svg", "trace": "trace"}
 
 
 def _report(args: argparse.Namespace) -> int:
+    from optsched.compare.saving import stock_plan
     from optsched.formats import Content, sniff_file
-    from optsched.reports.report import make_report
+    from optsched.reports.report import make_report, saving_of
     from optsched.reports.write import write_report
 
     files = _outputs(args)
@@ -40,11 +42,14 @@ def _report(args: argparse.Namespace) -> int:
         report = _packing_report(args)
     else:
         graph = common.read_graph(args, args.graph)
-        plans = [_read_plan(args, graph, path) for path in args.plan]
+        plans = [_named_plan(args, graph, name) for name in args.plan]
         result, comparison = _solve(args, graph, [plan for _, plan, _ in plans])
         if result.plan is not None and (args.best or not plans):
             plans.append(("best plan found" if plans else "optsched", result.plan, ()))
         report = make_report(graph, result, plans, comparison) if plans else None
+        if report is not None:
+            known = stock_plan(graph, args.graph, profile=args.profile or "")
+            report = replace(report, saving=saving_of(report, known))
     if report is None:
         return common.fail(f"{args.graph}: no plan was found in time", common.NOTHING_FOUND)
     write_report(report, files)
@@ -58,7 +63,11 @@ def _report(args: argparse.Namespace) -> int:
         "files": named,
         "memory_model": views[0].subject.memory_model,
     }
-    common.print_result(args, record, "\n".join(f"{what}: {path}" for what, path in named.items()))
+    text = "\n".join(f"{what}: {path}" for what, path in named.items())
+    if report.saving is not None:
+        record["saving"] = report.saving.to_dict()
+        text = f"{report.saving}\n{text}"
+    common.print_result(args, record, text)
     return common.INTERRUPTED if result.stop_reason == "interrupted" else common.OK
 
 
@@ -72,6 +81,26 @@ def _outputs(args: argparse.Namespace) -> dict[str, str]:
     common.protect(list(files.values()), args.graph, *args.plan)
     require(files)
     return files
+
+
+def _named_plan(
+    args: argparse.Namespace, graph: Graph, name: str
+) -> tuple[str, Plan, tuple[Event, ...]]:
+    """Return the plan of a file or, if there is no such file, of a method of that name."""
+    if Path(name).exists() or name == "-":
+        return _read_plan(args, graph, name)
+    from optsched.compare.measure import MethodRunner
+    from optsched.compare.methods import parse_methods
+
+    try:
+        (method,) = parse_methods([name])
+    except (UsageError, ValueError) as error:
+        raise UsageError(
+            f"{name}: neither a plan file nor the name of one method: {error}"
+        ) from None
+    path = "" if args.graph == "-" else args.graph
+    runner = MethodRunner(graph, common.limits(args), path=path, profile=args.profile or "")
+    return name, runner.plan_of(method), ()
 
 
 def _read_plan(
@@ -125,6 +154,7 @@ def _solve(
 
 def _packing_report(args: argparse.Namespace) -> Report | None:
     """Read packings of one set of live ranges, and pack these ourselves for the bound."""
+    from optsched.compare.saving import packing_saving
     from optsched.formats import read_packing
     from optsched.reports.report import make_packing_report
 
@@ -146,7 +176,12 @@ def _packing_report(args: argparse.Namespace) -> Report | None:
     results, offsets = _pack(args, problem, homes)
     if offsets is not None and (args.best or not packings):
         packings.append(("best packing found" if packings else "optsched", offsets, homes))
-    return make_packing_report(problem, results, packings) if packings else None
+    if not packings:
+        return None
+    report = make_packing_report(problem, results, packings)
+    best = min(view.slab for view in report.views)
+    saved = packing_saving(tables[args.graph], best, report.result.slab_bound)
+    return replace(report, saving=saved)
 
 
 def _pack(
@@ -174,8 +209,8 @@ REPORT = Command(
         option(
             "plan",
             nargs="*",
-            help="plan files (of live ranges: further CSV files), shown side by side; none: the "
-            "best plan found",
+            help="plan files, or names of methods such as tflm+tflm_greedy, shown side by side (of "
+            "live ranges: further CSV files); the best plan found by default",
         ),
         option("-o", "--output", metavar="FILE", help="write one HTML file"),
         option("--png", metavar="FILE", help="write a picture"),

@@ -15,13 +15,13 @@ from heuristics.portfolio import pack_apart
 from optsched.check.plan import Checked, check_order, check_plan
 from optsched.compare.methods import RECORDED, Exact, Heuristic, Kind, Method, PlanFile
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble
-from optsched.errors import OptschedError, PlanError
+from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats import read_plan, read_recorded
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
-from optsched.model.plan import placed_plan
+from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import pool_rows
 from optsched.model.steps import Order
 from optsched.runtime.limits import Limits, OnEvent, StopReason
@@ -100,7 +100,7 @@ class MethodRunner:
 
     def _heuristic(self, method: Heuristic) -> Measured:
         order, seconds = self.order_of(method)
-        checked, packed = self.pack(order, method.packing or DEFAULT_PACKING)
+        _, checked, packed = self.pack(order, method.packing or DEFAULT_PACKING)
         runtime = {Kind.ORDER: seconds, Kind.PACKING: packed, Kind.PLAN: seconds + packed}
         order = tuple(map(int, order))
         return measured(method, checked, runtime[method.kind], order)
@@ -141,10 +141,19 @@ class MethodRunner:
         check_order(self.graph, self.recorded[name])
         return self.recorded[name]
 
-    def pack(self, order: Order, packing: str) -> tuple[Checked, float]:
+    def plan_of(self, method: Method) -> Plan:
+        """Return the plan of an ordering, a packing or both; raise the method's error if it fails.
+
+        A method without a packer is packed by :data:`DEFAULT_PACKING`.
+        """
+        if not isinstance(method, Heuristic):
+            raise UsageError(f"method {method.name!r} is not an ordering or a packing")
+        return self.pack(self.order_of(method)[0], method.packing or DEFAULT_PACKING)[0]
+
+    def pack(self, order: Order, packing: str) -> tuple[Plan, Checked, float]:
         """Pack an order with each of a few choices of in-place pairs.
 
-        Return the smallest checked result, and the seconds that the packer took.
+        Return the smallest plan, the checker's figures, and the seconds that the packer took.
         """
         graph, peak, runtime = self.graph, peak_memory(self.graph, order), 0.0
         make = PACKINGS[packing]
@@ -156,8 +165,9 @@ class MethodRunner:
             offsets = self._call(pack_apart, problem, pool_rows(graph, ids), make, ours=ours)
             runtime += time.perf_counter() - started
             plan = placed_plan(graph, order, ids, offsets, taken)
-            found.append(check_plan(graph, plan, peak=peak))
-        return min(found, key=lambda checked: checked.slab), runtime
+            found.append((plan, check_plan(graph, plan, peak=peak)))
+        plan, checked = min(found, key=lambda both: both[1].slab)
+        return plan, checked, runtime
 
     def _call(self, function: Callable[..., _Found], *args: Any, ours: bool) -> _Found:
         """Call a method; abandon a foreign method that exceeds `patience`."""

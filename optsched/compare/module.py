@@ -51,7 +51,7 @@ class ModuleRunner(MethodRunner):
             slabs[name], packed = peaks[name], 0.0
             if not self.module.results_inside:
                 part = self._part(self.module.with_blocks(name, slabs))
-                placed, packed = part.pack(order, method.packing or DEFAULT_PACKING)
+                _, placed, packed = part.pack(order, method.packing or DEFAULT_PACKING)
                 slabs[name] = placed.slab
             seconds[Kind.ORDER] += took
             seconds[Kind.PACKING] += packed

@@ -14,7 +14,8 @@ which is proved to be the minimum. Then the saving reads::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,13 +23,13 @@ import numpy as np
 
 from heuristics import PACKINGS
 from heuristics.portfolio import pack_apart
-from optsched.check.plan import check_packing
+from optsched.check.plan import check_order, check_packing
 from optsched.compare.measure import DEFAULT_PACKING, MethodRunner
-from optsched.compare.methods import parse_methods
+from optsched.compare.methods import Heuristic, Method, parse_methods
 from optsched.compare.module import ModuleRunner
-from optsched.compare.rows import Comparison, Measured, MethodRow
-from optsched.errors import PlanError
-from optsched.formats import PackingTable, sniff_file
+from optsched.compare.rows import Comparison, Failed, MethodRow
+from optsched.errors import OptschedError, PlanError, UsageError
+from optsched.formats import PackingTable, read_stock, sniff_file
 from optsched.formats.format import FILE_ORDER, Stock
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
@@ -84,11 +85,14 @@ class Saving:
         return "; ".join(part for part in (self._change(), self.verdict) if part)
 
     def _change(self) -> str:
-        if self.after is None:
-            now = "" if self.before is None else f", {self.before:,} bytes with {self.against}"
-            return f"{self.noun}: no plan found{now}"
         if self.before is None:
-            return f"{self.noun} {self.after:,} bytes"
+            return (
+                f"{self.noun}: no plan found"
+                if self.after is None
+                else f"{self.noun} {self.after:,} bytes"
+            )
+        if self.after is None:
+            return f"{self.noun} {self.before:,} bytes with {self.against}"
         if self.before == self.after:
             return f"{self.noun} {self.after:,} bytes, as with {self.against}"
         share = change(self.before, self.after)
@@ -98,13 +102,17 @@ class Saving:
 
     @property
     def verdict(self) -> str:
-        """Return whether less is possible, in words; empty if nothing is known."""
+        """Return whether less is possible, in words; empty if nothing is known.
+
+        Without a plan, this is about the framework's own.
+        """
         among = f" among {self.among}" if self.among else ""
-        if self.after is None or self.bound is None:
+        value = self.before if self.after is None else self.after
+        if value is None or self.bound is None:
             return ""
-        if self.after <= self.bound:
+        if value <= self.bound:
             return f"smallest possible{among}, proved"
-        share = 100 * optimality_gap(self.after, self.bound)
+        share = 100 * optimality_gap(value, self.bound)
         # A positive gap is never shown as 0.
         shown = f"{share:.1f}" if share >= 0.05 else "0.1"
         return f"at most {shown} % less is possible{among}"
@@ -112,15 +120,17 @@ class Saving:
 
 @dataclass(frozen=True, slots=True)
 class StockPlan:
-    """Peak and slab, in bytes, of the plan that a file's framework makes by itself."""
+    """Peak and slab, in bytes, of the plan that a file's framework makes by itself.
+
+    The slab is None if the framework has a peak only.
+    """
 
     stock: Stock
     method: str
     peak: int
-    slab: int
-    order: tuple[int, ...] = ()
+    slab: int | None
 
-    def value(self, quantity: Objective) -> int:
+    def value(self, quantity: Objective) -> int | None:
         """Return the bytes of a quantity."""
         return self.slab if quantity is Objective.SLAB else self.peak
 
@@ -128,6 +138,15 @@ class StockPlan:
 def stock_of(path: str) -> Stock:
     """Return how the framework of a file plans; the file's order for standard input or no file."""
     return FILE_ORDER if path in ("", "-") else sniff_file(path).stock
+
+
+def own_methods(paths: Iterable[str]) -> list[str]:
+    """Return the methods of the files' own frameworks, without those of unreadable files."""
+    found = list(FILE_ORDER.methods)
+    for path in paths:
+        with suppress(OptschedError):
+            found += stock_of(path).methods
+    return list(dict.fromkeys(found))
 
 
 def stock_plan(what: Graph | Module, path: str = "", *, profile: str = "") -> StockPlan | None:
@@ -143,21 +162,34 @@ def stock_plan(what: Graph | Module, path: str = "", *, profile: str = "") -> St
     profile
         Profile of a runtime with the order that ran; empty if there is none.
     """
-    runner = _runner(what, "" if path == "-" else path, profile)
-    stock = stock_of(path)
+    from_file = path not in ("", "-")
+    stock, recorded = read_stock(path, profile=profile or None) if from_file else (FILE_ORDER, {})
+    runner = _runner(what, recorded)
     for candidate in (stock, FILE_ORDER):
         for method in parse_methods(candidate.methods):
-            found = runner.measure(method)
-            if isinstance(found, Measured):
-                return StockPlan(candidate, method.name, found.peak, found.slab, found.order)
+            # A failing heuristic costs this figure only.
+            with suppress(Exception):
+                return _stock_plan(runner, candidate, method)
     return None
 
 
-def _runner(what: Graph | Module, path: str, profile: str) -> MethodRunner:
+def _runner(what: Graph | Module, recorded: dict[str, tuple[int, ...]]) -> MethodRunner:
     if isinstance(what, Graph):
-        return MethodRunner(what, Limits(), path=path, profile=profile)
+        return MethodRunner(what, Limits(), recorded=recorded)
     entry = what.graphs[what.entry]
-    return ModuleRunner(entry, Limits(), path=path, profile=profile, module=what)
+    return ModuleRunner(entry, Limits(), recorded=recorded, module=what)
+
+
+def _stock_plan(runner: MethodRunner, stock: Stock, method: Method) -> StockPlan:
+    """Return the plan of a method; raise its error if it fails or its plan is invalid."""
+    if stock.peak_only and isinstance(method, Heuristic) and not isinstance(runner, ModuleRunner):
+        order, _ = runner.order_of(method)
+        ids = tuple(map(int, order))
+        return StockPlan(stock, method.name, check_order(runner.graph, ids), None)
+    found = runner.measure(method)
+    if isinstance(found, Failed):
+        raise UsageError(found.reason)
+    return StockPlan(stock, method.name, found.peak, found.slab)
 
 
 def saving(

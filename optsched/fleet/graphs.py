@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from optsched.compare.saving import Saving, StockPlan, saving
 from optsched.fleet.settings import FleetSettings
 from optsched.fleet.turns import Turns
 from optsched.fleet.unit import Earlier, Found, Unit, UnitFailed
@@ -49,8 +50,8 @@ class FleetGraph:
         Bytes of the file, or number of buffers; small graphs come first.
     named
         True if the user named the file; it is then an error if it does not contain a graph.
-    name, ops, buffers, baseline
-        Facts about the graph, once it was read; `baseline` is its bytes in the baseline plan.
+    name, ops, buffers, before
+        Facts about the graph, once it was read; `before` is the plan of its file's own framework.
     peak, slab, peak_bound, slab_bound, proof
         Figures of the best plan, in bytes, and the proof of its optimality.
     state, reason
@@ -79,7 +80,7 @@ class FleetGraph:
     name: str = ""
     ops: int = 0
     buffers: int = 0
-    baseline: int | None = None
+    before: StockPlan | None = None
     peak: int | None = None
     slab: int | None = None
     peak_bound: int = 0
@@ -109,14 +110,23 @@ class FleetGraph:
         return 0 if value is None else max(0, value - self.bound(objective))
 
     def saved(self, objective: Objective) -> int:
-        """Return the bytes saved relative to the baseline."""
-        value = self.value(objective)
-        return 0 if value is None or self.baseline is None else self.baseline - value
+        """Return the bytes saved relative to the framework's own plan; 0 if one is unknown."""
+        return self.saving(objective).saved or 0
+
+    def saving(self, objective: Objective) -> Saving:
+        """Return the saving of the best plan against the framework's own."""
+        return saving(
+            self.before,
+            peak=self.peak,
+            slab=self.slab,
+            bounds=(self.peak_bound, self.slab_bound),
+            objective=objective,
+        )
 
     def accept(self, found: Found, objective: Objective) -> None:
         """Merge a unit's result; plan and bounds never get worse."""
         self.name, self.ops, self.buffers = found.name, found.ops, found.buffers
-        self.baseline = self.baseline if found.baseline is None else found.baseline
+        self.before = self.before if found.before is None else found.before
         self.seconds += found.seconds
         self.processor_seconds += found.processor_seconds
         self.slices, self.losses = max(self.slices, found.slices), 0
@@ -163,7 +173,7 @@ class FleetGraph:
             "buffers": self.buffers,
             "weight": self.weight,
             "state": self.state.value,
-            "baseline": self.baseline,
+            "baseline": self.saving(objective).before,
             "peak": self.peak,
             "slab": self.slab,
             "peak_bound": self.peak_bound,

@@ -10,9 +10,6 @@ from optsched.formats.reading import AS_RECORDED, GraphReading
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Limits, Objective, choose_member
 
-BASELINE = "program+greedy_by_size"
-"""Baseline for savings: the program order, packed like most compilers do."""
-
 
 @dataclass(frozen=True, slots=True)
 class FleetEffort:

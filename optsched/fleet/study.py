@@ -1,19 +1,21 @@
-"""Comparison of a fleet's plans with the baseline, on every graph with a plan."""
+"""Comparison of a fleet's plans with those of the graphs' own frameworks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from optsched.compare import Comparison, Skipped, Study, StudySettings, parse_methods
 from optsched.compare.measure import MethodRunner
-from optsched.compare.methods import with_reference
+from optsched.compare.methods import Method, with_reference
 from optsched.compare.rows import Measured, judge, told_apart
+from optsched.compare.saving import own_methods
 from optsched.compare.task import digest_of
 from optsched.errors import OptschedError
 from optsched.fleet.graphs import FleetGraph, FleetState
 from optsched.fleet.run import Fleet
-from optsched.fleet.settings import BASELINE, FleetSettings
+from optsched.fleet.settings import FleetSettings
 from optsched.fleet.unit import Earlier, UnitContext, look_up
 from optsched.model.graph import Graph
 from optsched.model.question import Question
@@ -28,10 +30,11 @@ def fleet_study(fleet: Fleet, store: str | Path) -> Study:
     A graph without a plan, or with a plan that is missing in the store, is skipped with a reason.
     """
     settings = fleet.settings
-    methods, _ = with_reference(parse_methods([BASELINE]))
+    paths = [row.source for row in fleet.graphs if isinstance(row.source, str)]
+    methods, _ = with_reference(parse_methods(own_methods(paths)))
     limits = Limits(settings.budget, work=settings.work, seed=settings.seed)
     context = UnitContext(settings, str(store), code_digest())
-    found = [_compare(row, context) for row in fleet.graphs]
+    found = [_compare(row, context, methods) for row in fleet.graphs]
     return Study(
         methods,
         StudySettings(methods, limits, reading=settings.reading),
@@ -41,7 +44,9 @@ def fleet_study(fleet: Fleet, store: str | Path) -> Study:
     )
 
 
-def _compare(row: FleetGraph, context: UnitContext) -> Comparison | Skipped:
+def _compare(
+    row: FleetGraph, context: UnitContext, methods: Sequence[Method]
+) -> Comparison | Skipped:
     if row.peak is None:
         reason = row.reason or "the run ended before this graph"
         return Skipped(row.label, reason, row.state is FleetState.FAILED, cut_off=not row.reason)
@@ -51,22 +56,29 @@ def _compare(row: FleetGraph, context: UnitContext) -> Comparison | Skipped:
         known = look_up(graph, context)
         if known is None:
             return Skipped(row.label, f"{row.label}: plan not found in the store", bad=True)
-        made = _judge(graph, row, known, context.settings)
+        made = _judge(graph, row, known, context.settings, methods)
         return made if isinstance(source, Graph) else _from_file(made, source)
     except OptschedError as error:
         return Skipped(row.label, str(error), bad=True)
 
 
-def _judge(graph: Graph, row: FleetGraph, known: Earlier, settings: FleetSettings) -> Comparison:
-    methods, reference = with_reference(parse_methods([BASELINE]))
-    (baseline,) = (method for method in methods if method.name != reference.name)
+def _judge(
+    graph: Graph,
+    row: FleetGraph,
+    known: Earlier,
+    settings: FleetSettings,
+    methods: Sequence[Method],
+) -> Comparison:
+    _, reference = with_reference(methods)
     result = _result(graph, known, settings.objective, row.seconds)
     order = known.plan.order
     own = Measured(
         reference.name, reference.kind, known.peak, known.slab, row.seconds, result, order
     )
-    other = MethodRunner(graph, Limits(0.0)).measure(baseline)
-    made = judge(graph, methods, {reference.name: own, baseline.name: other}, reference.name)
+    path = row.source if isinstance(row.source, str) else ""
+    runner = MethodRunner(graph, Limits(0.0), path=path, profile=settings.reading.profile)
+    outcomes = {m.name: runner.measure(m) for m in methods if m.name != reference.name}
+    made = judge(graph, methods, {**outcomes, reference.name: own}, reference.name)
     assert made is not None  # our own plan has figures
     return made
 

@@ -13,28 +13,22 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from heuristics import ORDERINGS, PACKINGS, load_plugins
-from heuristics.packings.common import Packing
-from heuristics.portfolio import pack_apart
+from heuristics import load_plugins
+from optsched.compare.saving import StockPlan, stock_plan
 from optsched.errors import FormatError, OptschedError
 from optsched.fleet.notes import checked, read_search, search_notes
-from optsched.fleet.settings import BASELINE, FleetSettings
+from optsched.fleet.settings import FleetSettings
 from optsched.formats.reading import is_broken_graph
 from optsched.model.graph import Graph
-from optsched.model.inplace_choice import pair_choices
-from optsched.model.liveness import peak_memory
-from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan
-from optsched.model.pools import pool_rows, sum_of_slabs
 from optsched.model.question import digest_of
-from optsched.model.steps import Order
 from optsched.runtime.facts import code_digest, versions
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.runtime.memory import limited_memory
@@ -152,8 +146,8 @@ class Found:
         Number of units of the graph so far.
     settled
         True if further units would not help.
-    baseline
-        Bytes of the baseline; None if not computed.
+    before
+        Plan of the file's own framework; None if not computed.
     digest
         Digest that is equal for graphs that differ only in names and numbering; empty if not
         computed.
@@ -175,7 +169,7 @@ class Found:
     proof: Proof | None = None
     slices: int = 0
     settled: bool = False
-    baseline: int | None = None
+    before: StockPlan | None = None
     digest: str = ""
     prepared: PreparedResult | None = None
     earlier: Earlier | None = None
@@ -193,7 +187,7 @@ class Found:
             self.name,
             self.ops,
             self.buffers,
-            baseline=self.baseline,
+            before=self.before,
             digest=self.digest,
             seconds=self.seconds,
             processor_seconds=self.processor_seconds,
@@ -304,8 +298,9 @@ def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
         found = _solve(graph, unit.limits, earlier, context)
     if not unit.first:
         return found
-    baseline = _baseline(graph, settings.objective)
-    return replace(found, baseline=baseline, digest=graph_digest(graph))
+    path = "" if isinstance(unit.source, Graph) else str(unit.source)
+    before = stock_plan(graph, path, profile=settings.reading.profile)
+    return replace(found, before=before, digest=graph_digest(graph))
 
 
 def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, context: UnitContext) -> Found:
@@ -383,30 +378,6 @@ def _known(graph: Graph, earlier: Earlier | None, settings: FleetSettings) -> Fo
 def _for_next(known: Earlier | None, settings: FleetSettings) -> Earlier | None:
     """Return the state for the next unit; None if all is proved."""
     return None if known is None or known.is_proved(settings.objective) else known
-
-
-def _baseline(graph: Graph, objective: Objective) -> int | None:
-    """Return the bytes of the baseline, or None if it cannot be computed.
-
-    The baseline is not checked: an overlap would only make it and the reported savings smaller.
-    """
-    ordering, packing = BASELINE.split("+")
-    try:
-        order = ORDERINGS[ordering](graph, 0)
-        if objective is Objective.PEAK:
-            return peak_memory(graph, order)
-        return min(_slabs(graph, order, PACKINGS[packing]))
-    except Exception:
-        # A failing heuristic costs this figure only.
-        return None
-
-
-def _slabs(graph: Graph, order: Order, packing: Packing) -> Iterator[int]:
-    """Yield the packed bytes for each choice of in-place pairs that is tried."""
-    for taken in pair_choices(graph, order, tries=0):
-        problem, ids = packing_problem(graph, order, taken)
-        rows = pool_rows(graph, ids)
-        yield sum_of_slabs(problem, rows, pack_apart(problem, rows, packing))
 
 
 # Reading of the store.

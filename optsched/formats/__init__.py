@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.errors import UsageError
 from optsched.formats.fields import json_bytes
-from optsched.formats.format import Content, Format, InputBytes, Source
+from optsched.formats.format import Content, Format, InputBytes, Source, Stock
 from optsched.formats.minimalloc import UNPLACED, PackingTable, packing_of
 from optsched.formats.native_plan import Planned, claims_of
 from optsched.formats.opening import (
@@ -219,11 +219,18 @@ def read_recorded(
     path: str | Path, *, profile: str | Path | None = None
 ) -> dict[str, tuple[int, ...]]:
     """Read the orders, by name, that a graph's file or a profile of its run records."""
+    return read_stock(path, profile=profile)[1]
+
+
+def read_stock(
+    path: str | Path, *, profile: str | Path | None = None
+) -> tuple[Stock, dict[str, tuple[int, ...]]]:
+    """Read how the framework of a graph's file plans, and the orders that the file records."""
     with opened(path, Content.GRAPH) as (row, source), extra_named(row):
         if row.orders is None:
-            return {}
+            return row.stock, {}
         profiled = profile is not None and "profile" in row.options
-        return row.orders(source, profile=profile) if profiled else row.orders(source)
+        return row.stock, row.orders(source, profile=profile) if profiled else row.orders(source)
 
 
 @keywords

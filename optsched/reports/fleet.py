@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from optsched.compare.saving import Saving
 from optsched.fleet import Fleet, FleetGraph, FleetStanding, FleetState
 from optsched.reports.progress import PausedLine
+from optsched.reports.saving import print_headline, savings_record
 from optsched.reports.tables import Column, Table, percent, print_line, print_table
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import machine, versions
@@ -54,10 +56,12 @@ def _bytes(count: float) -> str:
 def print_fleet(fleet: Fleet, console: Console, *, top: int) -> None:
     """Print the `top` graphs with the largest gap (0 for all), the totals and the failures."""
     planned = [graph for graph in fleet.graphs if graph.peak is not None]
+    is_open = any(graph.gap(fleet.settings.objective) for graph in planned)
+    # If nothing is open, the table below lists the graphs that save most.
+    print_headline(fleet_savings(fleet), console, listed=is_open)
     shown = _largest(planned, top, fleet.settings.objective) if top else planned
     if len(shown) < len(planned):
-        open_ = any(graph.gap(fleet.settings.objective) for graph in shown)
-        which = "of largest gap" if open_ else "that save most"
+        which = "of largest gap" if is_open else "that save most"
         print_line(console, f"The {counted(len(shown), 'graph')} {which}")
     if shown:
         print_table(console, fleet_table(fleet, shown), "--csv has all")
@@ -99,7 +103,7 @@ def fleet_table(fleet: Fleet, shown: list[FleetGraph]) -> Table:
             Column("graph", "t"),
             Column("ops", rank=3),
             Column("weight", rank=2),
-            Column("unplanned", rank=4),
+            Column("before", rank=4),
             Column(fleet.settings.objective.value),
             Column("bound", rank=1),
             Column("gap"),
@@ -117,7 +121,7 @@ def _row(graph: FleetGraph, objective: Objective) -> list[str]:
         graph.name,
         f"{graph.ops:,}",
         f"{graph.weight:g}",
-        format_bytes(graph.baseline),
+        format_bytes(graph.saving(objective).before),
         format_bytes(value),
         format_bytes(bound),
         "-" if value is None else percent(optimality_gap(value, bound)),
@@ -139,10 +143,18 @@ def summary(fleet: Fleet) -> str:
     )
 
 
+def fleet_savings(fleet: Fleet) -> dict[str, Saving]:
+    """Return the saving of every planned graph against its framework's own plan, by path."""
+    objective = fleet.settings.objective
+    planned = (graph for graph in fleet.graphs if graph.peak is not None)
+    return {graph.label: graph.saving(objective) for graph in planned}
+
+
 def fleet_record(fleet: Fleet) -> dict[str, Any]:
     """Return the record that `optsched tune --json` prints."""
     return {
         "rows": fleet.rows(),
+        "saving": savings_record(fleet_savings(fleet)),
         "totals": fleet.totals(),
         "interrupted": fleet.interrupted,
         "units": fleet.units,

@@ -92,7 +92,8 @@ def _body(
     methods = "" if report.comparison is None else sections.method_section(report.comparison)
     return "".join(
         [
-            f"<h1>{safe(views[0].subject.name)}</h1><p class=lead>{_lead(report)}</p>",
+            f"<h1>{safe(views[0].subject.name)}</h1>"
+            f"<p class=lead>{_saved(report)}{_lead(report)}</p>",
             "<noscript><p>The pictures need JavaScript; the tables do not.</p></noscript>",
             sections.plan_table(result, views) if several else sections.facts(result, views[0]),
             f"<h2>The packed slab{'s' if several else ''}</h2>",
@@ -105,6 +106,11 @@ def _body(
             f"<h2>Why no plan{of} needs less</h2>{sections.proof_section(report)}",
         ]
     )
+
+
+def _saved(report: Report) -> str:
+    """Return the saving as the first sentence of the page; empty if not worked out."""
+    return "" if report.saving is None else f"<b>{safe(str(report.saving), 1000)}.</b><br>"
 
 
 def _lead(report: Report) -> str:

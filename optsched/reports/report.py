@@ -18,6 +18,7 @@ from optsched.solver.result import PackingResult, Result
 
 if TYPE_CHECKING:
     from optsched.compare import Comparison
+    from optsched.compare.saving import Saving, StockPlan
 
 MANY_OPS = 20_000
 """Maximum number of ops for an explanation of the bound; beyond, it would take minutes."""
@@ -35,6 +36,8 @@ class Report:
     """Comparison of heuristics with the optimum; None if not requested."""
     explained: Mapping[str, Any] | None = None
     """Explanation of the bound, in the form of :meth:`Explanation.to_dict`; None if unknown."""
+    saving: Saving | None = None
+    """Saving of the smallest plan shown against the framework's own; None if not worked out."""
     traces: Mapping[str, Sequence[Event]] = field(default_factory=dict)
     """Events of incumbent and bound, by the name of the search."""
 
@@ -83,7 +86,17 @@ def make_report(
     subject = graph_subject(graph)
     views = [plan_view(graph, plan, name, subject) for name, plan, _ in plans]
     traces = {f"the search for {name}": trace for name, _, trace in plans}
-    return Report(result, views, comparison, explained, {**traces, "the proof": result.trace})
+    events = {**traces, "the proof": result.trace}
+    return Report(result, views, comparison, explained, traces=events)
+
+
+def saving_of(report: Report, known: StockPlan | None) -> Saving:
+    """Return the saving of the smallest plan of a report against the framework's plan."""
+    from optsched.compare.saving import figures_of, saving
+
+    best = min(report.views, key=lambda view: (view.slab, view.peak))
+    figures = {**figures_of(report.result), "peak": best.peak, "slab": best.slab}
+    return saving(known, **figures)
 
 
 def make_packing_report(

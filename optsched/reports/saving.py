@@ -45,13 +45,13 @@ def headline(found: Mapping[str, Saving]) -> str:
     return f"{counted(known, 'graph')}: {total}"
 
 
-def print_headline(found: Mapping[str, Saving], console: Console) -> None:
-    """Print the headline and, for several graphs, the table of the largest savings."""
+def print_headline(found: Mapping[str, Saving], console: Console, *, listed: bool = True) -> None:
+    """Print the headline and, if `listed`, the largest savings of several graphs."""
     if not found:
         return
     print_line(console, headline(found))
     table = saving_table(found)
-    if len(found) > 1 and table.rows:
+    if listed and len(found) > 1 and table.rows:
         print_table(console, table, "--json has them")
         console.print()
 
