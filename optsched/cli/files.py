@@ -167,8 +167,22 @@ def _export(args: argparse.Namespace) -> int:
         record = {"instance": layout.graph, "form": args.to, "buffers": len(layout.buffers)}
         record["slab"] = sum(layout.slabs.values())
         text = f"{args.output}: {counted(len(layout.buffers), 'buffer')}"
-        common.print_result(args, record, text)
+        common.print_result(args, record, _add_export_saving(args, record, text))
     return common.OK
+
+
+def _add_export_saving(args: argparse.Namespace, record: dict[str, Any], text: str) -> str:
+    """Put the saving into a record and before its text, if the graph is given to compare with."""
+    if args.graph is None or args.graph == "-":
+        return text
+    from optsched.formats import read_module
+    from optsched.formats.apply import checked_plan
+
+    module = read_module(args.graph, **common.reading(args).options)
+    if module.calls:
+        return text
+    graph, _, checked = checked_plan(module.graphs[module.entry], args.plan)
+    return common.add_saving(args, graph, record, text, peak=checked.peak, slab=checked.slab)
 
 
 def _warmup(args: argparse.Namespace) -> int:

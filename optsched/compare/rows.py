@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from optsched.compare.methods import Kind, Method
+from optsched.formats.format import FILE_ORDER, Stock
 from optsched.formats.opening import stem_of
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Proof, StopReason
@@ -152,6 +153,8 @@ class Comparison:
         Best proved lower bounds of all solvers that ran, in bytes.
     path, digest
         Path of the graph's file and SHA-256 of its content; empty if it has none.
+    stock
+        How the file's framework plans by itself.
     """
 
     graph: Graph
@@ -164,6 +167,7 @@ class Comparison:
     slab_bound: int = 0
     path: str = ""
     digest: str = ""
+    stock: Stock = FILE_ORDER
 
     def __repr__(self) -> str:
         numbers = f"best peak {self.best_peak:,}, best slab {self.best_slab:,}"

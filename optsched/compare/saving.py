@@ -29,7 +29,7 @@ from optsched.compare.methods import Heuristic, Method, parse_methods
 from optsched.compare.module import ModuleRunner
 from optsched.compare.rows import Comparison, Failed, MethodRow
 from optsched.errors import OptschedError, PlanError, UsageError
-from optsched.formats import PackingTable, read_stock, sniff_file
+from optsched.formats import PackingTable, read_stock, stock_of
 from optsched.formats.format import FILE_ORDER, Stock
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
@@ -135,11 +135,6 @@ class StockPlan:
         return self.slab if quantity is Objective.SLAB else self.peak
 
 
-def stock_of(path: str) -> Stock:
-    """Return how the framework of a file plans; the file's order for standard input or no file."""
-    return FILE_ORDER if path in ("", "-") else sniff_file(path).stock
-
-
 def own_methods(paths: Iterable[str]) -> list[str]:
     """Return the methods of the files' own frameworks, without those of unreadable files."""
     found = list(FILE_ORDER.methods)
@@ -230,7 +225,7 @@ def saving(
 
 def stock_row(found: Comparison) -> MethodRow | None:
     """Return the figures of the framework's own method, or None if it was not compared."""
-    names = (*stock_of(found.path).methods, *FILE_ORDER.methods)
+    names = (*found.stock.methods, *FILE_ORDER.methods)
     return next((row for name in names if (row := found.row(name)) is not None), None)
 
 
@@ -242,8 +237,7 @@ def comparison_saving(found: Comparison) -> Saving:
     row = stock_row(found)
     known = None
     if row is not None:
-        stock = stock_of(found.path)
-        used = stock if row.method in stock.methods else FILE_ORDER
+        used = found.stock if row.method in found.stock.methods else FILE_ORDER
         known = StockPlan(used, row.method, row.peak, row.slab)
     return saving(
         known,

@@ -16,6 +16,8 @@ from optsched.compare.methods import Exact, Method, OwnMethod, parse_methods, wi
 from optsched.compare.module import ModuleRunner
 from optsched.compare.rows import Comparison, Failed, Measured, Outcome, judge, was_interrupted
 from optsched.errors import OptschedError, PlanError, UsageError, expect, expect_function
+from optsched.formats import stock_of
+from optsched.formats.format import FILE_ORDER, Stock
 from optsched.formats.reading import AS_RECORDED, GraphReading, is_broken_graph
 from optsched.formats.source import read_bytes
 from optsched.model.graph import Graph
@@ -87,10 +89,14 @@ class GraphTask:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Message that the graph was read; `digest` is the SHA-256 of its file's content."""
+    """Message that the graph was read.
+
+    `digest` is the SHA-256 of its file's content, `stock` how the file's framework plans.
+    """
 
     graph: Graph
     digest: str
+    stock: Stock = FILE_ORDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,7 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
         tell(Skipped(task.path, str(error), bad=is_broken_graph(task.path)))
         return
     task, order = _settle(task, module, graph)
-    tell(Opened(graph, digest))
+    tell(Opened(graph, digest, stock_of(task.path)))
     runner = make_runner(
         module,
         graph,

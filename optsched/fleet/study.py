@@ -17,6 +17,7 @@ from optsched.fleet.graphs import FleetGraph, FleetState
 from optsched.fleet.run import Fleet
 from optsched.fleet.settings import FleetSettings
 from optsched.fleet.unit import Earlier, UnitContext, look_up
+from optsched.formats import stock_of
 from optsched.model.graph import Graph
 from optsched.model.question import Question
 from optsched.runtime.facts import code_digest
@@ -103,4 +104,4 @@ def _result(graph: Graph, known: Earlier, objective: Objective, seconds: float) 
 
 
 def _from_file(made: Comparison, path: str) -> Comparison:
-    return replace(made, path=path, digest=digest_of(path))
+    return replace(made, path=path, digest=digest_of(path), stock=stock_of(path))

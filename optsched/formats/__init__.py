@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.errors import UsageError
 from optsched.formats.fields import json_bytes
-from optsched.formats.format import Content, Format, InputBytes, Source, Stock
+from optsched.formats.format import FILE_ORDER, Content, Format, InputBytes, Source, Stock
 from optsched.formats.minimalloc import UNPLACED, PackingTable, packing_of
 from optsched.formats.native_plan import Planned, claims_of
 from optsched.formats.opening import (
@@ -34,7 +34,7 @@ from optsched.formats.opening import (
     read_file,
     read_module_file,
 )
-from optsched.formats.source import errors_named, label_of, read_bytes, write_bytes
+from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, read_bytes, write_bytes
 from optsched.formats.table import FORMATS, find_format, register_format
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
@@ -89,6 +89,11 @@ def sniff_file(path: str | Path) -> Format:
     data = read_bytes(path)
     with errors_named(label_of(path)):
         return find_format(Source(data))
+
+
+def stock_of(path: str | Path) -> Stock:
+    """Return how the framework of a graph's file plans by itself."""
+    return FILE_ORDER if str(path) in ("", STANDARD_STREAM) else sniff_file(path).stock
 
 
 def alignment_of(path: str | Path, text: str) -> int:

@@ -35,21 +35,23 @@ def _row(name: str, saving: Saving) -> list[str]:
 
 
 def headline(found: Mapping[str, Saving]) -> str:
-    """Return the saving of a graph, or the sum over several graphs, in one line."""
+    """Return the saving of a graph, or the sum over several graphs, in one line.
+
+    It is empty if there is nothing to compare the plans with.
+    """
     if len(found) == 1:
         return str(next(iter(found.values())))
     total = total_saving(list(found.values()))
     if total is None:
-        return f"no graph of {len(found):,} has a plan to compare with"
+        return ""
     known = sum(saving.saved is not None for saving in found.values())
     return f"{counted(known, 'graph')}: {total}"
 
 
 def print_headline(found: Mapping[str, Saving], console: Console, *, listed: bool = True) -> None:
     """Print the headline and, if `listed`, the largest savings of several graphs."""
-    if not found:
-        return
-    print_line(console, headline(found))
+    if line := headline(found):
+        print_line(console, line)
     table = saving_table(found)
     if listed and len(found) > 1 and table.rows:
         print_table(console, table, "--json has them")

@@ -164,7 +164,7 @@ def study_markdown(study: Study) -> str:
     """Return the study as Markdown."""
     parts = [f"# {TITLE}"]
     if study.comparisons:
-        parts += [f"**{markdown_safe(line)}**" for line in [headline(study_savings(study))]]
+        parts += [f"**{markdown_safe(line)}**" for line in [headline(study_savings(study))] if line]
         parts.append(f"{study_summary(study)}.")
         for title, words, table in _sections(study):
             parts += [f"## {title}", words, as_markdown(table)]

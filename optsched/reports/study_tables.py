@@ -145,11 +145,12 @@ def graph_table(study: Study, shown: Sequence[str], *, top: int = 0, short: bool
     lines = list(enumerate(study.comparisons))
     if top:
         lines = sorted(lines, key=lambda line: -loss(line[1]))[:top]
+    has_stock = any(stock_row(c) is not None for c in study.comparisons)
     rows: list[Sequence[Cell | str]] = [
         (
             Cell(c.graph.name, f'<a href="#graph-{number}">{safe(c.graph.name)}</a>'),
             str(len(c.graph.ops)),
-            _stock_excess(c),
+            *([_stock_excess(c)] if has_stock else []),
             *(_excess(c, method) for method in shown),
             format_bytes(c.best_peak),
             format_bytes(c.best_slab),
@@ -161,15 +162,15 @@ def graph_table(study: Study, shown: Sequence[str], *, top: int = 0, short: bool
     if short and len(study.comparisons) > 1:
         found = [[row for c in study.comparisons if (row := c.row(name))] for name in shown]
         worst = [heat(max((row.excess for row in rows_of), default=0.0)) for rows_of in found]
-        own_worst = heat(
-            max((row.excess for c in study.comparisons if (row := stock_row(c))), default=0.0)
-        )
-        rows.append((f"worst of {len(study.comparisons)}", "", own_worst, *worst, "", "", "", ""))
+        if has_stock:
+            own = [row.excess for c in study.comparisons if (row := stock_row(c)) is not None]
+            worst = [heat(max(own)), *worst]
+        rows.append((f"worst of {len(study.comparisons)}", "", *worst, "", "", "", ""))
     turn = [name for name in (*EXPENDABLE, *reversed(shown)) if name in shown]
     columns = (
         Column("graph", "t"),
         Column("ops"),
-        Column("framework"),
+        *([Column("framework")] if has_stock else []),
         *(
             Column(heading(name) if short else name, rank=len(shown) - turn.index(name))
             for name in shown

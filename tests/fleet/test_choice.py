@@ -6,17 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from optsched.compare.saving import StockPlan
 from optsched.errors import UsageError
 from optsched.fleet.graphs import FleetGraph, FleetState, UnitChoice
 from optsched.fleet.settings import FleetEffort, FleetSettings
 from optsched.fleet.turns import MOST_HELD
 from optsched.fleet.unit import Found, Unit, UnitFailed
+from optsched.formats.format import FILE_ORDER
 from optsched.runtime.limits import Proof
 from optsched.solver.pipeline import solve
 from optsched.store import prepare_result
 from tests.fleet.fleets import SETTINGS as BY_WORK
 from tests.support.families.small import diamond
 
+BEFORE = StockPlan(FILE_ORDER, "program", peak=100, slab=100)
 SETTINGS = FleetSettings(budget=1_000.0, effort=FleetEffort(first_seconds=1.0, growth=4))
 
 
@@ -32,7 +35,7 @@ def fleet(*rows: tuple[int, float], settings: FleetSettings = SETTINGS) -> UnitC
 def find(slab: int, bound: int, slices: int, *, settled: bool = False, digest: str = "") -> Found:
     proof = Proof.JOINT if slab == bound else None
     figures = slab, slab, bound, bound, proof, slices, settled
-    return Found("g", 3, 4, *figures, baseline=100, digest=digest)
+    return Found("g", 3, 4, *figures, before=BEFORE, digest=digest)
 
 
 def searched(found: Found) -> Found:

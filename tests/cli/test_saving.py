@@ -1,0 +1,161 @@
+"""Every command that plans, checks or describes begins with the saving, and it is the true one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optsched.cli import main
+from optsched.cli.commands import COMMANDS
+from optsched.compare.saving import Saving, change, saving, stock_plan, total_saving
+from optsched.formats import packing_of, write_graph, write_packing
+from optsched.formats.format import FILE_ORDER
+from optsched.model.liveness import peak_memory
+from optsched.model.packing_problem import PackingProblem
+from optsched.runtime.limits import Objective
+from tests.support.families.small import diamond
+from tests.support.generators import random_graph
+
+INSTANCES = Path(__file__).parents[2] / "instances"
+LLAMA = INSTANCES / "inductor" / "llama_2l_bs1.bwd.json.gz"
+FIRST_LINES = 10
+COMMAND_LINES = {
+    "solve": "solve {graph}",
+    "compare": "compare {graph}",
+    "tune": "tune {graph} --store {folder}/store --work 1000 --jobs 1",
+    "check": "check {graph} {folder}/plan.json",
+    "explain": "explain {graph}",
+    "report": "report {graph} -o {folder}/page.html",
+    "info": "info {graph}",
+    "export": "export {folder}/plan.json {graph} --to csv -o {folder}/plan.csv",
+    "pack": "pack {folder}/packing.csv",
+}
+"""A call of each command that has a plan or a graph; apply is tried with its models."""
+WITHOUT = {
+    "apply": "needs a model file, which needs a package",
+    "convert": "writes a graph, and plans nothing",
+    "hunt": "measures a heuristic against the optimum on graphs of its own",
+    "store": "looks after records",
+    "warmup": "has no graph",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("saving")
+    write_graph(diamond(), made / "graph.json")
+    packing = PackingProblem(size=[8, 4, 8, 4], start=[0, 0, 2, 1], end=[2, 4, 4, 3])
+    write_packing(packing_of(packing), made / "packing.csv")
+    assert main(["solve", str(made / "graph.json"), "-o", str(made / "plan.json")]) == 0
+    return made
+
+
+def test_every_command_is_listed() -> None:
+    assert {*COMMAND_LINES, *WITHOUT} == {*COMMANDS}
+
+
+@pytest.mark.parametrize("command", COMMAND_LINES)
+def test_a_command_begins_with_the_saving(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if command == "report":
+        pytest.importorskip("bokeh", reason="needs the extra `report`")
+    line = COMMAND_LINES[command].format(graph=folder / "graph.json", folder=folder)
+    assert main(line.split()) == 0
+    first = capsys.readouterr().out.splitlines()[:FIRST_LINES]
+    assert any(" bytes" in line and ("against " in line or " with " in line) for line in first)
+
+
+def test_the_record_has_the_saving(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", str(folder / "graph.json"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["saving"]
+    assert (found["before"], found["after"], found["saved"]) == (20, 18, 2)
+    assert found["method"] == "program"
+    assert found["bound"] == 18
+
+
+def test_inductor_is_compared_with_the_order_that_it_chose(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["solve", str(LLAMA)]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == (
+        "peak 3,756,302,336 -> 3,554,992,128 bytes (-5.4 %) against Inductor's own order; "
+        "smallest possible, proved"
+    )
+
+
+def test_a_folder_gives_the_sum_and_the_largest_savings(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graphs = folder / "several"
+    graphs.mkdir(exist_ok=True)
+    rng = np.random.default_rng(3)
+    for number in range(5):
+        write_graph(random_graph(rng), graphs / f"{number}.json")
+    assert main(["compare", str(graphs), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)["saving"]
+    parts = record["graphs"].values()
+    for side in ("before", "after", "bound"):
+        assert record["total"][side] == sum(part[side] for part in parts)
+
+
+def test_the_framework_plan_is_that_of_the_file_without_rules() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        graph = random_graph(rng)
+        found = stock_plan(graph)
+        assert found is not None
+        assert found.stock is FILE_ORDER
+        assert found.peak == peak_memory(graph, range(len(graph.ops)))
+        assert found.slab is not None
+        assert found.slab >= found.peak
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "bound", "text"),
+    [
+        (1000, 690, 690, "slab 1,000 -> 690 bytes (-31 %) against X; smallest possible, proved"),
+        (
+            1000,
+            690,
+            600,
+            "slab 1,000 -> 690 bytes (-31 %) against X; at most 13.0 % less is possible",
+        ),
+        (690, 690, 690, "slab 690 bytes, as with X; smallest possible, proved"),
+        (10_000, 9_999, None, "slab 10,000 -> 9,999 bytes (-<0.1 %) against X"),
+        (
+            1000,
+            1001,
+            0,
+            "slab 1,000 -> 1,001 bytes (+0.1 %) against X; at most 100.0 % less is possible",
+        ),
+        (1000, None, 600, "slab 1,000 bytes with X; at most 40.0 % less is possible"),
+        (None, 7, 7, "slab 7 bytes; smallest possible, proved"),
+        (None, None, 7, "slab: no plan found"),
+    ],
+)
+def test_a_saving_in_words(
+    before: int | None, after: int | None, bound: int | None, text: str
+) -> None:
+    assert str(Saving(Objective.SLAB, "slab", before, after, bound, "X")) == text
+
+
+def test_a_restricted_bound_says_among_which_plans() -> None:
+    words = str(Saving(Objective.SLAB, "slab", 9, 8, 8, "X", among="orders that keep rules"))
+    assert words.endswith("smallest possible among orders that keep rules, proved")
+
+
+def test_a_sum_is_proved_only_if_every_part_is() -> None:
+    one = Saving(Objective.SLAB, "slab", 10, 8, 8, "X")
+    other = Saving(Objective.SLAB, "slab", 20, 18, None, "X")
+    both = total_saving([one, other])
+    assert both is not None
+    assert (both.before, both.after, both.bound) == (30, 26, None)
+    assert total_saving([saving(None, peak=1, slab=1)]) is None
+
+
+def test_only_no_change_is_shown_as_zero() -> None:
+    assert [change(1, 1), change(10**9, 10**9 - 1), change(0, 5)] == ["0 %", "-<0.1 %", "+inf %"]
