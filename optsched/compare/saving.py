@@ -23,7 +23,8 @@ import numpy as np
 
 from heuristics import PACKINGS
 from heuristics.portfolio import pack_apart
-from optsched.check.plan import check_order, check_packing
+from optsched.check.packing import check_packing
+from optsched.check.plan import check_order
 from optsched.compare.measure import DEFAULT_PACKING, MethodRunner
 from optsched.compare.methods import Heuristic, Method, parse_methods
 from optsched.compare.module import ModuleRunner
