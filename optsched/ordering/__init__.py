@@ -1,4 +1,29 @@
-"""Exact ordering: the minimum peak memory over all orders of a graph, with proof."""
+"""Exact ordering: find an order of minimum peak memory, and prove that it is one.
+
+The order of the ops decides how many bytes are live at once. This room searches all orders of a
+graph (:func:`solve_order`) and bounds their peak from below (:func:`closure_bound`). It runs one op
+at a time and knows no addresses: placing buffers is the job of :mod:`optsched.packing`.
+
+Where to read on: :mod:`~optsched.ordering.problem` (the arrays that all parts work on),
+:mod:`~optsched.ordering.rounds` (the order in which the parts are used), then `bound` (lower
+bounds), `reduce` (smaller problems with the same optimum), `search` and `kernels` (the search over
+states), `tree` (branching on precedences) and `improve` (better orders, without proof).
+
+Examples
+--------
+The order as given needs 15 bytes, as `o` is live throughout; if `other` runs last, 9 are enough.
+
+>>> from optsched import GraphBuilder
+>>> from optsched.ordering import solve_order
+>>> builder = GraphBuilder("example")
+>>> builder.op("other", writes={"o": 6})
+>>> builder.op("big", writes={"b": 8})
+>>> builder.op("shrink", reads=["b"], writes={"s": 1})
+>>> builder.output("o", "s")
+>>> outcome = solve_order(builder.build())
+>>> outcome.peak, outcome.bound
+(9, 9)
+"""
 
 from __future__ import annotations
 
@@ -10,7 +35,7 @@ if TYPE_CHECKING:
     from optsched.ordering.rules import ALL_RULES, OrderingRules, Statistics
     from optsched.ordering.solve import OrderOutcome, solve_order
 
-# Loaded on first use: who asks for a simple bound only imports no search.
+# Loaded on first use, so that a caller of a simple bound does not import the search.
 _HOME = {
     "ALL_RULES": "rules",
     "ClosureBound": "bound.closure",
@@ -22,7 +47,7 @@ _HOME = {
     "closure_witness": "bound.witness",
     "solve_order": "solve",
 }
-"""Public names by the module that has them."""
+"""Module of each public name."""
 
 __all__ = [
     "ALL_RULES",

@@ -1,4 +1,9 @@
-"""What all searches of one ordering problem share: rules, effort, clock, statistics, symmetry."""
+"""State shared by all searches of one ordering problem: rules, effort, clock, statistics, symmetry.
+
+Bounds, window search, annealing and the exact search of one run all hold the same
+:class:`SearchContext`. A part of the engine that works on a changed problem (with more edges, or
+contracted) makes a copy of the context with that problem; the copy adds to the same statistics.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +31,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 OP_WORK = 8
-"""Elements of work that a kernel does for each op, where nothing else is said."""
+"""Default for the work of a kernel, in elements per op."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockFamily:
-    """Identical blocks: any two may change places, and the problem stays as it is.
+    """Identical blocks of ops: swapping any two of them leaves the problem unchanged.
 
     Parameters
     ----------
     rows
         Shape `(blocks, ops)`: ops in the same column change places.
     line
-        A column whose ops run in the order of the rows, by edges that were added; then only blocks
-        beyond it may change places. None if there is none.
+        A column whose ops run in the order of the rows, by edges that were added. In that case only
+        blocks whose op of this column has run may still be swapped. None without such edges.
     """
 
     rows: IntArray
@@ -47,27 +52,27 @@ class BlockFamily:
 
 
 class OutOfTimeError(Exception):
-    """The limit is reached, or another worker settled what was to be found out."""
+    """Raised when the limit is reached, or another worker has answered the question."""
 
 
 @dataclass
 class SearchContext:
-    """A problem with what all its searches share.
+    """A problem together with the state that all its searches share.
 
     Parameters
     ----------
     problem
         The problem.
     rules, effort
-        What may be used, and how much of it.
+        Rules that may be used, and the numbers that limit each of them.
     clock
-        Its end makes :meth:`check_time` raise.
+        Once it has expired, :meth:`check_time` raises.
     priority
-        Shape `(n,)`: how likely an op is to force many bytes; by default, how high it rises.
+        Shape `(n,)`: an estimate of the bytes that each op forces (default: its rise).
     statistics
-        Added to.
+        Counters that the searches add to.
     ended
-        Set where nothing is left to be found out: the clock then counts as expired.
+        Set when the result is complete: the clock then counts as expired.
     """
 
     problem: OrderingProblem
@@ -83,16 +88,17 @@ class SearchContext:
         rng = np.random.default_rng(0)
         self.ops = n = len(problem.delta)
         self.codes: IntArray = rng.integers(-(2**63), 2**63 - 1, (2, n), np.int64, endpoint=True)
-        # No argument: another problem has other blocks.
+        # Not a field: `replace` with another problem must not carry the blocks of this one over.
         self._families: list[BlockFamily] | None = None
         self.counters = np.zeros(children.COUNTERS + 1, np.int64)
         height = problem.rise if self.priority is None else self.priority
         self.checked_ops: IntArray = np.argsort(-height, kind="stable")
         sizes = (problem.rise, problem.delta, problem.size, problem.saving)
+        # Live bytes only ever change by multiples of this; see `round_up`.
         self.step = math.gcd(*(int(np.gcd.reduce(x)) for x in sizes if len(x)))
 
     def families(self, *, wanted: bool) -> list[BlockFamily]:
-        """Families of identical blocks; none as long as nobody has wanted them."""
+        """Return the families of identical blocks; empty until a call has `wanted` them."""
         if (
             self._families is None
             and wanted
@@ -106,44 +112,48 @@ class SearchContext:
         return self._families or []
 
     def tell_families(self, families: Sequence[BlockFamily]) -> None:
-        """Say which blocks are identical, where that is known."""
+        """Set the families of identical blocks, if they are known already."""
         self._families = list(families)
 
     def pick(self, kernel: Kernel[P, R], elements: int = 0) -> Callable[P, R]:
-        """The form of a kernel that answers sooner; by default for work that is linear in ops."""
+        """Return the faster form of a kernel, compiled or Python, for an amount of work.
+
+        By default the work is taken to be linear in the number of ops.
+        """
         return kernel.for_work(elements or OP_WORK * self.ops)
 
     def round_up(self, peak: int) -> int:
-        """The smallest number from `peak` on that the peak of an order can be.
+        """Return the smallest possible peak that is at least `peak`.
 
-        All live bytes differ from the base by a multiple of the sizes' greatest common divisor.
+        Live bytes differ from the base by a multiple of the sizes' greatest common divisor. With
+        sizes 4, 8 and 12 and base 0, a bound of 13 bytes is one of 16.
         """
         base = self.problem.base
         return peak + (base - peak) % self.step if self.step else max(peak, base)
 
     def live(self, done: Flags) -> int:
-        """Live bytes after a downset."""
+        """Return the live bytes after the ops of a downset have ended."""
         return count_waiting(self.problem, done)[1]
 
     def follow(self, order: Sequence[int] | IntArray) -> tuple[int, IntArray]:
-        """The peak of an order, and the live bytes while each step runs."""
+        """Return the peak of an order, and the live bytes while each step runs, shape `(n,)`."""
         during = np.empty(self.ops, np.int64)
         peak = self.pick(follow)(self.problem, np.asarray(order, np.int64), during)
         return int(peak), during
 
     def during(self, order: Sequence[int]) -> IntArray:
-        """Live bytes while each op runs in an order, by op."""
+        """Return the live bytes while each op runs in an order, by op; shape `(n,)`."""
         during = np.empty(self.ops, np.int64)
         during[np.asarray(order, np.int64)] = self.follow(order)[1]
         return during
 
     def check_time(self) -> None:
-        """Raise if the limit is reached, an interrupt waits, or there is nothing left to do."""
+        """Raise OutOfTimeError if the limit is reached, an interrupt waits, or the work is done."""
         if self.ended.is_set() or self.clock.expired():
             raise OutOfTimeError
 
     def collect(self) -> None:
-        """Move the kernels' counts to the statistics."""
+        """Move the counts of the kernels to the statistics."""
         counts, stats = self.counters.tolist(), self.statistics
         for number, name in enumerate(children.COUNTED):
             setattr(stats, name, getattr(stats, name) + counts[number])

@@ -1,6 +1,7 @@
-"""The numbers that steer the exact ordering engine: how much of what, and in which order.
+"""Numbers that limit and pace the parts of the exact ordering engine.
 
-None of them decides whether an answer is right, only how soon it is there.
+They decide how soon an answer is found, never whether it is right. All were set by measurements on
+our graphs; a graph on which a part starts too late or runs too long is a reason to change one.
 """
 
 from __future__ import annotations
@@ -10,130 +11,136 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OrderingEffort:
-    """How much work goes into each part of the search for an order."""
+    """Limits on the work of each part of the search for an order."""
 
     first_states: int = 2_048
     """States that each direction of a search may store in the first round."""
     growth: int = 4
-    """By which factor that grows from round to round."""
+    """Factor by which `first_states` grows from round to round."""
     budget_growth: int = 2
-    """The same where budgets are decided: trees are taken up again and not begun anew."""
+    """Factor of growth once budgets are decided: smaller, as trees resume rather than restart."""
     most_states: int = 8_000_000
-    """States that one direction may hold, about 1 GB; the search ends where they do not suffice."""
+    """States that one direction may hold, about 1 GB; the search ends once they are not enough."""
     first_turn: int = 2_048
     """States stored in the first turn of each direction."""
     turn_growth: int = 4
-    """By which factor each later turn has more."""
+    """Factor by which the states of a turn grow."""
     first_room: int = 1_024
-    """States that a direction has room for at first; doubled as needed."""
+    """States that a direction allocates memory for at first; doubled as needed."""
     slice_seconds: float = 0.05
-    """How long compiled code may run before the clock and interrupts are looked at. With a limit on
-    work the number of states is fixed instead."""
+    """Seconds that compiled code may run between two checks of the clock and of interrupts. With a
+    limit on work the number of states is fixed instead."""
     first_slice: int = 64
-    """States expanded before the first such look."""
+    """States expanded before the first such check."""
     slice_ops: int = 65_536
-    """How many ops they may all have together."""
+    """Limit on states times ops in the first slice, for graphs of many ops."""
     ops_per_state: int = 32
-    """Ops for each of which a search stores a state before it tries the look-ahead bound, which
-    takes time that grows with the ops."""
+    """A search of n ops stores `n // ops_per_state` states before it first tries the look-ahead
+    bound, whose time grows with the ops."""
     ops_per_period: int = 512
-    """The same for the states between the first two tries."""
+    """A search of n ops stores `n // ops_per_period` states between the first two tries."""
 
     first_flows: int = 96
-    """Flows for the closure bound that are made in any case before contraction."""
+    """Least number of flows for the closure bound before contraction."""
     flow_looks: int = 1 << 23
-    """Ops that further such flows may look at together: over fewer ops flows are quicker."""
+    """Limit on flows times ops before contraction: with fewer ops a flow takes less time."""
     block_ops: int = 100_000
-    """With more ops identical blocks are not looked for: that would take seconds."""
+    """Most ops of a problem in which identical blocks are looked for; with more it takes
+    seconds."""
     large_part: int = 4
-    """Blocks are large if at least this part of the ops is in them."""
+    """Blocks are large if they have at least one op in this many."""
     block_flows: int = 64
     """Flows after which identical blocks are looked for, whose ops force the same bytes."""
 
     contract_ops: int = 300_000
-    """With more ops it takes too long to find what is implied, and nothing is contracted."""
+    """Most ops of a problem that is contracted; with more, finding implied edges is too slow."""
 
     fork_ops: int = 600_000
-    """With more ops not even looking for regions is worth it."""
+    """Most ops of a problem in which regions are looked for."""
     region_ops: int = 200
-    """Ops of a region at most, inner regions being chains."""
+    """Most ops of a region, after its inner regions have become chains."""
     region_states: int = 4_096
     """States that a search of a region may store in each direction."""
     many_ops: int = 30_000
-    """With more ops, making chains of regions takes seconds: only where they are many."""
+    """With more ops, chains of regions take seconds: they are only made if regions are many."""
     fork_distance: int = 16
-    """Regions are many where they begin at most this many ops apart, on average."""
+    """Regions are many if there is one per this number of ops."""
 
     local_ops: int = 1_000
     """With more ops, precedences near the peak are looked for before all others."""
     local_states: int = 64
     """States of the search before that."""
     patient_ops: int = 3_000
-    """With more ops, precedences take longer than `patient_states`: search among these first."""
+    """With more ops, precedences take longer than a search of `patient_states`, which is first."""
     patient_states: int = 12_288
+    """States of the search before precedences, in problems of more than `patient_ops` ops."""
     budget_ops: int = 12_000
-    """With more ops no budgets are decided: strengthening the problem takes too long."""
+    """Most ops of a problem in which budgets are decided; with more, adding the precedences that
+    they imply takes too long."""
     test_work: int = 1_000_000
-    """Ops, over all flows for one op from which no precedence follows, before no more are made."""
+    """Limit on flows times ops, at one op, for tests from which no precedence follows."""
     patience: int = 48
-    """Ops without a new precedence after which a sweep ends, at least."""
+    """Least number of ops without a new precedence after which a sweep ends."""
     patient_work: int = 30_000
-    """The same in small problems: this number over that of the ops."""
+    """A sweep over n ops ends after `patient_work // n` ops without a precedence, if that is more
+    than `patience`."""
     local_first: int = 4
-    """Ops without any precedence after which the search for local ones ends: where these refute a
-    budget, one of the first ops says so."""
+    """Ops without any precedence after which the search for local ones ends. If local precedences
+    refute a budget, one of the first ops has one."""
     local_patience: int = 24
-    """The same once there is one."""
+    """Ops without a new precedence after which that search ends, once it has found one."""
     local_looks: int = 128
     """Ops that are looked at for local precedences."""
 
     states_per_branch: int = 16
-    """A search that may store n states may look at n over this many branches of the tree."""
+    """A search that may store n states may look at `n // states_per_branch` branches of the
+    tree."""
     tree_part: int = 4
-    """By which factor a tree gets more effort than the search of states beside it."""
+    """Factor by which a tree gets more effort than the search of states beside it."""
     branch_states: int = 512
     """States that each direction may store for one branch."""
     branch_ops: int = 400
-    """Problems of more ops are not branched on: every open branch keeps a matrix of all pairs."""
+    """Most ops of a problem that is branched on: every open branch has a matrix of all pairs."""
     part_looks: int = 20
-    """How often a worker looks whether there is a part of a tree for it."""
+    """Number of times that a worker looks for a free part of a tree before it gives up."""
     part_look_seconds: float = 0.005
-    """How long it waits between."""
+    """Seconds between two of these looks."""
     branch_choices: int = 16
-    """Pairs to branch on that are listed at most."""
+    """Most pairs to branch on that are listed."""
     critical_ops: int = 2
-    """Ops with the least slack, and as many most to blame, at which such pairs are looked for."""
+    """Pairs to branch on are looked for at this number of ops with the least slack, and at as many
+    with the highest failure counts."""
     part_patience: int = 32
-    """Branches of a part of a tree that are taken up before it is divided."""
+    """Branches of a part of a tree that are looked at before it is divided."""
     search_every: int = 8
-    """At one of this many open branches the states left are searched."""
+    """The remaining states are searched at one in this number of open branches."""
 
     first_step: int = 4
-    """By which part of the gap between bound and peak budgets are raised at first."""
+    """The first budget is this part of the gap between bound and peak above the bound."""
     smallest_step: int = 128
-    """Which part of the peak is too small a step."""
+    """The smallest step between two budgets is this part of the peak."""
     far_gap: int = 16
-    """A gap is wide if it is more than this part of the peak."""
+    """The gap is wide if it is more than this part of the peak."""
     far_part: int = 4
-    """By which factor the budget just below the peak then gets less effort: to refute it is far
-    off, though it may lead to a better order."""
+    """Factor by which the budget just below the peak gets less effort if the gap is wide. It is
+    then unlikely to be refuted, though it may lead to a better order."""
     halvings: int = 8
-    """Budgets between bound and peak that are tried to be refuted by precedences alone."""
+    """Budgets between bound and peak that precedences alone try to refute."""
 
     set_thresholds: int = 48
-    """Sets of large ops that are looked at for the bytes that the last or first one forces."""
+    """Sets of large ops that are looked at for the bytes that their last or first op forces."""
     set_ops: int = 400
-    """Ops in such a set at most."""
+    """Most ops in such a set."""
     conflict_ops: int = 2_000
-    """With more ops on streams no conflicts of all orders are looked for: the chains take time by
-    the cube of them, in bits."""
+    """Most ops of a graph with streams whose forced conflicts are looked for: that takes time by
+    the cube of the ops, in bits."""
     conflict_buffers: int = 1_000
-    """So many of the largest buffers are looked at for such conflicts."""
+    """Number of the largest buffers that are looked at for such conflicts."""
 
     ask_share: float = 0.3
-    """Of the time left, for one question whether a peak can be had with so few moves."""
+    """Share of the time left for one search for an order of a given peak with few moves."""
     most_followed: int = 64
-    """Ops of a baseline that are followed, at most, before they leave fewer bytes live."""
+    """Most ops of a baseline that are run in a row without leaving fewer bytes live."""
 
     window_ops: int = 24
     """Steps on each side of the peak in the first windows of a known order."""
@@ -144,21 +151,22 @@ class OrderingEffort:
 
     moves_per_state: int = 16
     """Moves of annealing that take about as long as a state of a search."""
-    heats: tuple[float, float] = (4.0, 12.0)
-    """Heat at the beginning of a cycle, in turns, in rises of the ops by which most bytes come.
-    What is good for most graphs never leaves the surroundings of the start on some."""
+    temperatures: tuple[float, float] = (4.0, 12.0)
+    """Temperatures at which cycles of annealing start, in alternation; the unit is the mean rise of
+    an op, weighted by the rises. The lower one is better on most graphs, but on some it never
+    leaves the neighborhood of the first order."""
     coldest: float = 0.05
-    """Heat at the end of a cycle."""
+    """Temperature at the end of a cycle."""
     mean_reach: int = 8
-    """Steps that a move tries to go, on average; many go fewer, some far more."""
+    """Mean number of steps that a move tries to pass; the distribution is exponential."""
     first_cycle: int = 32_768
     """Moves of the first cycle."""
     cycle_growth: float = 1.5
-    """How much longer each later cycle is."""
+    """Factor by which each cycle is longer than the one before."""
     stride: int = 2_048
-    """Moves at one heat, after which the clock is looked at."""
+    """Moves at one temperature, between two checks of the clock."""
     helpful: int = 64
-    """How many times what was asked for annealing may go on for, as long as it finds better."""
+    """Annealing may take this number of times the moves asked for while it finds better orders."""
 
 
 EFFORT = OrderingEffort()

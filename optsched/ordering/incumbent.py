@@ -1,4 +1,4 @@
-"""The best order and bound of a graph so far, by one worker or two."""
+"""The best order and the best bound of a graph found so far, by one worker or two."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from optsched.runtime.limits import Event, OnEvent, Proof
 
 
 class OrderIncumbent:
-    """An order and a bound that only ever get better; whoever wants to know is told.
+    """The best order and bound found so far, with a callback for each improvement.
 
     Parameters
     ----------
     graph, whole
-        The graph, and the ordering problem that it is.
+        The graph, and its ordering problem.
     warm_start
-        A valid order to begin with; some order if None.
+        A valid order to start from (default: any topological order).
     bound
-        No order has a smaller peak.
+        A known lower bound on the peak of every order, in bytes.
     on_event
-        Told of every better order and bound.
+        Called with every better order and bound.
 
     Attributes
     ----------
     order, peak
         The best order, and its peak memory in bytes.
     bound, proof
-        The best bound, and what stands behind it.
+        The best bound in bytes, and its kind of proof.
     """
 
     def __init__(
@@ -50,16 +50,16 @@ class OrderIncumbent:
 
     @property
     def proved(self) -> bool:
-        """Whether no order can be better."""
+        """True if the best order is proved optimal."""
         return self.bound >= self.peak
 
     def report(self, source: str) -> None:
-        """Tell what is known now, and by what."""
+        """Pass the present peak and bound to the callback, with the source of the last change."""
         if self.on_event is not None:
             self.on_event(Event(self.whole.clock.seconds(), self.peak, self.bound, source))
 
     def raise_bound(self, bound: int, proof: Proof, source: str) -> None:
-        """Accept a better bound, rounded up to what a peak can be."""
+        """Accept a better bound, rounded up to the next possible peak."""
         bound = self.whole.round_up(bound)
         if bound > self.peak:
             raise RuntimeError(f"{source}: bound {bound} is above the peak {self.peak} of an order")
@@ -68,7 +68,7 @@ class OrderIncumbent:
             self.report(source)
 
     def accept(self, order: list[int], source: str) -> None:
-        """Accept an order of the whole graph if it is better."""
+        """Accept an order of the full graph if it is better."""
         peak = peak_memory(self.graph, order)
         if peak < self.bound:
             raise RuntimeError(f"{source}: an order of peak {peak} is below the bound {self.bound}")
@@ -77,9 +77,10 @@ class OrderIncumbent:
             self.report(source)
 
     def merge_from(self, other: OrderIncumbent) -> None:
-        """Accept what another worker has found; each worker changes what is its own only.
+        """Accept the order and bound of another worker, which may go on changing its own.
 
-        An order is looked at afresh. A bound is a bound, whatever has become of the rest since.
+        The order is measured again here, as the other worker may replace its order between two
+        reads. A bound holds at any time.
         """
         if other.peak < self.peak:
             self.accept(other.order, "second worker")

@@ -1,9 +1,10 @@
-"""In-place savings: what an op can do without while it runs, by which of its inputs die at it.
+"""In-place savings: bytes that an op saves while it runs, by which of its inputs die at it.
 
 An op may write outputs into inputs that die at it: any matching of available pairs. The heaviest
-matching grows with the set of available inputs, by less and less. So it is the best of a few
-*savings*: a number of bytes, and the inputs that must all be available for it, smaller sets first.
-An input with no other user is always available.
+matching grows with the set of available inputs, and each further input adds no more than it would
+have added to a smaller set. So the bytes saved are the maximum over a few *savings*: a number of
+bytes, and the inputs that must all be available for it. An input with no other user is always
+available.
 
 All rules of the search stay valid (:class:`optsched.ordering.rules.OrderingRules`). They compare an
 order through states `X` with one through `X | Z` or `X & Z`:
@@ -11,11 +12,12 @@ order through states `X` with one through `X | Z` or `X & Z`:
 * `X | Z`: more ops have ended, so no op saves less there.
 * `X & Z`: let op `v`, which is in `Z`, save less there than at `X`. Then of each input lost some
   other user is in `X` but not in `Z`. The input is live after `X`, after `Z` and after `X & Z`, and
-  dead after `X | Z`: `M(X | Z) + M(X & Z) <= M(X) + M(Z)` has its bytes to spare. All inputs lost
-  have at least what they saved: an output is no larger than its input, and an input adds less the
+  dead after `X | Z`: `M(X | Z) + M(X & Z) <= M(X) + M(Z)` holds with its bytes to spare. The inputs
+  lost are at least as large as the saving: an output fits its input, and an input adds less the
   more others there are.
 
-So states compare as ever, and what is saved only lowers rises. Bounds take each saving as a case.
+So states compare as without savings: a saving only lowers the rise of an op. A bound is the minimum
+over the savings, each taken as a case of its own.
 
 Example: `v` reads `a` (8 bytes, read by `u` too) and writes 6 bytes. Its one saving is 6 bytes, for
 which `v` must be the last user of `a`: if `u` runs before it, `v` rises by 0 instead of 6.
@@ -34,11 +36,11 @@ from optsched.model.arrays import GraphArrays, IntArray
 from optsched.model.inplace import Pair, matched_bytes
 
 MOST_SAVINGS = 1_000
-"""An op with more of them is refused."""
+"""Most savings of one op; a graph with an op of more is rejected."""
 
 
 class TooManySavingsError(UsageError):
-    """An op can be written in place in more ways than are looked at; `op` is its id."""
+    """An op has more than :data:`MOST_SAVINGS` savings; `op` is its id."""
 
     def __init__(self, op: int) -> None:
         super().__init__(f"in-place: op number {op} has over {MOST_SAVINGS} ways to save bytes")
@@ -46,7 +48,7 @@ class TooManySavingsError(UsageError):
 
 
 class Savings(NamedTuple):
-    """What ops can do without while they run: op `v` has the savings `ptr[v]` to `ptr[v + 1]`.
+    """Savings of all ops: op `v` has the savings `ptr[v]` to `ptr[v + 1]`.
 
     Parameters
     ----------
@@ -55,7 +57,7 @@ class Savings(NamedTuple):
     value
         Shape `(savings,)`: bytes.
     need_ptr, need
-        Saving to shared buffers that the op must be the last to use, one at least.
+        Rows by saving: the shared buffers, at least one, whose last user must be the op.
     """
 
     ptr: IntArray
@@ -65,7 +67,7 @@ class Savings(NamedTuple):
 
 
 Saving = tuple[int, frozenset[int]]
-"""Bytes; the inputs, or shared buffers, that must be available."""
+"""Bytes, and the inputs (or shared buffers) that must be available for them."""
 
 
 def find_savings(
@@ -73,13 +75,13 @@ def find_savings(
 ) -> tuple[int, list[Saving]]:
     """Return the bytes saved in any case, and the savings beyond that.
 
-    Of two savings of the same bytes where one needs less, only that one is kept. If an input adds
-    nothing to a set, it adds nothing to a larger one: sets grow one input at a time.
+    Of two savings of the same bytes only the one that needs fewer inputs is kept. If an input adds
+    nothing to a set, it adds nothing to a larger one, so sets are grown one input at a time.
 
     Raises
     ------
     TooManySavingsError
-        Naming the op, if there are too many.
+        If there are more than :data:`MOST_SAVINGS`; it names the op.
     """
 
     def worth(inputs: frozenset[int]) -> int:
@@ -112,7 +114,8 @@ def graph_savings(
 ) -> tuple[IntArray, dict[int, list[Saving]]]:
     """Return what each op saves in any case, shape `(n,)`, and the savings of ops beyond that.
 
-    Of each buffer, shape `(m,)`: its number of `users`, and that by which a saving names it.
+    `users` has the number of users of each buffer, `shared` the number by which savings name it;
+    both have shape `(m,)`.
     """
     rows: dict[int, list[Pair]] = {}
     for v, output, source in zip(
@@ -150,7 +153,7 @@ def pack_savings(rows: Sequence[Sequence[Saving]]) -> Savings:
 
 
 def unpack_savings(savings: Savings) -> list[list[Saving]]:
-    """The opposite of :func:`pack_savings`."""
+    """Return the savings of each op as a list: the inverse of :func:`pack_savings`."""
     value, ptr, need = savings.value.tolist(), savings.need_ptr.tolist(), savings.need.tolist()
     flat = [(value[i], frozenset(need[ptr[i] : ptr[i + 1]])) for i in range(len(value))]
     return [flat[a:b] for a, b in pairwise(savings.ptr.tolist())]

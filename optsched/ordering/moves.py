@@ -1,31 +1,36 @@
-"""Orders near a baseline: the fewest ops moved within a peak, and the least peak within so many.
+"""Orders near a baseline: fewest moved ops within a peak, and least peak with at most k moved ops.
 
 An order moves `n - |K|` ops, where `K` is a longest common subsequence with the baseline. The
-search runs ops one by one and says of each whether it is *kept* or *moved*; kept ones come with
-ascending steps in the baseline. A state is the set of ops that have run, the step `j` behind the
-last op kept, and how many have been moved. Ops ahead of `j` that have not run can only be moved, so
+search runs ops one by one and labels each *kept* or *moved*; the kept ops are in the sequence of
+the baseline. A state is the set of ops run so far, the step `j` after the last kept op, and the
+number of moved ops. Ops before step `j` that are left can only be moved, so
 
-    moved so far + ops ahead of `j` that have not run
+    moved so far + ops before `j` that are left
 
-is a bound on what every completion moves, and never falls: states are looked at by it, depth first
-among equals. Whatever state is reached with it equal to `k`, all with less have been left behind,
-so `k` is a bound at any time, and the first complete order moves fewest.
+is a lower bound on the moves of every completion, and never falls along a path. States are expanded
+in ascending order of this bound, depth first among equals. When a state of bound `k` is expanded,
+no state with a smaller bound is left, so `k` is a lower bound for the problem at any time, and the
+first complete order moves fewest ops.
+
+Example: baseline `a b c`, where only `b a c` is within the peak. To run `b` first and keep it costs
+1 (`a` can then only be moved), as does moving it. Both lead to `b a c`, which moves one op.
 
 Three rules spare states. Each is sound because `M` (:mod:`optsched.ordering.problem`) is submodular
 and what an op saves in place only grows with the ops that have ended:
 
-* *Dominance*: of two states with the same ops, the one with the earlier `j` and no more moved can
-  do whatever the other can.
-* *Following*: if the baseline's next ops, each of which needs the one before it, stay within the
-  peak and leave no more bytes live than before them, they are run and kept. Any completion can be
-  changed so that they come first: whatever of them had run, no fewer bytes were live than are with
-  all of them, so no other op finds more; and they are ahead of everything kept later.
-* *Catching up*: so is an op that can only be moved, alone, where it leaves no more bytes live.
+* *Dominance*: of two states with the same ops, the one with the earlier `j` and no more moved ops
+  has all completions of the other.
+* *Following*: if the next ops of the baseline, where each needs the one before it, stay within
+  the peak and leave no more bytes live than before them, they are run and kept. Any completion can
+  be changed so that these ops come first: wherever only some of them had run, at least as many
+  bytes were live as with all of them, so the other ops have no more bytes live than before; and in
+  the baseline they precede everything kept later.
+* *Catching up*: an op that can only be moved runs at once if it leaves no more bytes live.
 
-In states that every order passes (:func:`optsched.ordering.problem.forced_cuts`) the problem falls
-apart: what is moved adds up. Every number of live bytes that was refused is above the peak asked
-for, and the least of them is what must be allowed before anything can change; so a search that
-fails says by how much the peak must rise.
+The problem is split at the states that every order passes
+(:func:`optsched.ordering.problem.forced_cuts`); the moves of the pieces add up. Every number of
+live bytes that the search rejected is above the given peak. No smaller peak than the least of them
+can change the answer, so a search without a result also returns the next peak worth trying.
 """
 
 from __future__ import annotations
@@ -44,21 +49,21 @@ from optsched.runtime.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class MovesOutcome:
-    """What is known of the orders within a peak.
+    """The order within a peak that moves fewest ops, as far as it is known.
 
     Parameters
     ----------
     order
-        One that moves few ops; None if none is known.
+        An order that moves few ops; None if no order is known.
     moved
-        How many it moves; meaningless without one.
+        Number of ops that it moves; meaningless if `order` is None.
     bound
-        Every order within the peak moves as many.
+        Lower bound on the moved ops of every order within the peak.
     complete
-        Whether the search came to its end: `moved` is least, or no order is within both limits.
+        True if the search was not stopped: `moved` is minimal, or no order is within both limits.
     next_peak
-        If complete and without an order: no order within the limit on moves has a smaller peak;
-        None if none is within it at all.
+        If complete and without an order: a lower bound on the peak of every order within the limit
+        on moves; None if such an order does not exist.
     """
 
     order: tuple[int, ...] | None
@@ -77,22 +82,23 @@ def fewest_moves(
     most: int | None = None,
     known: Sequence[int] | None = None,
 ) -> MovesOutcome:
-    """Search for the order of a peak within a limit that moves fewest ops of a baseline.
+    """Search for the order within a peak that moves fewest ops of a baseline.
 
     Parameters
     ----------
     graph
         The graph; it may be in-place.
     baseline
-        A permutation of its ops; what it can not keep is moved.
+        A permutation of its ops, not necessarily a valid order.
     peak
-        Bytes.
+        Limit on live bytes.
     clock
-        When to stop; states are its work.
+        Limit on time or work; a state is a unit of work.
     most
-        Orders that move more are of no interest.
+        Limit on moved ops (default: none).
     known
-        An order within the peak, for the parts of the graph that the time is too short for.
+        An order within the peak, used for the pieces of the graph that the time does not suffice
+        for.
     """
     n = len(graph.ops)
     most = n if most is None else most
@@ -109,7 +115,7 @@ def fewest_moves(
         if found is None:
             complete &= search.complete
             if search.complete:
-                # Within the peak and the limit this part has no order.
+                # This piece has no order within both limits, and so the graph has none.
                 return MovesOutcome(None, 0, bound, True, min(refused, default=None))
             found = None if known is None else piece.ops_in(known)
         order = None if order is None or found is None else [*order, *found]
@@ -120,20 +126,20 @@ def fewest_moves(
 
 @dataclass(frozen=True, slots=True)
 class PeakOutcome:
-    """What is known of the orders that move few ops.
+    """The order of least peak with a limit on moved ops, as far as it is known.
 
     Parameters
     ----------
     order
-        The one of smallest peak that is known; None if none is.
+        The best order found; None if no order is known.
     peak
-        Its peak; meaningless without one.
+        Peak of that order, in bytes; meaningless if `order` is None.
     bound
-        No order within the limit has a smaller peak.
+        Lower bound on the peak of every order within the limit.
     feasible
-        False if there is no order within the limit; None if that is not known.
+        False if no order is within the limit; None if that is unknown.
     moved_bound
-        Every order of the graph moves as many.
+        Lower bound on the moved ops of every order of the graph.
     """
 
     order: tuple[int, ...] | None
@@ -152,10 +158,10 @@ def least_peak_within(
     bound: int = 0,
     known: Sequence[int] | None = None,
 ) -> PeakOutcome:
-    """Search for the order of least peak among those that move at most so many ops.
+    """Search for the order of least peak among those that move at most `most` ops.
 
-    By halves between the bound and the best order known: each half is asked of
-    :func:`fewest_moves`, which says by how much the peak must rise where it finds nothing.
+    Bisects between the bound and the peak of the best order: :func:`fewest_moves` decides whether
+    an order within the middle exists, and returns the next peak worth trying if it does not.
 
     Parameters
     ----------
@@ -191,16 +197,16 @@ def least_peak_within(
             bound = peak if found.next_peak is None else min(peak, found.next_peak)
             open_.append((bound, high))
         else:
-            # Undecided: less is easier to refute, and more to find.
+            # Undecided: a smaller peak is easier to refute, a larger one easier to reach.
             open_ += [(low, middle), (middle + 1, high)]
     return PeakOutcome(order, peak, bound, True, moved_bound)
 
 
 @dataclass(frozen=True, slots=True)
 class _MoveState:
-    """A set of ops that have run, as a mask, and how.
+    """A state of the search: the mask of the ops that have run, and the way they were run.
 
-    `next` is the step behind the last op kept, `trail` the ops run since the state before.
+    `next` is the step after the last kept op, `trail` the ops run since the state `before`.
     """
 
     done: int
@@ -213,7 +219,7 @@ class _MoveState:
 
 
 class _MoveSearch:
-    """Best first by the bound on moves, last in first out among equals.
+    """Best-first search by the bound on moves, last in first out among equals.
 
     `peak` and `most` are limits on live bytes and on ops moved.
     """
@@ -228,7 +234,7 @@ class _MoveSearch:
         self.buckets: list[list[_MoveState]] = [[] for _ in range(self.most + 1)]
 
     def run(self, clock: Clock) -> list[int] | None:
-        """Return the ids of the ops in an order that moves fewest, if there is one in time."""
+        """Return the op ids of an order that moves fewest ops; None if the time is too short."""
         piece = self.piece
         self._push(_MoveState(0, piece.ready(0), piece.live, 0, 0, (), None))
         for cost, bucket in enumerate(self.buckets):
@@ -258,11 +264,12 @@ class _MoveSearch:
 
     def _push(self, state: _MoveState) -> None:
         cost = state.moved + self._skipped(state)
+        # The bound never falls along a path, so states above the limit can be dropped.
         if cost <= self.most:
             self.buckets[cost].append(state)
 
     def _skipped(self, state: _MoveState) -> int:
-        """Number of ops ahead of the last one kept that have not run."""
+        """Return the number of ops left that come before the last kept one in the baseline."""
         return (~state.done & ((1 << state.next) - 1)).bit_count()
 
     def _fits(self, running: int) -> bool:
@@ -272,7 +279,7 @@ class _MoveSearch:
         return True
 
     def _ran(self, at: _MoveState, i: int, *, kept: bool, before: _MoveState | None) -> _MoveState:
-        """Return the state after an op; it goes on the trail of `at` unless that is `before`."""
+        """Return the state after op `i`; it extends the trail of `at` unless that is `before`."""
         done = at.done | 1 << i
         ready = at.ready & ~(1 << i)
         for w in self.piece.after[i]:
@@ -284,7 +291,7 @@ class _MoveSearch:
         return _MoveState(done, ready, live, place, at.moved + (not kept), trail, before)
 
     def _hurry(self, state: _MoveState) -> _MoveState:
-        """Run what any completion can run at once: see *following* and *catching up*."""
+        """Run the ops that every completion may run at once: *following* and *catching up*."""
         origin = state
         while True:
             further = self._follow(state, origin)
@@ -295,7 +302,7 @@ class _MoveSearch:
             state = further
 
     def _follow(self, state: _MoveState, origin: _MoveState) -> _MoveState:
-        """Keep the baseline's next ops, each of which needs the last, where they leave less."""
+        """Run and keep the baseline's next ops, if they leave no more bytes live."""
         at = state
         for _ in range(EFFORT.most_followed):
             rest = ~at.done & self.all & -(1 << at.next)
@@ -320,7 +327,7 @@ class _MoveSearch:
         return state
 
     def _is_new(self, state: _MoveState) -> bool:
-        """Whether no state that can do as much has been looked at; keeps this one if so."""
+        """Return True, and remember the state, if no expanded state dominates it."""
         known = self.known.setdefault(state.done, [])
         if any(place <= state.next and moved <= state.moved for place, moved in known):
             return False
@@ -328,12 +335,13 @@ class _MoveSearch:
         return True
 
     def _branch(self, state: _MoveState) -> None:
-        """Run each op that may run, as one kept or moved."""
+        """Push the successors of a state: each ready op as a kept op, a moved op, or both."""
         ahead = ~state.done & self.all & -(1 << state.next)
         following = ahead & -ahead
         for i in reversed(members(state.ready)):
             if not self._fits(self.piece.running(i, state.done, state.live)):
                 continue
+            # Moving the baseline's next op is dominated by keeping it.
             if 1 << i != following:
                 self._push(self._ran(state, i, kept=False, before=state))
             if i >= state.next:

@@ -1,8 +1,9 @@
-"""Parts of a graph that every order runs one behind the other, on masks of Python's integers.
+"""Pieces of a graph that every order runs one after another, as masks of Python's integers.
 
-In a state that every order passes (:func:`optsched.ordering.problem.forced_cuts`) it is known what
-has run and what is live. Ops between two such states are a *piece*: searches that need sets of ops
-and few states work on it alone. The ops of a piece are numbered by their turn in a baseline.
+In a state that every order passes (:func:`optsched.ordering.problem.forced_cuts`) the ops that have
+run and the live bytes are known. The ops between two such states are a *piece*. A search that
+stores few states, but compares sets of ops often, works on one piece at a time, with sets as
+integers. The ops of a piece are numbered by their step in a baseline.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from optsched.ordering.problem import OrderingProblem, as_lists, build_problem, 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Ops between two states that every order passes, numbered by their turn in the baseline.
+    """Ops between two states that every order passes, numbered by their step in the baseline.
 
     Parameters
     ----------
     ops
-        Ids, as the baseline lists them.
+        Op ids in the sequence of the baseline.
     live
         Bytes live before the first of them.
     needs
-        By op: a mask of those that must have ended.
+        By op: mask of the ops that must have ended before it starts.
     after
-        By op: those that it may make ready.
+        By op: its direct successors.
     rise, delta
         As for :class:`optsched.ordering.problem.OrderingProblem`.
     releases
-        By op: shared buffers that it may release, as masks of users, and their bytes.
+        By op: shared buffers that it may release, each as a mask of its users and its bytes.
     savings
-        By op: bytes, and a mask of ops that must have ended for it to save them.
+        By op: bytes that it may save, each with the mask of ops that must have ended.
     """
 
     ops: tuple[int, ...]
@@ -84,9 +85,10 @@ def split(graph: Graph, baseline: Sequence[int]) -> list[Piece]:
     order = _legal(graph, baseline)
     turn = np.argsort(baseline)
     latest = np.append(-1, np.maximum.accumulate(turn[order]))
-    # Where the baseline is no order of the graph, its first ops may be others.
+    # If the baseline is not a valid order, the ops of a piece may be elsewhere in it.
     cuts = [cut for cut in forced_cuts(problem, order).tolist() if latest[cut] == cut - 1]
     lists, done, live = _Lists(problem), set[int](), graph.arrays.initial
+    # Walk along the order once; `live` is known exactly at each cut.
     pieces = []
     for start, end in pairwise(cuts):
         piece = _make_piece(lists, baseline[start:end], done, live)
@@ -101,7 +103,7 @@ def split(graph: Graph, baseline: Sequence[int]) -> list[Piece]:
 
 
 def _legal(graph: Graph, baseline: Sequence[int]) -> list[int]:
-    """Return an order of the graph that takes, of the ops that can run, the baseline's first."""
+    """Return a valid order: of the ops that can run, always the first in the baseline."""
     turn = {v: at for at, v in enumerate(baseline)}
     missing = [len(before) for before in graph.predecessors]
     heap = [(turn[v], v) for v, count in enumerate(missing) if not count]
@@ -117,7 +119,7 @@ def _legal(graph: Graph, baseline: Sequence[int]) -> list[int]:
 
 
 class _Lists:
-    """The rows of an ordering problem as lists of Python's integers."""
+    """Rows of an ordering problem as lists of Python integers."""
 
     def __init__(self, problem: OrderingProblem) -> None:
         self.pred = as_lists(problem.pred_ptr, problem.pred)
@@ -134,7 +136,7 @@ def _make_piece(lists: _Lists, ops: Sequence[int], done: set[int], live: int) ->
     number = {v: i for i, v in enumerate(ops)}
 
     def mask(some: Sequence[int]) -> int | None:
-        """As a mask of those not done; None if one of them runs behind this piece."""
+        """Return the mask of the ops not done; None if one of them runs after this piece."""
         left = [v for v in some if v not in done]
         if any(v not in number for v in left):
             return None
@@ -161,7 +163,7 @@ def _make_piece(lists: _Lists, ops: Sequence[int], done: set[int], live: int) ->
 def _savings_of(
     savings: Sequence[tuple[int, frozenset[int]]], users: dict[int, int | None], own: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the savings that can come true, and who must have ended for them."""
+    """Yield the savings that are possible in this piece, with the ops that must have ended."""
     for value, needs in savings:
         ended = 0
         for b in needs:

@@ -1,16 +1,18 @@
-"""The ordering problem: what decides the peak of an order, as flat arrays for kernels.
+"""The ordering problem: the numbers that decide the peak of an order, as flat arrays for kernels.
 
 After the ops of a downset `D` (a set of ops closed under predecessors) have ended, the live bytes
 are
 
     M(D) = base + sum of delta[v] over D - sum of size[b] over shared buffers b with all users in D
 
-`delta[v]` is what op `v` allocates less what it alone is the last user of; a *shared* buffer has at
-least two users that may be its last. While `v` runs, `rise[v]` bytes more than before it are live.
-In an in-place graph the most bytes of those of its *savings* whose shared buffers have no other
-users left are taken off (:mod:`optsched.ordering.inplace`); no `M(D)` depends on that.
+`delta[v]` are the bytes that op `v` allocates less those of the buffers that only `v` uses; a
+*shared* buffer has at least two users that may be its last. While `v` runs, `rise[v]` bytes more
+than before it are live. In an in-place graph the largest of its *savings* whose shared buffers have
+no other users left is subtracted (:mod:`optsched.ordering.inplace`); no `M(D)` depends on that.
 
-`M` is submodular, `M(X | Y) + M(X & Y) <= M(X) + M(Y)`: all rules of the engine rest on this.
+`M` is submodular, `M(X | Y) + M(X & Y) <= M(X) + M(Y)`: a shared buffer that is freed in `X` or in
+`Y` is freed in `X | Y`, and one freed in both is freed in `X & Y` as well. All rules of the engine
+rest on this.
 
 Example: op 0 makes 5 bytes that ops 1 and 2 read, which make 2 and 3 bytes that stay. Then
 `rise = (5, 2, 3)`, `delta = (5, 2, 3)`, and one shared buffer of size 5 has the users 1 and 2:
@@ -35,14 +37,14 @@ class OrderingProblem(NamedTuple):
     Parameters
     ----------
     pred_ptr, pred, succ_ptr, succ
-        Op to ops directly before and after it.
+        Rows by op: the ops directly before it, and those directly after it.
     read_ptr, read
-        Op to shared buffers that it uses.
+        Rows by op: the shared buffers that it uses.
     user_ptr, user
-        Shared buffer to ops that use it.
+        Rows by shared buffer: the ops that use it.
     rise, delta
-        Shape `(n,)`, bytes: by how much more is live while the op runs than before it; the change
-        that it leaves behind.
+        Shape `(n,)`, bytes: live bytes while the op runs, and after it has ended, less those before
+        it; without the shared buffers that end.
     size
         Shape `(m,)`: bytes of the shared buffers, all positive.
     saving_ptr, saving, need_ptr, need
@@ -70,7 +72,7 @@ class OrderingProblem(NamedTuple):
 
     @property
     def savings(self) -> Savings:
-        """The in-place savings by themselves."""
+        """The in-place savings alone."""
         return Savings(self.saving_ptr, self.saving, self.need_ptr, self.need)
 
 
@@ -83,7 +85,7 @@ def make_problem(
     savings: Savings | None = None,
     base: int = 0,
 ) -> OrderingProblem:
-    """Make a problem; the transposed rows are worked out here."""
+    """Return a problem from its predecessors and users; the transposed rows are derived."""
     none = np.zeros(0, np.int64)
     savings = savings or Savings(
         np.zeros(len(rise) + 1, np.int64), none, np.zeros(1, np.int64), none
@@ -97,7 +99,7 @@ def make_problem(
 
 
 def topological(problem: OrderingProblem) -> list[int]:
-    """Return some valid order."""
+    """Return a topological order of the ops."""
     succ = as_lists(problem.succ_ptr, problem.succ)
     return in_order(range(len(succ)), np.diff(problem.pred_ptr).tolist(), succ)
 
@@ -107,9 +109,10 @@ def in_order(
     missing: MutableSequence[int] | dict[int, int],
     succ: Sequence[Iterable[int]],
 ) -> list[int]:
-    """Return ops, each behind its predecessors; those without any come as they are given.
+    """Return the ops, each after its predecessors; ops without predecessors come first, as given.
 
-    `missing` has the number of predecessors of each, and is overwritten; `succ` has its successors.
+    `missing` has the number of predecessors of each op, and is overwritten; `succ` has the
+    successors of each op. (Kahn's algorithm.)
     """
     order = [v for v in ops if not missing[v]]
     for v in order:
@@ -121,12 +124,12 @@ def in_order(
 
 
 def forced_cuts(problem: OrderingProblem, order: Sequence[int]) -> IntArray:
-    """Return after how many ops of an order it is in a state that every order passes.
+    """Return the numbers of steps of an order after which it is in a state that every order passes.
 
-    Those are the states before and after an op that is comparable to all others: all ops behind
-    step `i` descend from its op if each has a predecessor at step `i` or later; all ops ahead of
-    it are its ancestors if each has a successor at step `i` or earlier. Linear in the size of the
-    problem.
+    Those are the states before and after an op that is comparable to all others: all ops after
+    step `i` descend from its op if each has a predecessor at step `i` or later; all ops before it
+    are its ancestors if each has a successor at step `i` or earlier. Linear in the size of the
+    problem. In a diamond `a`, then `b` and `c`, then `d`, they are 0, 1, 3 and 4.
     """
     n = len(order)
     step = np.empty(n, np.int64)
@@ -143,22 +146,24 @@ def forced_cuts(problem: OrderingProblem, order: Sequence[int]) -> IntArray:
 
 
 def as_lists(ptr: IntArray, idx: IntArray) -> list[list[int]]:
-    """The rows of an index as lists."""
+    """Return the rows of an index as lists."""
     flat = idx.tolist()
     return [flat[a:b] for a, b in pairwise(ptr.tolist())]
 
 
 def build_problem(arrays: GraphArrays) -> OrderingProblem:
-    """Reduce a graph to what decides its peak; releases by single users go into `delta`."""
+    """Return the ordering problem of a graph; buffers with a single user go into `delta`."""
     counts = np.diff(arrays.user.ptr)
     mortal = ~arrays.keep & (arrays.size > 0)
     single = mortal & (counts == 1)
+    # A buffer with one user always ends with that op, so it is part of the op's net change.
     delta = arrays.alloc - arrays.own
     np.subtract.at(delta, arrays.user.idx[arrays.user.ptr[:-1][single]], arrays.size[single])
     shared = mortal & (counts > 1)
     ptr = np.zeros(int(shared.sum()) + 1, np.int64)
     np.cumsum(counts[shared], out=ptr[1:])
     user = Rows(ptr, arrays.user.idx[np.repeat(shared, counts)])
+    # Shared buffers are renumbered from 0; the numbers of others are never looked up.
     number = np.cumsum(shared) - 1
     saved, savings = graph_savings(arrays, counts, number)
     packed = pack_savings([savings.get(v, ()) for v in range(arrays.op_count)]) if savings else None

@@ -1,7 +1,8 @@
-"""Where a search of orders has got to, for a later one of the same graph that goes on from there.
+"""The state of an unfinished search of orders, from which a later search of the graph resumes.
 
-Nothing of it decides whether an answer is right, but for the trees: the orders within a budget are
-all in the open parts of its tree, on the word of whoever left them, as a bound is a bound.
+Most of it only decides where the later search looks first. The trees are the exception: an open
+tree states that every order within its budget is in one of its open parts, which the later search
+does not prove again. A digest ties the trees to their problem.
 """
 
 from __future__ import annotations
@@ -16,28 +17,30 @@ from optsched.model.arrays import IntArray
 from optsched.ordering.problem import OrderingProblem
 
 MOST_PARTS = 1_024
-"""Open parts of all trees; of each of them a matrix of all pairs is in memory."""
+"""Most open parts of all trees together; each of them has a matrix of all pairs in memory."""
 MOST_PAIRS = 1_000_000
-"""Pairs of all open parts, each counted as often as it is known."""
+"""Most pairs of all open parts together; a pair counts once per part that contains it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTree:
-    """The tree of a budget as it was left: every order within the budget is in an open part.
+    """An unfinished tree of a budget: every order within the budget is in an open part.
 
     Parameters
     ----------
     budget
         Live bytes.
     rows
-        The open parts: how many pairs are those of the part before, then the others. The pair of
-        ops `u` before `v` is the number `u * n + v`.
+        The open parts. A row has the number of leading pairs that it shares with the part before,
+        then its other pairs. The pair of ops `u` before `v` is the number `u * n + v`. For example,
+        with `n = 10`, `((0, 12, 13), (1, 31))` is a part with the pairs (1, 2), (1, 3), and one
+        with (1, 2), (3, 1).
     at_hand
-        So many of them, the last ones, are what is left of one part that was divided for a while.
+        Number of parts, at the end of `rows`, that belong to the part being divided.
     root
-        Pairs known in all of that part.
+        Number of leading pairs that are known in all of that part.
     patience
-        Branches to look at before it is begun anew.
+        Branches to look at before the division of that part is restarted.
     """
 
     budget: int
@@ -52,19 +55,19 @@ class OpenTree:
         Raises
         ------
         ValueError
-            If these are no pairs of so many ops.
+            If a row does not hold pairs of ops of a graph with `ops` ops.
         """
         known = np.zeros(0, np.int64)
         for shared, *rest in self.rows:
             codes = np.array(rest, np.int64)
             if shared > len(known) or (codes >= ops * ops).any():
-                raise ValueError(f"these are no pairs of {ops} ops")
+                raise ValueError(f"an open part holds pairs that are not of {ops} ops")
             known = np.append(known[:shared], codes)
             yield np.stack(np.divmod(known, ops), axis=1)
 
     @property
     def pairs(self) -> int:
-        """Pairs of all parts together."""
+        """Number of pairs of all parts together."""
         known = total = 0
         for shared, *rest in self.rows:
             known = shared + len(rest)
@@ -87,23 +90,23 @@ def pack_parts(parts: Sequence[IntArray], ops: int) -> tuple[tuple[int, ...], ..
 
 @dataclass(frozen=True, slots=True)
 class OrderProgress:
-    """What a search of orders has behind it, beside its orders and bounds.
+    """The state of an unfinished search of orders, apart from its orders and bounds.
 
     Parameters
     ----------
     steps
-        Steps of its schedule that are done, and not done again.
+        Number of steps of the schedule that are done and need not be repeated.
     stride
         Bytes between the bound and the next budget; 0 if no budget was decided.
     blame
-        How often contradictions came up at each op of the graph; or empty. Where to look first
-        matters more to a tree of precedences than anything else.
+        Failure counts: how often a contradiction was found at each op of the graph; or empty. A
+        tree of precedences gains most from looking at the right ops first.
     lines
-        The op of the blocks of each family that they pass in line, by its place in the block.
+        For each family of identical blocks, the column of the op that they run in order.
     trees
-        Open trees, in ids of the problem that they are of; the latest last.
+        Open trees, in ids of the problem of `digest`; the latest last.
     digest
-        Of that problem and of the trees: of another problem they say nothing.
+        Digest of that problem and of the trees. The trees do not hold for another problem.
     """
 
     steps: int = 0
@@ -114,7 +117,7 @@ class OrderProgress:
     digest: bytes = field(default=b"", repr=False)
 
     def sealed(self, problem: OrderingProblem) -> OrderProgress:
-        """The same with as many trees as are kept, the latest first, and their digest."""
+        """Return a copy with the latest trees that fit the limits, and their digest."""
         kept: list[OpenTree] = []
         parts = pairs = 0
         for tree in reversed(self.trees):
@@ -126,18 +129,18 @@ class OrderProgress:
         return replace(self, trees=trees, digest=trees_digest(problem, trees))
 
     def trees_of(self, problem: OrderingProblem) -> dict[int, OpenTree]:
-        """The trees by their budgets; none if they are of another problem or damaged."""
+        """Return the trees by budget; empty if they are damaged or belong to another problem."""
         if not self.trees or self.digest != trees_digest(problem, self.trees):
             return {}
         return {tree.budget: tree for tree in self.trees}
 
     def of_other_ids(self) -> OrderProgress:
-        """What of it holds for an equal graph whose ops have other ids."""
+        """Return the part that also holds for an equal graph with other op ids."""
         return OrderProgress(self.steps, self.stride)
 
 
 NOTHING_BEHIND = OrderProgress()
-"""Of a search that begins."""
+"""The progress of a search before its start."""
 
 
 def trees_digest(problem: OrderingProblem, trees: Sequence[OpenTree]) -> bytes:

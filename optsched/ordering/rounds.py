@@ -1,10 +1,17 @@
-"""The engine: bounds, contractions, then rounds of search with growing effort.
+"""Schedule of the exact ordering engine: bounds, contractions, then rounds of growing effort.
 
-The order of things is that of their price. A closure bound often meets the warm start; contraction
-makes the problem smaller; a short search of states settles most graphs. For the rest a walk over
-orders lowers the peak, and budgets between bound and peak are refuted one after another, or an
-order within one is found: by the precedences that the budget implies, a tree of assumed ones, and a
-search of states. Two workers divide the last part.
+Cheap parts run first. A closure bound often equals the peak of the warm start; contraction makes
+the problem smaller; a short search of states proves most graphs. For the others, annealing lowers
+the peak, and *budgets* (numbers of bytes between bound and peak) are decided one after another. To
+decide a budget is to find an order within it, or to prove that there is none: by the precedences
+that the budget implies, a tree of assumed precedences, and a search of states.
+
+Two workers divide that last part: the first decides budgets from the bound upwards, the second
+looks for better orders, decides the budget just below the peak, and takes parts of the first
+worker's tree.
+
+Example: bound 80, peak 100. The first budget is 84 (a quarter of the gap). If it is refuted the
+bound is 85 and the next step twice as long; an order of 83 bytes would make the peak 83 instead.
 """
 
 from __future__ import annotations
@@ -37,18 +44,18 @@ from optsched.runtime.limits import OnEvent, Proof, StopReason
 
 
 class OrderingRounds(OrderIncumbent):
-    """Rounds of search with growing effort.
+    """One run of the exact ordering engine on a graph.
 
     Parameters
     ----------
     graph, warm_start, bound, on_event
-        As :class:`OrderIncumbent` takes them.
+        As for :class:`OrderIncumbent`.
     clock
-        How long to search.
+        Limit on time or work.
     rules, effort
-        What the search may use, and how much of it.
+        Rules that the search may use, and limits on the work of each.
     earlier
-        What an earlier search of the graph has behind it.
+        State of an earlier search of the graph, to resume from.
     """
 
     def __init__(
@@ -82,7 +89,7 @@ class OrderingRounds(OrderIncumbent):
         self.lined: LinedUp | None = None
 
     def report(self, source: str) -> None:
-        """Tell what is known now; let the other worker end if that is all there is to know."""
+        """Report the present peak and bound; stop the other worker if the peak is proved."""
         other = self.other
         if other and max(self.bound, other.bound) >= min(self.peak, other.peak):
             other.context.ended.set()
@@ -93,13 +100,14 @@ class OrderingRounds(OrderIncumbent):
         self.accept(self.reduced.expand(order), source)
 
     def shrunk(self) -> list[int]:
-        """The best order, of the contracted problem; regions make that take a while."""
+        """Return the best order as one of the contracted problem."""
+        # Kept until the order changes: with regions the translation takes a while.
         if self.latest[0] is not self.order:
             self.latest = self.order, self.reduced.shrink(self.order)
         return list(self.latest[1])
 
     def solve(self) -> StopReason:
-        """Go through the schedule until the peak is proved or states run out."""
+        """Run the schedule until the peak is proved or the limit on states is reached."""
         for number, step in enumerate(self.schedule()):
             if number >= self.earlier.steps:
                 step()
@@ -109,9 +117,10 @@ class OrderingRounds(OrderIncumbent):
         return StopReason.EXHAUSTED
 
     def schedule(self) -> Iterator[Callable[[], object]]:
-        """Yield bounds and searches in turn, and set up in between what later ones need.
+        """Yield the bounds and searches one after another.
 
-        An earlier search may have the first of them behind it. What is set up is so in any case.
+        :meth:`solve` skips the first of them if an earlier search has done them. The code between
+        the yields, which prepares later ones, runs in any case.
         """
         effort = self.effort
         yield self.closure_bound
@@ -154,12 +163,15 @@ class OrderingRounds(OrderIncumbent):
                 yield self.search_blocks
 
     def progress(self) -> OrderProgress:
-        """What a later search of the graph needs to go on from here."""
+        """Return the state from which a later search of the graph can resume."""
         steps = max(self.steps, self.earlier.steps)
         if self.feasibility is None or self.thread is not None:
-            # No budget was tried, or a worker that would not end may still be at the trees.
+            # Either no budget was tried, or the second worker is still running and may be
+            # changing the trees.
             return replace(self.earlier, steps=steps)
         workers = [x.feasibility for x in (self.other, self) if x is not None and x.feasibility]
+        # Trees of an earlier search that were not resumed are kept; those of this search replace
+        # them, the latest last.
         trees = {budget: tree for x in workers for budget, tree in x.earlier.items()}
         for tree in (tree for x in workers for tree in x.trees.values() if not tree.settled):
             trees.pop(tree.budget, None)
@@ -174,9 +186,9 @@ class OrderingRounds(OrderIncumbent):
         return found.sealed(self.feasibility.context.problem)
 
     def closure_bound(self) -> None:
-        """Raise the bound by flows.
+        """Raise the bound by flows, one per op, up to a limit.
 
-        Over fewer ops flows are quicker: of many the rest waits for contraction.
+        A flow over fewer ops takes less time, so in large graphs most flows wait for contraction.
         """
         effort = self.effort
         few = max(effort.first_flows, effort.flow_looks // max(1, self.whole.ops))
@@ -186,7 +198,7 @@ class OrderingRounds(OrderIncumbent):
         self.closure_complete = found.complete
 
     def contract(self) -> None:
-        """Go on with the contracted problem."""
+        """Replace the problem by the contracted one."""
         self.reduced = reduce(self.whole)
         priority = self.reduced.gather(self.whole.during(self.order))
         self.context = replace(self.whole, problem=self.reduced.problem, priority=priority)
@@ -194,7 +206,7 @@ class OrderingRounds(OrderIncumbent):
         self.accept_reduced(self.shrunk(), "contraction")
 
     def closure_bound_again(self) -> None:
-        """Look for the closure bound of the contracted problem, if the first look was too short."""
+        """Complete the closure bound on the contracted problem, if it is not complete yet."""
         if self.closure_complete:
             return
         context = self.context
@@ -207,12 +219,15 @@ class OrderingRounds(OrderIncumbent):
         context.check_time()
 
     def force(self, bound: int, source: str) -> None:
-        """Accept a bound that flows show; that regions may be chains was shown by searches."""
+        """Accept a bound that follows from flows alone.
+
+        If regions have become chains it counts as a bound by search: searches found the chains.
+        """
         regions = self.whole.statistics.regions
         self.raise_bound(bound, Proof.SEARCH if regions else Proof.BOUND, source)
 
     def set_bound(self) -> None:
-        """Raise the bound by sets of ops, of which one runs last and one first."""
+        """Raise the bound by the last and the first op of sets of large ops."""
         context = self.context
         if self.rules.sets and context.ops <= self.effort.budget_ops:
             found = best_set(context, related(context.problem), self.bound, self.peak)
@@ -220,7 +235,7 @@ class OrderingRounds(OrderIncumbent):
                 self.force(found.value, "set bound")
 
     def local_precedences(self) -> None:
-        """Try what is quick for many ops: orders, and what a few ops near the peak imply."""
+        """Try two methods that are fast in large graphs: windows, and precedences at the peak."""
         self.search_windows()
         if self.rules.nearby and not self.proved:
             precedences = BudgetPrecedences(self.line_up())
@@ -229,7 +244,7 @@ class OrderingRounds(OrderIncumbent):
                 self.force(self.peak, "precedences near the peak")
 
     def prepare_budgets(self) -> None:
-        """Set up what an easy problem does not need: precedences that budgets imply."""
+        """Prepare the decision of budgets; easy problems are proved before this is needed."""
         context = self.line_up()
         if self.rules.implied and context.ops <= self.effort.budget_ops:
             trees = self.earlier.trees_of(context.problem)
@@ -246,7 +261,7 @@ class OrderingRounds(OrderIncumbent):
         return self.context if self.lined is None else self.lined.context
 
     def prepare_improving(self) -> None:
-        """Set up annealing and windows."""
+        """Prepare annealing and windows."""
         seed = self.clock.limits.seed
         if self.rules.anneal:
             self.annealer = Annealer(self.context, self.shrunk(), seed, self.earlier.steps)
@@ -254,13 +269,14 @@ class OrderingRounds(OrderIncumbent):
             self.windows = WindowSearch(self.context, self.shrunk(), seed, self.earlier.steps)
 
     def improve_first(self) -> None:
-        """Anneal before budgets are tried: the lower the peak, the more a budget below implies."""
+        """Anneal before budgets are tried: a budget below a lower peak implies more."""
         self.anneal(self.effort.first_states)
 
     def search(self, states: int) -> None:
-        """Search for an order below the peak, in line where there are blocks.
+        """Search for an order below the peak; identical blocks run in a canonical order.
 
-        Where they are large, also without: that alone lets all states count as one that are alike.
+        If the blocks are large, search first without that order: only then do all states that
+        differ by a swap of blocks count as one.
         """
         if self.lined is None or self.lined.large:
             self.search_in(self.context, states, self.shrunk())
@@ -268,24 +284,24 @@ class OrderingRounds(OrderIncumbent):
             self.search_in(self.lined.context, states, self.lined.lead(self.shrunk()))
 
     def search_blocks(self) -> None:
-        """Search states where blocks are large, as long as a tree is looked at, or longer."""
+        """Search states if blocks are large, for at least as long as a tree is looked at."""
         if self.lined is not None and self.lined.large:
             self.search(min(self.states * self.effort.growth**2, self.effort.most_states))
 
     def search_in(self, context: SearchContext, states: int, order: list[int]) -> None:
-        """Search a problem of the same optimum, of which an order of at most the peak is known."""
+        """Search a problem with the same optimum; `order` is one of its orders within the peak."""
         if not self.proved:
             answer = search_all(context, self.bound, self.peak, states, self.searched, order)
             context.collect()
             self.accept_answer(answer, self.peak - 1)
 
     def decide_top_alone(self) -> None:
-        """Decide the budget just below the peak if the other worker does not, nor did the climb."""
+        """Decide the budget just below the peak, unless a worker or the climb has done so."""
         if self.thread is None and self.peak - 1 not in self.tried:
             self.decide_top(self.states)
 
     def decide_top(self, states: int) -> None:
-        """Decide the budget just below the peak as long as that gives better orders."""
+        """Decide the budget just below the peak, again and again while that gives better orders."""
         known = self.peak + 1
         while self.bound < self.peak < known:
             self.meet()
@@ -294,7 +310,10 @@ class OrderingRounds(OrderIncumbent):
             self.decide(known - 1, states // self.effort.far_part if far else states)
 
     def climb(self) -> None:
-        """Refute budgets from the bound upwards, in steps as long as the effort allows."""
+        """Decide budgets from the bound upwards.
+
+        The step doubles after a budget that is refuted, and halves after one that is not decided.
+        """
         assert self.feasibility is not None
         self.tried.clear()
         smallest = max(1, self.peak // self.effort.smallest_step)
@@ -307,6 +326,7 @@ class OrderingRounds(OrderIncumbent):
             if self.bound > budget:
                 self.step *= 2
             elif self.bound == bound and self.step <= smallest:
+                # Not decided even with the smallest step: more effort is needed.
                 break
             else:
                 self.step = max(smallest, self.step // 2)
@@ -318,7 +338,7 @@ class OrderingRounds(OrderIncumbent):
         self.accept_answer(answer, budget)
 
     def accept_answer(self, answer: Feasibility, budget: int) -> None:
-        """Accept what was found out about a budget."""
+        """Accept the answer about a budget: a bound, an order, or neither."""
         if answer.refuted:
             self.searched(budget + 1)
         elif answer.order is not None:
@@ -329,16 +349,16 @@ class OrderingRounds(OrderIncumbent):
         self.raise_bound(bound, Proof.SEARCH, "search")
 
     def anneal_on(self) -> None:
-        """Walk over orders for as long as a round is."""
+        """Anneal for about as long as a round takes."""
         self.anneal(self.states * self.effort.growth)
 
     def catch_up(self, search: Annealer | WindowSearch) -> None:
-        """Let a search for better orders go on from the best one, if its own is not as good."""
+        """Restart annealing or windows from the best order if it is better than theirs."""
         if search.peak > self.peak and self.context.follow(self.shrunk())[0] < search.peak:
             search.start_from(self.shrunk())
 
     def anneal(self, states: int) -> None:
-        """Walk over orders for about as long as storing `states` states would take."""
+        """Anneal for about as long as storing `states` states would take."""
         if self.annealer is None or self.proved:
             return
         self.catch_up(self.annealer)
@@ -348,7 +368,7 @@ class OrderingRounds(OrderIncumbent):
             self.accept_reduced(self.annealer.order, "annealing")
 
     def search_windows(self) -> None:
-        """Search windows of the best order as long as that helps."""
+        """Search windows of the best order while they improve it."""
         if self.windows is None or self.proved:
             return
         self.catch_up(self.windows)
@@ -357,15 +377,16 @@ class OrderingRounds(OrderIncumbent):
             self.accept_reduced(self.windows.order, "window")
 
     def refute(self) -> None:
-        """Prove the peak if the precedences that a smaller one implies contradict each other."""
+        """Prove the peak if the precedences that a smaller peak implies contradict each other."""
         if self.feasibility and not self.proved and self.feasibility.refutes(self.peak - 1):
             self.force(self.peak, "implied precedences")
 
     def halve_gap(self) -> None:
-        """Raise the bound by budgets that implied precedences refute, halving the gap."""
+        """Raise the bound by bisection, over budgets that implied precedences refute."""
         self.refute()
         if self.feasibility is None or self.proved:
             return
+        # The budget `low` is refuted; `high` is not refuted by precedences alone.
         low, high = self.bound - 1, self.peak - 1
         for _ in range(self.effort.halvings):
             middle = (low + high) // 2
@@ -378,7 +399,7 @@ class OrderingRounds(OrderIncumbent):
                 high = middle
 
     def start_worker(self) -> None:
-        """Let a second worker look for orders from here on, if there may be one."""
+        """Start the second worker if the limits allow two; it takes over the search for orders."""
         if self.clock.limits.workers < 2 or self.proved:
             return
         order, seed = self.shrunk(), self.clock.limits.seed + 1
@@ -394,17 +415,18 @@ class OrderingRounds(OrderIncumbent):
             mine, blame = self.feasibility, self.reduced.gather(self.earlier_blame)
             context = replace(mine.context, statistics=count, ended=ended)
             other.feasibility = FeasibilitySearch(context, mine.during, blame, mine.earlier)
+        # From here on only the second worker looks for better orders.
         self.annealer = self.windows = None
         self.other = other
         self.thread = WorkerThread(other.seek, other.context.ended)
 
     def meet(self) -> None:
-        """Accept what the other worker has found."""
+        """Accept the order and bound of the other worker."""
         if self.other is not None:
             self.merge_from(self.other)
 
     def seek(self) -> None:
-        """What a second worker does: look for orders, and help to refute budgets."""
+        """Run the second worker: look for better orders, and take parts of the first one's tree."""
         assert self.other is not None
         while not self.proved and self.states < self.effort.most_states:
             self.meet()
@@ -423,7 +445,7 @@ class OrderingRounds(OrderIncumbent):
                 self.meet()
 
     def join_worker(self) -> None:
-        """Let the second worker end, and keep what it found."""
+        """Stop the second worker, and accept its order, bound and counters."""
         if self.thread is None or self.other is None:
             return
         try:
@@ -436,18 +458,17 @@ class OrderingRounds(OrderIncumbent):
 
 
 class WorkerThread:
-    """Work in a thread of its own, until it is done or told to end.
+    """A thread that runs the second worker until it returns or is asked to stop.
 
-    A second worker looks for orders while the first refutes budgets. Both spend nearly all their
-    time in compiled kernels, which run without the interpreter's lock. A thread shares the problem
-    as it is, and ends with its process whatever becomes of that.
+    Both workers spend nearly all their time in compiled kernels, which release the interpreter's
+    lock, so a thread is enough: it shares the problem without copying, and ends with its process.
 
     Parameters
     ----------
     work
-        What to do; :class:`OutOfTimeError` ends it.
+        The function to run; it may raise :class:`OutOfTimeError` to end early.
     end
-        Set to make the work raise that the next time it looks at the clock.
+        Event that makes `work` raise OutOfTimeError at its next check of the clock.
     """
 
     def __init__(self, work: Callable[[], object], end: threading.Event) -> None:
@@ -465,7 +486,7 @@ class WorkerThread:
             self.failure = failure
 
     def join(self) -> None:
-        """End the work, wait for it, and raise what went wrong in it."""
+        """Stop the work, wait for it, and raise the exception that it ended with, if any."""
         self.end.set()
         self.thread.join()
         if self.failure is not None:

@@ -1,4 +1,7 @@
-"""Which rules the exact search may use, and what they did."""
+"""Switches for the rules of the exact search, and counters of what each rule did.
+
+The switches exist to measure a rule and to test it: the proved optimum must not depend on any.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class OrderingRules:
-    """One switch per rule; each keeps at least one optimal order, so the optimum is the same.
+    """Switches for the rules of the search; each rule keeps at least one optimal order.
 
     `M(D)` are the live bytes after a downset `D`. `M` is submodular:
     `M(X | Y) + M(X & Y) <= M(X) + M(Y)` for all downsets.
@@ -28,35 +31,37 @@ class OrderingRules:
     probe
         The commit rule at every state, for targets that are one or two steps away.
     dovetail
-        Search from both ends of the segment in turns; each alone is exhaustive.
+        Search from both ends of the segment in alternation; each search alone is exhaustive.
     lift
         When no state is left, the smallest blocked peak is a proven bound and the next budget.
     foresee
         The look-ahead bound: an op still to come costs at least its closure bound over the states
         ahead. A state at which that passes the budget leads nowhere within it.
     sets
-        Of any set of ops one runs last, when all others have ended, and one first, when none has
-        begun: the minimum over the set of the bytes that this op then forces holds for all orders.
+        In any set of ops one runs last, when all others have ended, and one first, when no other
+        has started: the minimum, over the set, of the bytes that this op then forces is a bound for
+        all orders.
     implied
         If `v` after `u` (or before it) forces more than the budget, only the other way is left.
     nearby
-        The same for the few ops at the peak only: local precedences, before all else that takes
-        long in a large graph.
+        Rule `implied` for the few ops at the peak only. In a large graph these local precedences
+        are tried before everything that takes long.
     split
-        Orders in which `u` runs before `v` and those in which it does not are refuted, or found,
-        one after the other, with all that the budget then implies.
+        Branching: orders in which `u` runs before `v` are searched or refuted, then those in which
+        it does not, each with all that the budget then implies.
     windows
         Stretches of a known order around its peak are searched for a better path, all else fixed.
     anneal
         A walk over orders, which may rise above the best peak by less and less, looks for a lower
         one.
     symmetry
-        Where two identical blocks of ops change places the problem stays as it is: of states that
-        differ by that one is enough, and in some optimal order the blocks pass an op in line.
-        (That their ops force the same bytes saves flows of the closure bound in any case.)
+        Swapping two identical blocks of ops leaves the problem unchanged. So one of the states that
+        differ by such a swap is enough, and some optimal order runs a given op of the blocks in the
+        order of the blocks. (Identical blocks save flows of the closure bound with and without this
+        rule.)
     regions
-        Ops between two, with no buffer shared outside, run in a hill-valley order that is best
-        whatever runs beside them: they become a chain (:mod:`optsched.ordering.reduce.regions`).
+        Ops between two ops, with no buffer shared outside, become a chain along a hill-valley
+        order, which is best regardless of the ops around (:mod:`optsched.ordering.reduce.regions`).
     """
 
     contract: bool = True
@@ -81,18 +86,18 @@ ALL_RULES = OrderingRules()
 
 @dataclass(slots=True)
 class Statistics:
-    """What a run did, by rule.
+    """Counters of a run, by rule.
 
     Parameters
     ----------
     ops, merged
-        Ops of the graph, and how many contractions took away.
+        Ops of the graph, and the number that contractions removed.
     regions
         Regions that became chains.
     flows
-        Minimum cuts for bounds.
+        Minimum cuts computed for bounds.
     expanded, stored, duplicates
-        States of the search.
+        States of the search that were expanded, stored, and met again.
     closed, singled, commits, lifts
         Ops placed by the closure rule; states with a single successor; commits at a root; budgets
         raised.
@@ -105,11 +110,11 @@ class Statistics:
     branches
         Nodes of the trees of assumed precedences.
     windows, improved
-        Windows searched, and how many of them gave a better order.
+        Windows searched, and the number that gave a better order.
     walked, lowered
-        Moves tried by annealing, and how often a lower peak was met.
+        Moves tried by annealing, and the number that gave a lower peak.
     table_bytes
-        Memory that the states of one segment, from both ends, had at most.
+        Most memory that the states of one segment had, both directions together.
     """
 
     ops: int = 0
@@ -134,7 +139,7 @@ class Statistics:
     table_bytes: int = 0
 
     def add(self, other: Statistics) -> None:
-        """Add what a second worker did on the same problem."""
+        """Add the counters of a second worker on the same problem."""
         for name in (field.name for field in fields(self)):
             mine, others = getattr(self, name), getattr(other, name)
             shared = name in ("ops", "merged", "regions", "blocks", "table_bytes")

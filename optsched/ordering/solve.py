@@ -1,4 +1,8 @@
-"""Find an order of minimum peak memory, and prove it."""
+"""Entry point of the exact ordering engine: an order of minimum peak memory, with proof.
+
+The work is done by :mod:`optsched.ordering.rounds`; this module turns time limits and interrupts
+into an outcome, so that the best order and bound are returned however the search ends.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +24,24 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class OrderOutcome:
-    """What is known about the minimum peak of a graph.
+    """The best order of a graph that was found, with a lower bound on the peak.
 
     Parameters
     ----------
     order
-        The best order found.
+        Op ids of the best order found.
     peak
-        Its peak memory.
+        Peak memory of that order, in bytes.
     bound
-        No order has a smaller peak.
+        Lower bound on the peak of every order, in bytes.
     proof
-        What stands behind the peak if it equals the bound; else None.
+        Kind of proof of the bound if it equals the peak; else None.
     stop_reason
         Why the search ended.
     statistics
-        What it did.
+        Counters of the search.
     progress
-        What a later search of the graph needs to go on from there.
+        State of the search, from which a later one can resume.
     """
 
     order: tuple[int, ...]
@@ -60,33 +64,52 @@ def solve_order(
     progress: OrderProgress = NOTHING_BEHIND,
     on_event: OnEvent | None = None,
 ) -> OrderOutcome:
-    """Find an order of minimum peak memory, and prove it.
+    """Find an order of minimum peak memory, and prove that it is one.
 
     Parameters
     ----------
     graph
-        The graph.
+        The graph, on one stream.
     limits
-        With one worker and no time limit the answer is a function of the input. With more, two
-        threads share orders and bounds once a first search has failed.
+        With one worker and no time limit the answer is a function of the input. With more workers,
+        two threads share orders and bounds once a first search has failed.
     warm_start
-        A known order; the better, the sooner the end.
+        A known order; the better it is, the sooner the search ends.
     bound
-        A known lower bound on the peak of every order (a closure bound: rung L2).
+        A known lower bound on the peak of every order, in bytes (for example the closure bound).
     rules
-        What the search may use.
+        Rules that the search may use.
     effort
-        How much of it.
+        Limits on the work of each rule.
     progress
-        :attr:`OrderOutcome.progress` of an earlier search of the graph, to go on from there: best
-        with its order as the warm start, and its bound. Its trees are taken at their word.
+        :attr:`OrderOutcome.progress` of an earlier search of the graph, to resume from; best with
+        the order of that search as the warm start, and its bound. The trees are not verified: they
+        must come from a search of the same graph.
     on_event
-        Told of every better order and bound.
+        Called with every better order and bound.
 
     Returns
     -------
     OrderOutcome
-        The best order and bound; on a time limit or an interrupt, as far as they got.
+        The best order and bound; after a time limit or an interrupt, the best ones so far.
+
+    Raises
+    ------
+    UsageError
+        If the graph has several streams.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder
+    >>> builder = GraphBuilder("two")
+    >>> builder.op("other", writes={"o": 6})
+    >>> builder.op("big", writes={"b": 8})
+    >>> builder.op("shrink", reads=["b"], writes={"s": 1})
+    >>> builder.output("o", "s")
+    >>> graph = builder.build()
+    >>> outcome = solve_order(graph)
+    >>> [graph.ops[v].name for v in outcome.order], outcome.peak, outcome.bound
+    (['big', 'shrink', 'other'], 9, 9)
     """
     graph.refuse_streams("the search of orders of all ops")
     clock = Clock.of(limits)

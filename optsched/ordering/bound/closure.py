@@ -1,12 +1,17 @@
-"""The closure bound: bytes that are live while an op runs, whatever the order.
+"""The closure bound: bytes that are live while an op runs, in every order.
 
-When op `v` runs, its ancestors have ended and neither `v` nor its descendants have. The minimum of
-live bytes over all downsets of this kind is a minimum cut, so for every op
+When op `v` runs, its ancestors have ended, but not `v` or its descendants. The minimum of
+live bytes over all downsets of this kind is a minimum cut (:mod:`optsched.ordering.kernels.cut`),
+so for every op
 
     peak >= LB(v) = rise(v) + min { M(D) : ancestors of v in D; v and its descendants not in D }
 
-Along an order that is known, `v` runs at some `during(v) >= LB(v)`; so an op whose lowest `during`
-over the known orders is at most the bound so far need not be looked at. Usually one flow is enough.
+In a known order, `v` runs with some `during(v) >= LB(v)` bytes live. An op whose smallest `during`
+over the known orders is at most the bound so far cannot raise the bound, and is not looked at.
+Usually one flow is enough.
+
+Example: `a` and `b` each make 4 bytes, which `join` reads to make 3. When `join` runs, both `a` and
+`b` have ended, so `LB(join) = 8 + 3`. That is the peak of any order: it is proved by one flow.
 """
 
 from __future__ import annotations
@@ -38,11 +43,11 @@ class ClosureBound:
     value
         Bytes.
     op
-        The op that forces them; None if the start or the end of the graph does.
+        Id of the op that forces them; None if the inputs or the outputs of the graph do.
     flows
-        How many ops were looked at.
+        Number of ops that were looked at.
     complete
-        Whether no other op can give more; False if the clock or the number of flows ended first.
+        True if no other op can give more; False if the limit was reached first.
     """
 
     value: int
@@ -63,26 +68,40 @@ def closure_bound(
 
     Parameters
     ----------
-    graph, orders
-        Known orders of the graph; the better they are, the fewer flows are needed.
+    graph
+        The graph.
+    orders
+        Known orders; the better they are, the fewer flows are needed.
     clock
-        At its end the best bound so far is returned.
+        Limit on time or work; once it has expired the best bound so far is returned.
     most
-        The same after this number of flows; None for no such limit.
+        Limit on the number of flows (default: none).
     effort
-        After how many flows identical blocks are looked for.
+        Number of flows after which identical blocks are looked for.
 
     Returns
     -------
     ClosureBound
-        Never above the peak of any order.
+        A bound that is at most the peak of every order.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder
+    >>> builder = GraphBuilder("join")
+    >>> builder.op("a", writes={"x": 4})
+    >>> builder.op("b", writes={"y": 4})
+    >>> builder.op("join", reads=["x", "y"], writes={"z": 3})
+    >>> builder.output("z")
+    >>> found = closure_bound(builder.build())
+    >>> found.value, found.op
+    (11, 2)
     """
     arrays = graph.arrays
     n = arrays.op_count
     problem = build_problem(arrays)
     cap = np.full(n, UNBOUNDED, np.int64)
     for number, order in enumerate(orders):
-        # The first order spares most flows.
+        # The first order saves most flows, so it is always used.
         if number and clock and clock.expired():
             break
         cap = np.minimum(cap, running_by_op(graph, order))
@@ -106,10 +125,10 @@ def raise_closure(
     most: int | None = None,
     effort: OrderingEffort = EFFORT,
 ) -> ClosureBound:
-    """Return the closure bound of a problem, or the bound `value` that is known.
+    """Return the closure bound of a problem, or the known bound `value` if that is larger.
 
-    `cap` has the bytes that each op forces at most, shape `(ops,)`; what is found is written there.
-    The rest is as :func:`closure_bound` takes it.
+    `cap` has an upper limit of the bytes that each op forces, shape `(ops,)`; values found are
+    written to it. The other arguments are those of :func:`closure_bound`.
     """
     n = len(problem.delta)
     best, flows = None, 0
@@ -118,6 +137,7 @@ def raise_closure(
     spot = np.full(n, -1, np.int64)
     waiting = np.argsort(-cap, kind="stable").tolist()[::-1]
     while waiting:
+        # Ops with the largest upper limit first: once it is at most the bound, no op is left.
         v = waiting.pop()
         if cap[v] <= value:
             break
@@ -139,9 +159,9 @@ def raise_closure(
 
 
 def _share(problem: OrderingProblem, cap: IntArray, clock: Clock | None) -> None:
-    """Of ops that correspond to each other in identical blocks leave one, with the smallest cap.
+    """Keep one op per set of ops that identical blocks can swap, with the smallest of their caps.
 
-    The problem stays as it is when blocks change places: these ops force the same bytes.
+    Swapping two blocks leaves the problem unchanged, so corresponding ops force the same bytes.
     """
 
     def look() -> None:

@@ -1,14 +1,19 @@
-"""Buffers that conflict in every order of the streams: a bound on all of them.
+"""Bound for graphs on several streams: buffers that conflict in every order of the streams.
 
-In some order of the streams `u` precedes `w` only if a chain of steps leads from `u` to `w`, each
-one a dependency of the graph or two ops of one stream that no dependencies order the other way; and
-if none order `w` before `u`. Buffer `b` may come before `c` only if that is so of every op that
-uses `b` and the one that allocates `c`. Where neither may come before the other, no order of the
-streams lets the two share a byte. So the sizes of buffers of which all pairs are like that add up
-to a bound on the peak, and on the slab, of every order.
+In some order of the streams `u` precedes `w` only if a chain of steps leads from `u` to `w`, where
+each step is a dependency of the graph, or two ops of one stream that no dependencies order the
+other way; and if no dependencies order `w` before `u`. Buffer `b` can end before `c` begins only if
+every op that uses `b` can precede the op that allocates `c`. If neither buffer can end before the
+other begins, no order of the streams lets the two share a byte. The sizes of a set of buffers in
+which all pairs are of this kind therefore add up to a bound on the peak, and on the slab, of every
+order.
 
-Ops that run one at a time are never kept apart by their streams, so this is no bound for them: it
-is what running side by side costs at least.
+The bound does not hold for orders that run one op at a time, as these order the ops of different
+streams as well: it measures the cost of running ops side by side.
+
+Example: `u` on one stream and `w` on another, without dependencies, each make an output of 4 bytes
+with a workspace of 2 bytes. No chain of steps leads from one op to the other, so all four buffers
+conflict: every order needs 12 bytes, while running one op at a time needs 10.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ def forced_conflict_bound(graph: Graph) -> PeakBound:
     Parameters
     ----------
     graph
-        A graph on several streams; of more than `conflict_ops` nothing is found.
+        A graph on several streams. If it has more than `conflict_ops` ops the bound is 0.
     """
     ids = _largest(graph)
     if not len(ids) or len(graph.ops) > EFFORT.conflict_ops:
@@ -55,7 +60,7 @@ def _largest(graph: Graph) -> IntArray:
 
 
 def _may_precede(graph: Graph) -> list[int]:
-    """Return as masks the ops that may start only when an op has ended, by op."""
+    """Return, by op, the mask of the ops that it precedes in some order of the streams."""
     n, ancestors = len(graph.ops), reachable(graph.predecessors)
     in_stream: dict[str, int] = {}
     for v, op in enumerate(graph.ops):
@@ -64,6 +69,7 @@ def _may_precede(graph: Graph) -> list[int]:
     for w, row in enumerate(graph.predecessors):
         for u in row:
             may[u] |= 1 << w
+    # Transitive closure, by Warshall's algorithm on masks.
     for k in range(n):
         for u in range(n):
             if may[u] >> k & 1:
@@ -72,11 +78,12 @@ def _may_precede(graph: Graph) -> list[int]:
 
 
 def _may_come_before(graph: Graph, ids: IntArray) -> npt.NDArray[np.bool_]:
-    """Return whether each buffer may come before each other one, shape `(k, k)`."""
+    """Return a matrix, shape `(k, k)`: True where buffer i can end before buffer j begins."""
     arrays, may = graph.arrays, _may_precede(graph)
     before = np.zeros((len(ids), len(ids)), np.bool_)
     makers = arrays.birth[ids].tolist()
     for i, b in enumerate(ids.tolist()):
+        # A kept buffer never ends, so it cannot come before another.
         if arrays.keep[b]:
             continue
         behind = -1

@@ -1,9 +1,9 @@
 """Precedences that a budget implies.
 
-If op `v` with `u` run before it forces more bytes than the budget, then `v` runs before `u` in
-every order within the budget; and the other way round. Each precedence found becomes an edge,
-raises the bytes that other ops force, and may imply more. A cycle, or an op that forces more than
-the budget, refutes it.
+If op `v` forces more bytes than the budget once `u` has run before it, then `v` runs before `u` in
+every order within the budget; and the mirror image for `u` after `v`. Each precedence found becomes
+an edge, raises the bytes that other ops force, and may imply more. A cycle, or an op that forces
+more than the budget, refutes the budget.
 
 Example: `u` and `v` both rise by 6 bytes, and `u` leaves 5 of them live until the end. Within a
 budget of 10 op `v` runs first: after `u` it would need 11.
@@ -21,7 +21,7 @@ from optsched.ordering.problem import OrderingProblem, topological
 
 
 class BudgetPrecedences:
-    """Precedences that every order within a budget keeps.
+    """Precedences that hold in every order within a budget.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ class BudgetPrecedences:
     problem
         The problem with the precedences as edges.
     added
-        `(first, second)` as they were found: each follows from the budget and those before it.
+        Pairs `(first, second)` in the sequence in which they were found: each follows from the
+        budget and the pairs before it.
     """
 
     def __init__(self, context: SearchContext) -> None:
@@ -42,17 +43,20 @@ class BudgetPrecedences:
         self.added: list[tuple[int, int]] = []
 
     def refute(self, budget: int, expected: IntArray, *, near: bool = False) -> bool:
-        """Add what a budget implies, op by op, to a fixpoint; whether no order is within it.
+        """Add all precedences that a budget implies; return True if no order is within the budget.
+
+        Ops are looked at in sweeps, until a sweep adds no precedence.
 
         Parameters
         ----------
         budget
             Bytes.
         expected
-            Shape `(n,)`: a guess of the bytes that each op forces. Large ones are looked at first.
+            Shape `(n,)`: a guess of the bytes that each op forces. Ops with most are looked at
+            first.
         near
-            Whether to look only at a few ops that force most: local precedences. They often
-            contradict each other, however large the rest of the graph is.
+            If True, look only at a few ops that force most. Such local precedences often contradict
+            each other, regardless of the size of the graph.
         """
         guess = np.array(expected, np.int64)
         effort = self.context.effort
@@ -75,6 +79,7 @@ class BudgetPrecedences:
                 if not possible:
                     return True
                 if len(self.added) > known:
+                    # A new edge may imply more at any op, so all of them are looked at again.
                     misses = 0
                     idle.clear()
                 else:
@@ -84,7 +89,10 @@ class BudgetPrecedences:
                 return False
 
     def look_at(self, v: int, budget: int) -> tuple[int, bool]:
-        """Add what a budget implies at an op; the bytes that it forces, and whether that may be."""
+        """Add the precedences that a budget implies at op `v`.
+
+        Returns the bytes that the op forces, and False if they contradict the budget.
+        """
         context = self.context
         context.check_time()
         context.statistics.flows += 1
@@ -94,7 +102,8 @@ class BudgetPrecedences:
         forced, sides = imply(self.problem, v, budget, tests)
         if forced > budget:
             return int(forced), False
-        # Of ops that run before `v` only the last ones: the others follow. And the mirror image.
+        # Of the ops that must run before `v` only the last ones become edges, as the others follow
+        # from them; and of those that must run after it only the first ones.
         before, after = sides == BEFORE, sides == AFTER
         before &= row_counts(self.problem.succ_ptr, before[self.problem.succ]) == 0
         after &= row_counts(self.problem.pred_ptr, after[self.problem.pred]) == 0
@@ -109,7 +118,7 @@ class BudgetPrecedences:
 
 
 def with_edges(problem: OrderingProblem, first: IntArray, second: IntArray) -> OrderingProblem:
-    """The problem with more edges, from `first[i]` to `second[i]`; none may be there already."""
+    """Return the problem with edges from `first[i]` to `second[i]` added, which must be new."""
     pred_ptr, pred = _with_entries(problem.pred_ptr, problem.pred, second, first)
     succ_ptr, succ = _with_entries(problem.succ_ptr, problem.succ, first, second)
     return problem._replace(pred_ptr=pred_ptr, pred=pred, succ_ptr=succ_ptr, succ=succ)
@@ -118,14 +127,14 @@ def with_edges(problem: OrderingProblem, first: IntArray, second: IntArray) -> O
 def _with_entries(
     ptr: IntArray, idx: IntArray, row: IntArray, entry: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Rows with `entry[i]` added at the end of row `row[i]`."""
+    """Return the rows with `entry[i]` added at the end of row `row[i]`."""
     more = np.append(0, np.cumsum(np.bincount(row, minlength=len(ptr) - 1)))
     order = np.argsort(row, kind="stable")
     return ptr + more, np.insert(idx, ptr[row[order] + 1], entry[order])
 
 
 def related(problem: OrderingProblem) -> Flags:
-    """Return the transitive closure: `above[v, u]` if `u` runs before `v` in every order."""
+    """Return the transitive closure, shape `(n, n)`: True at `v, u` if `u` always precedes `v`."""
     n = len(problem.delta)
     above = np.zeros((n, n), np.bool_)
     for v in topological(problem):

@@ -1,9 +1,15 @@
-"""Set bounds: of any set of ops one runs last, when all others are done, and one first.
+"""Set bounds: in any set of ops one runs last, when all others have ended, and one runs first.
+
+For a set `W` of ops, with the closure bound `LB` under the stated condition,
 
     peak >= min over v in W that may be last of LB(v | all of W but v have ended)
-    peak >= min over v in W that may be first of LB(v | all of W but v have not begun)
+    peak >= min over v in W that may be first of LB(v | all of W but v start later)
 
-`W` are the ops that rise by at least `t`, for some thresholds `t`.
+The sets tried are the ops that rise by at least `t`, for some thresholds `t`.
+
+Example: three branches each end in an op that makes 5 bytes for the output and needs 8 bytes of
+workspace. The closure bound of each op alone is 13. But one of them runs last, when the other two
+have left 10 bytes: the peak is at least 23.
 """
 
 from __future__ import annotations
@@ -22,18 +28,18 @@ from optsched.ordering.kernels.max_flow import UNBOUNDED
 
 @dataclass(frozen=True, slots=True)
 class ForcedSet:
-    """A set of ops of which one runs last (or first), and that one forces bytes.
+    """A set bound: the bytes that the last (or the first) op of a set forces.
 
     Parameters
     ----------
     value
-        Bytes: the minimum over all ops of the set that may be the last.
+        Bytes: the minimum over all ops of the set that may be the last (or the first).
     op
-        The op that forces no more.
+        Id of an op that attains the minimum.
     ops
-        The set, ascending.
+        Ids of the set, ascending.
     last
-        Whether the last one is meant; else the first.
+        True for the last op of the set, False for the first.
     """
 
     value: int
@@ -45,9 +51,9 @@ class ForcedSet:
 def best_set(
     context: SearchContext, above: Flags, bound: int, enough: int = UNBOUNDED
 ) -> ForcedSet | None:
-    """Return the set that forces most bytes; None if none forces more than `bound`.
+    """Return the set that forces most bytes; None if no set forces more than `bound`.
 
-    The first set that forces `enough` bytes ends the search.
+    Stops at the first set that forces `enough` bytes.
     """
     best = None
     for members, last in product(large_ops(context), (True, False)):
@@ -77,9 +83,9 @@ def large_ops(context: SearchContext) -> Iterator[IntArray]:
 def least_extreme(
     context: SearchContext, above: Flags, members: IntArray, bound: int, *, last: bool
 ) -> tuple[int, int]:
-    """Least bytes that the last (or first) op of a set forces, and that op.
+    """Return the least bytes that the last (or first) op of a set forces, and that op.
 
-    Stops at one that is no news.
+    Stops at the first op that forces at most `bound` bytes: the set cannot raise the bound then.
     """
     least, weakest = -1, -1
     for op, value in extremes(context, above, members, last=last):
@@ -101,6 +107,7 @@ def extremes(
     evaluate = context.pick(least_given)
     spot = np.full(n, -1, np.int64)
     for v in members.tolist():
+        # An op of the set with a descendant (an ancestor) in it cannot be the last (the first).
         if (toward[:, v] & inside).any():
             continue
         context.check_time()

@@ -1,11 +1,17 @@
 """Simple lower bounds on the peak of every order, each with its witness.
 
-While an op runs, all its ancestors are done and none of its descendants is: a buffer born before
-it and used at it or behind it is live, in whatever order. Besides, the graph's inputs are live
-before the first step and its outputs after the last. (The closure bound of
-:mod:`optsched.ordering` also counts what *some* choice of the incomparable ops must hold; it is
-never weaker and costs a maximum flow an op.) In an in-place graph what the op may at most write
-into its inputs, in whatever order, is taken off.
+While an op runs, all its ancestors have ended, and its descendants start later. A buffer
+made by an ancestor (or a graph input) that the op or a descendant uses is therefore live, in every
+order; the sizes of these buffers add up to a bound. The inputs of the graph are live before the
+first step, and its outputs after the last one. In an in-place graph the bytes that the op can write
+into its inputs are subtracted, as many as any order allows.
+
+The closure bound (:mod:`optsched.ordering.bound.closure`) also counts bytes that are live for
+*every* choice of the unrelated ops that have ended. It is never weaker, and costs a maximum flow
+per op.
+
+Example: `a` makes 4 bytes that `b` and `c` read; `b` makes 3 bytes that `c` reads as well, and `c`
+makes 1. While `c` runs its inputs and its output are live, so every order needs 8 bytes.
 """
 
 from __future__ import annotations
@@ -26,22 +32,23 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.kernel import kernel
 
 FOLLOWED = 32
-"""Edges that Python follows in the time of one element of work."""
+"""Edges that count as one element of work when the form of the kernel is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeakBound:
-    """A number of bytes that no order's peak goes below.
+    """A lower bound on the peak of every order, with the buffers that are its witness.
 
     Parameters
     ----------
     value
         Bytes.
     op
-        The op that can not run with fewer, or None where inputs or outputs force the value.
+        Id of the op that cannot run with fewer; None if the graph's inputs or outputs force the
+        value.
     buffers
-        Ids of the buffers that are live then, but for outputs that the op may write into others;
-        their sizes add up to `value`.
+        Ids of the buffers that are live at that moment, without outputs that the op may write over
+        inputs; their sizes add up to `value`.
     """
 
     value: int
@@ -52,19 +59,30 @@ class PeakBound:
 def peak_lower_bound(
     graph: Graph, orders: Sequence[Order], *, clock: Clock | None = None
 ) -> PeakBound:
-    """Return the best simple bound, looking only at ops that can still raise it.
+    """Return the best simple bound over all ops.
 
-    Along any order an op runs with at least as many live bytes as its own bound, so ops are tried
-    by their lowest known live bytes, most first, until no further one can beat the best.
+    In any order an op runs with at least as many live bytes as its own bound. So ops are tried in
+    descending order of their live bytes in the known orders, until no further op can give more.
 
     Parameters
     ----------
     graph
         The graph.
     orders
-        Known orders; more of them spare work. One at least, unless the graph has no ops.
+        Known orders, at least one unless the graph has no ops; more orders save work.
     clock
-        At its end the best bound so far is returned.
+        Limit on time; once it has expired the best bound so far is returned.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder
+    >>> builder = GraphBuilder("chain")
+    >>> builder.op("a", writes={"x": 4})
+    >>> builder.op("b", reads=["x"], writes={"y": 3})
+    >>> builder.op("c", reads=["x", "y"], writes={"z": 1})
+    >>> builder.output("z")
+    >>> peak_lower_bound(builder.build(), [[0, 1, 2]])
+    PeakBound(value=8, op=2, buffers=(0, 1, 2))
     """
     arrays = graph.arrays
     used = (np.diff(arrays.user.ptr) > 0) | arrays.keep
@@ -90,11 +108,11 @@ def op_bound(
     Parameters
     ----------
     arrays
-        Of the graph.
+        Arrays of the graph.
     v
         Op id.
     done, later
-        Further ops that are known to have ended then, or not to have begun.
+        Ids of further ops that are known to have ended at that time, or not to have started.
     """
     return _bound(arrays, _live_with(arrays, v, done, later), v)
 
@@ -108,10 +126,10 @@ def _live_with(
     behind[v] = True
     _add_reachable(arrays.pred, done, before)
     _add_reachable(arrays.succ, later, behind)
-    # The flag appended stands for graph inputs, whose birth is -1: they are born before all.
+    # Graph inputs have birth -1, which indexes the flag appended: they are live from the start.
     born = np.append(before, True)[arrays.birth]
     used = row_counts(arrays.user.ptr, behind[arrays.user.idx]) > 0
-    # A buffer born at a parent op waits for its own producer as for a user.
+    # A buffer that is allocated at an op before its producer waits for the producer as for a user.
     used |= np.append(behind, False)[arrays.producer]
     live: npt.NDArray[np.bool_] = (born & (used | arrays.keep)) | (arrays.birth == v)
     live[_written_inplace(arrays, v, behind)] = False
@@ -119,7 +137,7 @@ def _live_with(
 
 
 def _written_inplace(arrays: GraphArrays, v: int, behind: npt.NDArray[np.bool_]) -> list[int]:
-    """Outputs that an op may at most write into inputs; a user behind it forbids an input."""
+    """Return the outputs that an op may write into inputs; no input may have a later user."""
     if not len(arrays.inplace_op):
         return []
     first, end = np.searchsorted(arrays.inplace_op, [v, v + 1])
@@ -138,12 +156,12 @@ def _bound(arrays: GraphArrays, live: npt.NDArray[np.bool_], op: int | None) -> 
 
 
 def _reachable(rows: Rows, start: int) -> npt.NDArray[np.bool_]:
-    """Flag what can be reached from `start` along `rows`, itself left out."""
+    """Flag all rows that can be reached from `start`, without `start`."""
     return run_reachable.for_work(len(rows.idx) // FOLLOWED)(rows.ptr, rows.idx, start)
 
 
 def _add_reachable(rows: Rows, starts: Iterable[int], found: npt.NDArray[np.bool_]) -> None:
-    """Flag some rows and what can be reached from them."""
+    """Flag some rows and all rows that can be reached from them."""
     for u in starts:
         if not found[u]:
             found |= _reachable(rows, u)
@@ -152,7 +170,7 @@ def _add_reachable(rows: Rows, starts: Iterable[int], found: npt.NDArray[np.bool
 
 @kernel
 def run_reachable(ptr: IntArray, idx: IntArray, start: int) -> npt.NDArray[np.bool_]:
-    """Return what rows lead to from `start`, shape `(rows,)`."""
+    """Return flags of the rows that can be reached from `start`, shape `(rows,)`."""
     seen = np.zeros(len(ptr) - 1, np.bool_)
     mark_reach(ptr, idx, start, seen)
     return seen

@@ -1,8 +1,12 @@
-"""Why an op forces its bytes: a state at which no more are live while it runs.
+"""Witness of a closure bound: a state that attains the bytes which an op forces.
 
-The closure bound of an op is a minimum over all states in which it can run. The witness is one that
-attains it, so "what is live then, and who holds it" explains the bound to a person. Certificates
-prove the same number by a flow instead (:mod:`optsched.certificate.flow`).
+The closure bound of an op is a minimum over all states in which it can run. A state that attains
+the minimum explains the bound to a person: these buffers are live at that moment, held by these
+ops. Certificates prove the same number by a flow instead (:mod:`optsched.certificate.flow`).
+
+Example: `a` makes 4 bytes, `b` shrinks them to 1, and `c`, unrelated, makes 8. At least 9 bytes are
+live while `c` runs if `a` has, but `c` can also run first: its bound is 8, and the witness is the
+empty state.
 """
 
 from __future__ import annotations
@@ -26,15 +30,15 @@ class ClosureWitness:
     Parameters
     ----------
     op
-        The op that runs.
+        Id of the op that runs.
     value
-        Bytes that are live while it runs, in every order.
+        Least bytes that are live while it runs, over all orders.
     done
-        The ops that have ended in a state at which exactly these bytes are live; of all such states
-        the one with the fewest ops.
+        Ids of the ops that have ended in a state with exactly these bytes; of all such states the
+        one with the fewest ops.
     shared
-        Outputs of `op` and the inputs that it writes them into in that state, if the graph is
-        in-place.
+        Pairs of an output of `op` and the input that it is written into in that state, if the graph
+        is in-place.
     """
 
     op: int
@@ -46,7 +50,7 @@ class ClosureWitness:
 def closure_witness(
     graph: Graph, op: int, *, before: Iterable[int] = (), after: Iterable[int] = ()
 ) -> ClosureWitness:
-    """Return the witness of the bytes that an op forces.
+    """Return a state that attains the closure bound of an op.
 
     Parameters
     ----------
@@ -55,7 +59,7 @@ def closure_witness(
     op
         Op id.
     before, after
-        Further ops that are known to have run before `op`, or to run after it.
+        Ids of further ops that are known to run before `op`, or after it.
 
     Raises
     ------
@@ -66,7 +70,7 @@ def closure_witness(
     done, later = _closed(problem, (op, *before))[0], _closed(problem, (op, *after))[1]
     done[op] = False
     if (done & later).any():
-        raise ValueError(f"op {op}: some ops are said to run both before and after it")
+        raise ValueError(f"op {op}: an op cannot run both before and after it")
     cases = [(0, done)]
     for i in range(*problem.saving_ptr[op : op + 2].tolist()):
         needed = problem.need[problem.need_ptr[i] : problem.need_ptr[i + 1]]
@@ -84,7 +88,7 @@ def closure_witness(
 
 
 def _closed(problem: OrderingProblem, ops: Iterable[int]) -> tuple[Flags, Flags]:
-    """Some ops with all their ancestors, and with all their descendants."""
+    """Return flags of some ops with all their ancestors, and with all their descendants."""
     before, after = np.zeros(len(problem.delta), np.bool_), np.zeros(len(problem.delta), np.bool_)
     enclose = around.for_work(8 * (len(problem.pred) + len(problem.delta)))
     for v in ops:
@@ -96,7 +100,10 @@ def _closed(problem: OrderingProblem, ops: Iterable[int]) -> tuple[Flags, Flags]
 
 
 def _fewest_bytes(problem: OrderingProblem, done: Flags, later: Flags) -> tuple[Flags, int]:
-    """The smallest of the states with minimum live bytes that have `done`, and none of `later`."""
+    """Return the smallest state of minimum live bytes between two sets, and its live bytes.
+
+    It contains the ops `done` and no op of `later`.
+    """
     free = np.flatnonzero(~done & ~later)
     choose = smallest_best.for_work(
         8 * (len(problem.pred) + len(problem.user) + len(problem.delta))
@@ -107,7 +114,7 @@ def _fewest_bytes(problem: OrderingProblem, done: Flags, later: Flags) -> tuple[
 
 
 def written_over(graph: Graph, op: int, done: set[int]) -> tuple[Pair, ...]:
-    """Outputs of an op, and the inputs that it writes them into where the ops `done` have ended."""
+    """Return the pairs (output, input) that an op writes in place after the ops `done`."""
     arrays = graph.arrays
     free = []
     for i in np.flatnonzero(arrays.inplace_op == op).tolist():

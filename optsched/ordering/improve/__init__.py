@@ -1,1 +1,1 @@
-"""Better orders from known ones."""
+"""Search for better orders near known ones, without proof."""

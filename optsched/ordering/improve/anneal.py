@@ -1,9 +1,16 @@
-"""Annealing: a walk over orders that at first may rise above the best peak, and ever less so.
+"""Simulated annealing over orders: random moves; worse ones are accepted less and less often.
 
-What a walk is to get down to is one byte below the best peak so far, and the bytes by which its
-steps pass that, summed, are what it pays; nothing below counts. So it is free to change whatever
-is not yet, or no longer, part of the problem, and on graphs too wide for a search of states it
-reaches in a second what windows of a good order do not reach in minutes. It proves nothing.
+The target of the walk is one byte below the best peak so far. The cost of an order is the sum, over
+its steps, of the live bytes above the target; bytes below the target cost nothing. So moves among
+steps that are low enough are free, and the walk drifts there until it finds room for the steps that
+are too high. A move that raises the cost by `c` is accepted if `c` is at most the temperature times
+an exponential random number (the rule of Metropolis).
+
+On graphs too wide for a search of states, annealing finds in a second orders that the search of
+windows does not find in minutes. It proves nothing.
+
+Example: live bytes 5, 9, 7, 9 with the best peak 9, so the target is 8 and the cost 1 + 1. Moving
+an op so that they become 6, 8, 8, 10 leaves the cost at 2, and is accepted.
 
 References
 ----------
@@ -22,23 +29,23 @@ from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.walk import DRAW_BITS, go_on, start_walk
 
 MOVE_WORK = 16
-"""Elements of work in one move."""
+"""Elements of work per move."""
 
 
 class Annealer:
-    """Improves an order by cycles of annealing; can be left and taken up again.
+    """Annealing of one order in cycles; it can be stopped and resumed.
 
-    In-place graphs are walked like all others: a step's live bytes are exact.
+    In-place graphs need no special treatment: the live bytes of a step are exact.
 
     Parameters
     ----------
     context
-        The problem, of one op or more.
+        The problem, with at least one op.
     order
-        A valid order; replaced by better ones.
+        A valid order to start from.
     seed, steps
-        Of the walk, which is a function of all this and the moves asked for. After so many steps of
-        an earlier search it is another one.
+        Seed of the walk, and number of steps of an earlier search, which also changes the random
+        numbers. The walk is a function of these arguments and of the number of moves.
     """
 
     def __init__(
@@ -46,8 +53,10 @@ class Annealer:
     ) -> None:
         self.context = context
         self.rng = np.random.default_rng((seed, steps) if steps else seed)
+        # The unit of temperature: the mean rise, weighted by the rises themselves.
         rise = context.problem.rise.astype(np.float64)
         self.scale = float((rise @ rise) / max(1.0, rise.sum()))
+        # Quantiles of the exponential distribution, from which kernels draw by index.
         part = (np.arange(1 << DRAW_BITS) + 0.5) / (1 << DRAW_BITS)
         self.luck = -np.log(part)
         self.reaches: IntArray = (1 + context.effort.mean_reach * self.luck).astype(np.int64)
@@ -56,7 +65,7 @@ class Annealer:
         self.start_from(order)
 
     def start_from(self, order: Sequence[int]) -> None:
-        """Go on from another order."""
+        """Continue from another order."""
         context = self.context
         start = np.array(order, np.int64)
         self.walk = start_walk(context.problem, start, context.follow(order)[1])
@@ -64,18 +73,18 @@ class Annealer:
 
     @property
     def order(self) -> list[int]:
-        """The best order met."""
+        """The best order found."""
         return cast("list[int]", self.best.tolist())
 
     def height(self) -> int:
-        """The peak where the walk is."""
+        """Return the peak of the present order of the walk."""
         return max(self.context.problem.base, int(self.walk.during.max()))
 
     def improve(self, moves: int, floor: int) -> None:
-        """Go on for a number of moves, or until the peak is at `floor`.
+        """Walk for a number of moves, or until the peak is at most `floor`.
 
-        And on from there, up to a limit, while the last lower peak is in the later half of the
-        walk: what has just helped may do so again.
+        If the last lower peak was found in the second half of the walk, continue up to a limit: an
+        improvement may be followed by more.
         """
         floor, effort = max(floor, self.context.problem.base), self.context.effort
         least, most = self.walked + moves, self.walked + moves * effort.helpful
@@ -85,19 +94,21 @@ class Annealer:
             self.context.clock.spend(effort.stride // effort.moves_per_state)
             if self.done >= self.cycle:
                 self.cycle, self.done = int(self.cycle * effort.cycle_growth), 0
-                self.turn = (self.turn + 1) % len(effort.heats)
+                self.turn = (self.turn + 1) % len(effort.temperatures)
             self.context.check_time()
 
     def stride(self, floor: int) -> None:
-        """Try moves at one heat."""
+        """Try moves at one temperature."""
         context = self.context
-        hottest = context.effort.heats[self.turn]
-        heat = self.scale * hottest * (context.effort.coldest / hottest) ** (self.done / self.cycle)
+        hottest = context.effort.temperatures[self.turn]
+        cooling = (context.effort.coldest / hottest) ** (self.done / self.cycle)
+        temperature = self.scale * hottest * cooling
         picks = self.rng.integers(0, 2**62, context.effort.stride)
         while len(picks) and self.peak > floor:
             tried = context.pick(go_on, MOVE_WORK * len(picks))(
-                context.problem, self.walk, self.peak - 1, heat, picks, self.reaches, self.luck
-            )
+                context.problem, self.walk, self.peak - 1, temperature, picks, self.reaches,
+                self.luck,
+            )  # fmt: skip
             self.walked += tried
             context.statistics.walked += tried
             picks = picks[tried:]

@@ -1,15 +1,19 @@
-"""Orders near a baseline: a lower peak while few ops are moved, or fewer moves within a peak.
+"""Local search near a baseline: a lower peak with few moved ops, or fewer moved ops within a peak.
 
-Orders are lists of turns here: where the baseline has their ops.
+An order is a list of numbers here: the step of each op in the baseline.
 
-*Lower the peak.* Only an op that crosses the fullest step can lower it: one that runs before it and
-can wait, or one that runs later and can come first. Each is tried next to that step and as far from
-it as it may go; the best of all is taken, until none lowers the peak or leaves fewer steps as full.
+*Lower the peak.* Only an op that crosses the fullest step can lower it: an op that runs before that
+step and can run later, or one that runs later and can run before it. Each such op is tried next to
+the fullest step, and as far beyond it as dependencies allow. The best change is made, until no
+change lowers the peak or the number of steps that reach it.
 
-*Move back.* Whatever steps of an order are taken, the ops that run in them may run in the
-baseline's sequence instead, if that is an order of the graph; before and behind them the same bytes
-are live. So ever shorter stretches of the order are put back where they fit, and then single ops
-that are still moved are taken to the place between those kept, wherever they fit there.
+*Move back.* The ops of any stretch of consecutive steps may run in the baseline's sequence instead,
+if that is a valid order; the live bytes before and after the stretch do not change. So shorter and
+shorter stretches of the order are put back into the baseline's sequence if they stay within the
+peak. Then each op that is still moved is tried at all places between its kept neighbors.
+
+Example: the order 2 0 1 3 moves one op, 2. Putting the stretch `2 0` back gives 0 2 1 3, and then
+`2 1` gives 0 1 2 3, if these orders are valid and within the peak: no op is moved any more.
 """
 
 from __future__ import annotations
@@ -22,16 +26,16 @@ from optsched.ordering.pieces import Piece, whole_piece
 from optsched.runtime.clock import Clock
 
 Fullness = tuple[int, int]
-"""Live bytes of the fullest steps, and how many there are."""
+"""Live bytes of the fullest steps, and the number of these steps."""
 
 
 def lower_peak(
     graph: Graph, baseline: Sequence[int], order: Sequence[int], most: int, clock: Clock
 ) -> tuple[int, ...]:
-    """Return an order of no higher peak that moves at most so many ops, as does the one given.
+    """Return an order of the same peak or a lower one that moves at most `most` ops.
 
-    Orders tried are the clock's work; the rest is as :func:`fewest_moves` of
-    :mod:`optsched.ordering.moves` takes it.
+    `order` must do so already. Each order tried is a unit of the clock's work; the other arguments
+    are those of :func:`optsched.ordering.moves.fewest_moves`.
     """
     piece = whole_piece(graph, baseline)
     turn = {v: i for i, v in enumerate(baseline)}
@@ -47,7 +51,7 @@ def lower_peak(
 def _better(
     piece: Piece, order: list[int], running: list[int], most: int, clock: Clock
 ) -> Iterator[tuple[Fullness, list[int]]]:
-    """Yield orders that are less full, one op of which runs elsewhere."""
+    """Yield orders with one op moved that have a lower peak, or fewer steps at the peak."""
     now = _fullness(running)
     full = running.index(now[0]) if running else 0
     for at in range(len(order)):
@@ -63,7 +67,7 @@ def _better(
 
 
 def _places(piece: Piece, order: list[int], at: int, full: int) -> list[int]:
-    """Return the steps across the fullest one to which an op may go: the nearest, the farthest."""
+    """Return the nearest and the farthest step beyond the fullest one that an op can move to."""
     i = order[at]
     if at <= full:
         behind = (s for s in range(at + 1, len(order)) if piece.needs[order[s]] >> i & 1)
@@ -91,10 +95,10 @@ def _fullness(running: list[int]) -> Fullness:
 def move_back(
     graph: Graph, baseline: Sequence[int], order: Sequence[int], peak: int, clock: Clock
 ) -> Iterator[tuple[int, ...]]:
-    """Yield orders within a peak that move ever fewer ops, from one within it on.
+    """Yield orders within a peak that move fewer and fewer ops, starting from one within it.
 
-    Orders tried are the clock's work; the rest is as :func:`fewest_moves` of
-    :mod:`optsched.ordering.moves` takes it.
+    Each order tried is a unit of the clock's work; the other arguments are those of
+    :func:`optsched.ordering.moves.fewest_moves`.
     """
     piece = whole_piece(graph, baseline)
     turn = {v: i for i, v in enumerate(baseline)}
@@ -109,7 +113,7 @@ def move_back(
 
 
 class _Walk:
-    """An order as turns in the baseline, and what has run and is live before each of its steps."""
+    """An order, with the ops that have run and the live bytes before each of its steps."""
 
     def __init__(self, piece: Piece, order: list[int], peak: int, clock: Clock) -> None:
         self.piece, self.order, self.peak, self.clock = piece, order, peak, clock
@@ -117,11 +121,11 @@ class _Walk:
         self._accept(0, order)
 
     def moved(self) -> int:
-        """Return how many ops the order moves."""
+        """Return the number of ops that the order moves."""
         return len(self.order) - len(kept_ops(self.order, range(len(self.order))))
 
     def put_back_stretches(self) -> None:
-        """Put ever shorter stretches into the baseline's sequence; they overlap by half."""
+        """Put shorter and shorter stretches into the baseline's sequence; they overlap by half."""
         n = len(self.order)
         length = n
         while length > 1:
@@ -130,7 +134,7 @@ class _Walk:
             length //= 2
 
     def put_back_ops(self) -> None:
-        """Take each op that is moved to where it is not, wherever it fits there."""
+        """Move each moved op between its kept neighbors, if a place there is within the peak."""
         kept = kept_ops(self.order, range(len(self.order)))
         for i in sorted(set(self.order).difference(kept)):
             if self.clock.expired():
@@ -142,7 +146,7 @@ class _Walk:
                 kept = kept_ops(self.order, range(len(self.order)))
 
     def _put_between(self, i: int, at: int, low: int, high: int) -> bool:
-        """Put the op of step `at` in front of one of the steps `low` to `high`."""
+        """Move the op of step `at` to a place from `low` to `high`; return False if none fits."""
         for place in range(low, high + 1):
             if place <= at:
                 changed = [i, *self.order[place:at]]
@@ -153,7 +157,7 @@ class _Walk:
         return False
 
     def _try(self, start: int, changed: list[int]) -> bool:
-        """Run ops in this sequence from a step on, if they may and stay within the peak."""
+        """Replace a stretch of the order if the new one is valid and within the peak."""
         if changed == self.order[start : start + len(changed)] or self.clock.expired():
             return False
         self.clock.spend(1)

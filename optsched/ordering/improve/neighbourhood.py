@@ -1,9 +1,13 @@
-"""Neighbourhood search: windows of a known order around its peak, searched with all else fixed.
+"""Neighborhood search: windows of a known order around its peak, with the other steps fixed.
 
-A window is a stretch of steps that holds a step of the peak. Between the two states at its ends the
-exact search looks for a way below the peak; states outside do not change. On long chains with
-little room (recurrent cells, experts) this lowers the peak in milliseconds where annealing needs
-many seconds.
+A window is a stretch of steps that contains a step of the peak. Between the two states at its ends
+the exact search looks for a path below the peak; states outside do not change. On long chains with
+few alternatives (recurrent cells, experts) this lowers the peak in milliseconds where annealing
+takes many seconds.
+
+Example: an order of 100 steps has its peak at step 50. Steps 30 to 68 are searched again, between
+the state after step 29 and the state after step 68. If that finds a path below the peak, the order
+is replaced; if not, another window, or a wider one, is tried.
 """
 
 from __future__ import annotations
@@ -18,9 +22,9 @@ from optsched.ordering.search.segment import Segment
 
 
 class WindowSearch:
-    """Improves a valid order, window by window, which are chosen at random.
+    """Improvement of a valid order by searching randomly chosen windows.
 
-    After so many `steps` of an earlier search they are others.
+    The random numbers depend on `seed`, and on the number of `steps` of an earlier search.
     """
 
     def __init__(
@@ -32,22 +36,23 @@ class WindowSearch:
         self.width = min(context.effort.window_ops, context.ops)
 
     def start_from(self, order: Sequence[int]) -> None:
-        """Go on from another order."""
+        """Continue from another order."""
         self.order = list(order)
         self.peak, self.during = self.context.follow(self.order)
 
     def improve(self, states: int, tries: int, floor: int) -> bool:
-        """Search windows until one is better, the peak is at `floor`, or `tries` have failed."""
+        """Search windows until one is better; return False after `tries`, or at peak `floor`."""
         for _ in range(tries):
             if self.peak <= floor:
                 return False
             if self.try_window(states):
                 return True
+            # After a failure the windows get wider, up to the full order.
             self.width = min(self.context.ops, self.width + max(1, self.width // 8))
         return False
 
     def try_window(self, states: int) -> bool:
-        """Search one window; go on from the order that it gives if that is below the peak."""
+        """Search one window, and replace the order if that lowers its bytes below the peak."""
         context = self.context
         peaks = np.flatnonzero(self.during == self.peak)
         at = int(peaks[self.rng.integers(len(peaks))])
@@ -56,6 +61,7 @@ class WindowSearch:
         low, high = np.zeros(context.ops, np.bool_), np.zeros(context.ops, np.bool_)
         low[self.order[:first]] = True
         high[self.order[:end]] = True
+        # With an end of the window at the peak, no path between the ends is below it.
         if max(context.live(low), context.live(high)) >= self.peak:
             return False
         context.statistics.windows += 1

@@ -1,4 +1,4 @@
-"""Sets of ops as bits, 60 a word: a sign never gets in the way."""
+"""Sets of ops as bits, 60 per 64-bit word, so that no word is ever negative."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ WORD = 60
 
 @inner
 def has_bit(row: IntArray, i: Int) -> Int:
-    """Whether `i` is in the set."""
+    """Return 1 if `i` is in the set, else 0."""
     return (row[i // WORD] >> (i % WORD)) & 1
 
 
 @inner
 def set_bit(row: IntArray, i: Int) -> None:
-    """Put `i` into the set."""
+    """Add `i` to the set."""
     row[i // WORD] |= int64(1) << (i % WORD)
 
 
 @inner
 def clear_bit(row: IntArray, i: Int) -> None:
-    """Take `i` out of the set."""
+    """Remove `i` from the set."""
     row[i // WORD] &= ~(int64(1) << (i % WORD))
 
 
 @inner
 def first_bit(word: Int) -> Int:
-    """The lowest place that is set in a word that is not 0."""
+    """Return the position of the lowest bit of a word that is not 0, by bisection."""
     place = 0
     if word & 0x3FFFFFFF == 0:
         place = 30
@@ -54,12 +54,12 @@ def first_bit(word: Int) -> Int:
 
 
 def words(count: int) -> int:
-    """Words of a set of up to `count` members."""
+    """Return the number of words of a set of up to `count` members."""
     return (count + WORD - 1) // WORD
 
 
 def pack(matrix: npt.NDArray[np.bool_]) -> IntArray:
-    """The rows of a matrix of truths as sets."""
+    """Return the rows of a Boolean matrix as sets."""
     rows = [
         matrix[:, i : i + WORD] @ (int64(1) << np.arange(min(WORD, matrix.shape[1] - i)))
         for i in range(0, matrix.shape[1], WORD)
@@ -68,6 +68,6 @@ def pack(matrix: npt.NDArray[np.bool_]) -> IntArray:
 
 
 def unpack(rows: IntArray, count: int) -> npt.NDArray[np.bool_]:
-    """The sets as rows of a matrix of truths, `count` wide."""
+    """Return sets as the rows of a Boolean matrix with `count` columns."""
     at = np.arange(count)
     return (rows[:, at // WORD] >> (at % WORD) & 1).astype(np.bool_)

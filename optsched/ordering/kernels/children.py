@@ -1,4 +1,13 @@
-"""The successors of a state: its moves within the budget, or the one of the commit rule."""
+"""Successors of a state: its moves within the budget, or a single one by the commit rule.
+
+A move is an op together with the ops that the closure rule places after it at once, because they
+fit the budget and do not raise the live bytes. If a move, or two of them, leads to a state with no
+more live bytes than the current one, some optimal path passes through the smallest state of fewest
+bytes on the way there. That state is then the only successor.
+
+Example: 10 bytes are live; `a` leads to 12, `b` to 11, and then `c` to 9. After `b` and `c` fewer
+bytes are live than now, so the only successor is the state with `b` and `c`; `a` is not tried.
+"""
 
 from __future__ import annotations
 
@@ -28,29 +37,29 @@ from optsched.runtime.kernel import inner
 NEVER = 2**63 - 1
 
 EXPANDED, STORED, DUPLICATES, CLOSED, SINGLED, LIFTED, FORESEEN, COUNTERS = range(8)
-"""Numbers of what kernels count, and how many there are."""
+"""Indices of the counters, and their number."""
 COUNTED = ("expanded", "stored", "duplicates", "closed", "singled", "lifts", "foreseen")
-"""The names that :class:`optsched.ordering.rules.Statistics` has for them."""
+"""Their names in :class:`optsched.ordering.rules.Statistics`."""
 
 SINGLE, NO_ROOM = -1, -2
 
 LOOKS, MOST_LOOKS = 3, 1 << 17
-"""Looks at ready ops that second steps from a state may take: some hundredths of a second. Where in
-a gauge it stands how many are left."""
+"""Index in the gauge of the evaluations left for second steps; most evaluations of ready ops that
+the second steps from one state may take, some hundredths of a second."""
 
 
 class SearchTask(NamedTuple):
-    """What to search for.
+    """Direction, limit and rules of a search.
 
     Parameters
     ----------
     forward
-        From the start of the segment, or from its end.
+        True from the start of the segment, False from its end.
     ceiling
-        A budget of this or more is of no interest.
+        The search ends once its budget would be at least this.
     close, commit, probe, lift, foresee
-        Rules: closure; commit at the root; a single successor found by one or two probing steps;
-        raising the budget in place; the look-ahead bound.
+        Switches for rules: closure; commit at the root; a single successor found by one or two
+        probing steps; raising the budget in place; the look-ahead bound.
     """
 
     forward: bool
@@ -63,7 +72,7 @@ class SearchTask(NamedTuple):
 
 
 class SearchScratch(NamedTuple):
-    """Arrays used over and over.
+    """Work space that is reused for every state.
 
     Parameters
     ----------
@@ -72,11 +81,11 @@ class SearchScratch(NamedTuple):
     child
         Shape `(3n + 3,)`: first move, end of moves and live bytes of each successor.
     spot, mark
-        Shape `(n,)`: all -1 between uses; stamps.
+        Shape `(n,)`: work space, all -1 between uses; stamps.
     checked
-        Shape `(n,)`: ops in the order in which the look-ahead bound tries them.
+        Shape `(n,)`: ops in the sequence in which the look-ahead bound tries them.
     gauge
-        Numbers that steer the look-ahead bound, and looks that second steps may still take.
+        Shape `(4,)`: counters of the look-ahead bound, and evaluations left for second steps.
     """
 
     ready: IntArray
@@ -98,9 +107,9 @@ def try_move(
     moves: Moves,
     count: Int,
 ) -> Int:
-    """Place `v` and what the closure rule adds; write the moves and return the place after them.
+    """Place `v` and the ops that the closure rule adds; return the position after the moves.
 
-    Where many ops are ready the rule is left out: then one that costs nothing is a single child.
+    The rule is skipped if many ops are ready. Such an op is then found as a single successor.
     """
     place(problem, state, task.forward, v)
     moves[count] = v
@@ -128,11 +137,12 @@ def keep_best(
     end: Int,
     spot: IntArray,
 ) -> Int:
-    """Reduce moves from the current state to those that lead to the fewest live bytes on the way.
+    """Keep only the moves that lead to the state of fewest live bytes on the way.
 
-    Of several such states it is the farthest. Returns the place after the last move kept.
+    Of several such states it is the farthest. Returns the position after the last move kept.
     """
     free = np.empty(end - first, np.int64)
+    # Backward, the cut is set up from the smaller downset, in which the moves are already undone.
     for k in range(first, end):
         free[k - first] = moves[k]
         if not forward:
@@ -177,10 +187,10 @@ def probe_second(
     scratch: SearchScratch,
     stamp: Int,
 ) -> Int:
-    """Look for a second step after `moves[first:end]` that gets back to the present live bytes.
+    """Look for a second step after `moves[first:end]` that returns to the present live bytes.
 
-    Leaves the state as it was; returns the place after the longer moves, or -1. That is also the
-    answer where such steps were looked for long enough.
+    The state is unchanged on return. Returns the position after the extended moves, or -1 if no
+    such step is found with the evaluations left.
     """
     if scratch.gauge[LOOKS] <= 0:
         return -1
@@ -202,7 +212,7 @@ def probe_second(
             continue
         if scratch.gauge[LOOKS] <= 0:
             break
-        # The closure rule looks at all of them.
+        # The closure rule evaluates all ready ops.
         scratch.gauge[LOOKS] -= state.tally[READY]
         last = try_move(problem, state, task, budget, v, moves, end)
         better = state.tally[LIVE] <= start_live
@@ -226,12 +236,20 @@ def find_children(
     keys: Keys,
     counters: IntArray,
 ) -> Int:
-    """List the successors of the current state behind `arena.moves`; return their number.
+    """List the successors of the current state after the used part of `arena.moves`.
 
-    `scratch.child` gets first move, end of moves and live bytes of each. The state's `need` is set.
-    `SINGLE`: the first of them has no more live bytes than the state; by the commit rule
-    :func:`single_child` makes of it the one that replaces all others. `NO_ROOM`: for the moves. Of
-    blocks that may change places and are equally far, ops of the first one only are looked at.
+    Sketch: for each ready op, skip it if an equal block is at the same point, or if it exceeds the
+    budget; otherwise try the move and write its end and live bytes to `scratch.child`. If the live
+    bytes do not rise, return at once, as this successor replaces all others. If no first step does
+    so, try the second steps after each move.
+
+    The `need` of the state becomes the smallest budget that a blocked op requires.
+
+    Returns
+    -------
+    int
+        Number of successors; `SINGLE` if the first one has no more live bytes than the state
+        (:func:`single_child` then makes it the only one); `NO_ROOM` if the moves do not fit.
     """
     moves, child = arena.moves, scratch.child
     live = state.tally[LIVE]
@@ -245,6 +263,7 @@ def find_children(
     need = int64(NEVER)
     for i in range(ready):
         v = candidates[i]
+        # Of equal blocks at the same point only the first is continued.
         if len(keys.same) > 0 and keys.block[v] >= 0 and keys.same[keys.block[v]] > 0:
             continue
         during, _ = look_ahead(problem, state, task.forward, v, budget)
@@ -265,6 +284,7 @@ def find_children(
             child[0], child[1], child[2] = child[3 * count - 3], end, child[3 * count - 1]
             return SINGLE
     arena.need[s] = need
+    # No first step leads down: try second steps, on a copy of each move after the used part.
     if task.probe:
         scratch.gauge[LOOKS] = MOST_LOOKS
         for i in range(count):
@@ -291,7 +311,7 @@ def single_child(
     scratch: SearchScratch,
     counters: IntArray,
 ) -> Int:
-    """Make the first child, which has no more live bytes than its parent, the only one."""
+    """Replace all successors by the first, which has no more live bytes than its parent."""
     moves, child = arena.moves, scratch.child
     end = keep_best(problem, state, task.forward, moves, child[0], child[1], scratch.spot)
     for k in range(child[0], end):

@@ -1,9 +1,13 @@
 """Minimum live bytes over a family of downsets, as a minimum cut.
 
-Between a downset and that downset with some `free` ops added, the live bytes change
-by the `delta` of the ops added less the shared buffers that these release. Buffers that can be
-released are profits, ops with a positive `delta` costs, and whoever takes a profit needs the ops
-that go with it: a selection problem that one flow solves.
+If some `free` ops are added to a downset, the live bytes change by the `delta` of these ops less
+the sizes of the shared buffers that they release. A released buffer is a profit, which requires all
+its remaining users; an op with positive `delta` is a cost, and requires its predecessors. To
+choose ops of maximum profit less cost is the maximum closure problem, which one minimum cut solves.
+
+Example: `free` are `u`, which makes 3 bytes, and its successor `v`, the last user of a shared
+buffer of 5 bytes. The arcs are source to buffer (5), buffer to `v`, `v` to `u`, `u` to sink (3).
+The flow is 3 and the profit 5, so the minimum change is 3 - 5: run both, and 2 bytes are saved.
 
 References
 ----------
@@ -34,25 +38,26 @@ from optsched.runtime.kernel import inner, kernel
 Flags = npt.NDArray[np.bool_]
 
 MOST_CASES = 40
-"""An op with more ways than this to save bytes is taken to save the most of them in any case."""
+"""Most savings of an op that are treated as cases; with more, the largest is always assumed."""
 
 MOST_WORK = 1 << 30
-"""Nodes that the flow for a bound may meet: some seconds. What was sent by then is a bound too."""
+"""Most nodes that the flow for a bound may visit, some seconds. A flow that is stopped is not
+maximal, but what it has sent still gives a valid, lower bound."""
 
 
 class Cut(NamedTuple):
-    """The network of a selection problem: node `i` is `free[i]`, then buffers, source, sink.
+    """Network of a closure problem: node `i` is `free[i]`, then follow buffers, source and sink.
 
     Parameters
     ----------
     arcs
         Before the flow: capacities. After it: the residual network.
     buffers
-        The shared buffers that some selection releases.
+        The shared buffers that some choice releases.
     source, sink
         Nodes.
     profit
-        Sum of all profits: the minimum change of live bytes is the flow less this.
+        Sum of all profits: the minimum change of live bytes is the maximum flow less this sum.
     """
 
     arcs: Arcs
@@ -64,7 +69,7 @@ class Cut(NamedTuple):
 
 @inner
 def live_after(problem: OrderingProblem, done: Flags) -> Int:
-    """Live bytes after the ops of a downset have ended."""
+    """Return the live bytes after the ops of a downset have ended."""
     live = problem.base
     for v in range(len(problem.delta)):
         if done[v]:
@@ -82,7 +87,7 @@ def live_after(problem: OrderingProblem, done: Flags) -> Int:
 
 @inner
 def mark_reach(ptr: IntArray, idx: IntArray, start: int, marked: Flags) -> None:
-    """Mark all that `start` reaches over adjacency rows; `start` only if on a cycle."""
+    """Mark all that `start` reaches along rows; `start` itself only if it is on a cycle."""
     stack = np.empty(len(marked) + 1, np.int64)
     stack[0] = start
     count = 1
@@ -99,7 +104,11 @@ def mark_reach(ptr: IntArray, idx: IntArray, start: int, marked: Flags) -> None:
 
 @inner
 def build_cut(problem: OrderingProblem, done: Flags, free: IntArray, place: IntArray) -> Cut:
-    """Set up the selection problem of adding some of `free` to the downset `done`.
+    """Return the network for adding some of the ops `free` to the downset `done`.
+
+    Sketch: number the free ops; collect the shared buffers all of whose users are done or free;
+    add the arcs source to buffer (its size), buffer to each free user and op to each free
+    predecessor (unbounded), op to sink (positive `delta`) and source to op (negative `delta`).
 
     Parameters
     ----------
@@ -110,7 +119,7 @@ def build_cut(problem: OrderingProblem, done: Flags, free: IntArray, place: IntA
     free
         Ops not in it; with all of them added it is a downset again.
     place
-        Shape `(n,)`, scratch: all -1, and so again on return.
+        Shape `(n,)`: work space, all -1 before and after.
     """
     count = len(free)
     pairs = 0
@@ -120,6 +129,7 @@ def build_cut(problem: OrderingProblem, done: Flags, free: IntArray, place: IntA
         place[v] = i
         pairs += 1 + problem.pred_ptr[v + 1] - problem.pred_ptr[v]
         wanted += problem.read_ptr[v + 1] - problem.read_ptr[v]
+    # Buffers that can be released: each remaining user is one of the free ops.
     buffers = np.empty(wanted, np.int64)
     seen = np.zeros(len(problem.size), np.bool_)
     found = 0
@@ -127,7 +137,7 @@ def build_cut(problem: OrderingProblem, done: Flags, free: IntArray, place: IntA
         v = free[i]
         for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
             b = problem.read[k]
-            # Once for all its users: there may be as many as ops.
+            # Looked at once for all its users: there may be as many as ops.
             possible = not seen[b]
             seen[b] = True
             j = problem.user_ptr[b]
@@ -141,6 +151,7 @@ def build_cut(problem: OrderingProblem, done: Flags, free: IntArray, place: IntA
     unbounded = int64(UNBOUNDED)
     source, sink = count + found, count + found + 1
     arcs = empty_arcs(count + found + 2, pairs)
+    # Profits leave the source, costs enter the sink, requirements are unbounded arcs between.
     profit, e = int64(0), int64(0)
     for j in range(found):
         b = buffers[j]
@@ -168,7 +179,10 @@ def build_cut(problem: OrderingProblem, done: Flags, free: IntArray, place: IntA
 def best_selection(
     problem: OrderingProblem, done: Flags, free: IntArray, place: IntArray, largest: Int
 ) -> Flags:
-    """Which of `free` to add for fewest live bytes; the largest or the smallest such choice."""
+    """Return flags of the ops of `free` to add for fewest live bytes.
+
+    If several choices are optimal it is the largest of them, or the smallest.
+    """
     cut = build_cut(problem, done, free, place)
     unbounded = int64(UNBOUNDED)
     max_flow(cut.arcs, cut.source, cut.sink, unbounded, unbounded)
@@ -181,14 +195,14 @@ def best_selection(
 
 @kernel
 def smallest_best(problem: OrderingProblem, done: Flags, free: IntArray) -> Flags:
-    """Which of `free` to add to a downset for the minimum live bytes: the smallest such choice."""
+    """Return flags of the ops of `free` to add for fewest live bytes; the smallest such choice."""
     place = np.full(len(problem.delta), -1, np.int64)
     return best_selection(problem, done, free, place, int64(0))
 
 
 @kernel
 def around(problem: OrderingProblem, op: Int) -> tuple[Flags, Flags]:
-    """The ancestors and the descendants of an op."""
+    """Return flags of the ancestors and of the descendants of an op, shape `(n,)` each."""
     before = np.zeros(len(problem.delta), np.bool_)
     after = np.zeros(len(problem.delta), np.bool_)
     mark_reach(problem.pred_ptr, problem.pred, op, before)
@@ -198,7 +212,7 @@ def around(problem: OrderingProblem, op: Int) -> tuple[Flags, Flags]:
 
 @inner
 def undecided(before: Flags, after: Flags, op: Int) -> IntArray:
-    """The ops but for one that may have ended or not begun."""
+    """Return the ops, other than `op`, that are not in `before` and not in `after`."""
     ops = np.empty(len(before), np.int64)
     count = 0
     for u in range(len(before)):
@@ -210,7 +224,7 @@ def undecided(before: Flags, after: Flags, op: Int) -> IntArray:
 
 @inner
 def most_saved(problem: OrderingProblem, op: Int) -> Int:
-    """The most bytes that an op can ever save."""
+    """Return the most bytes that an op can ever save."""
     most = int64(0)
     for i in range(problem.saving_ptr[op], problem.saving_ptr[op + 1]):
         most = max(most, problem.saving[i])
@@ -221,7 +235,7 @@ def most_saved(problem: OrderingProblem, op: Int) -> Int:
 def minimum_plain(
     problem: OrderingProblem, before: Flags, after: Flags, op: Int, spot: IntArray
 ) -> Int:
-    """Least live bytes as :func:`least_given` has them, but without any way to save some."""
+    """Return the least live bytes of :func:`least_given`, without any saving."""
     cut = build_cut(problem, before, undecided(before, after, op), spot)
     enough, work = int64(UNBOUNDED), int64(MOST_WORK)
     flow = max_flow(cut.arcs, cut.source, cut.sink, enough, work)
@@ -230,7 +244,11 @@ def minimum_plain(
 
 @inner
 def require(problem: OrderingProblem, way: Int, op: Int, after: Flags, before: Flags) -> bool:
-    """Add to the downset `before` what must have ended for a way; False if that can not be."""
+    """Add the ops that a saving requires to have ended to `before`; return False if impossible.
+
+    `way` is the number of the saving. It is impossible if `op` or an op of `after` would have to
+    end.
+    """
     for k in range(problem.need_ptr[way], problem.need_ptr[way + 1]):
         b = problem.need[k]
         for j in range(problem.user_ptr[b], problem.user_ptr[b + 1]):
@@ -248,12 +266,14 @@ def require(problem: OrderingProblem, way: Int, op: Int, after: Flags, before: F
 def least_given(
     problem: OrderingProblem, before: Flags, after: Flags, op: Int, spot: IntArray
 ) -> Int:
-    """Least live bytes while `op` runs if the ops `before` have ended and those `after` not begun.
+    """Return the least live bytes while `op` runs, after the ops `before` and before those `after`.
 
-    Or less, where that takes too long to find out. `before` is a downset with all ancestors of
-    `op`, the complement of `after` and `op` is one too. `spot` is scratch of shape `(n,)`, all -1.
-    Each way to save bytes is a case of its own, in which what it needs has ended; all of them
-    together, and none of them, are all cases.
+    If the flow takes too long the result is a lower bound instead. `before` is a downset with all
+    ancestors of `op`; the complement of `after` and `op` is a downset as well. `spot` is work space
+    of shape `(n,)`, all -1.
+
+    With in-place savings the result is the minimum over cases: no saving, or one of the savings of
+    the op, with the ops that it requires added to `before`.
     """
     plain = minimum_plain(problem, before, after, op, spot)
     first, end = problem.saving_ptr[op], problem.saving_ptr[op + 1]
@@ -261,7 +281,7 @@ def least_given(
         return plain - most_saved(problem, op)
     least = plain
     for i in range(first, end):
-        # More ops ended by force never make it less.
+        # Requiring more ops never lowers the minimum, so a case that cannot win is skipped.
         if plain - problem.saving[i] < least:
             more = before.copy()
             if require(problem, int64(i), op, after, more):

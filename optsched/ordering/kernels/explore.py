@@ -1,8 +1,13 @@
-"""The search of a segment: from one end, for a way to the other that stays within the budget.
+"""The search of a segment from one end, for a path to the other end within the budget.
 
-States are taken up depth first, those with fewest ops left and then fewest live bytes first; each
-is stored once. A state of which some move was blocked waits for a larger budget. When no state is
-left, the lowest budget that lets one in is a proved bound, and the search goes on with it.
+States are expanded depth first: fewest ops left, then fewest live bytes. Each state is stored once,
+by its hash. A state with a move that exceeded the budget also waits for a larger budget. If no
+state is left, the smallest budget that some waiting state needs is a proved bound, and the search
+continues with it; states already stored are not searched again.
+
+Example: budget 10, and all paths have a step of 12 or 15 bytes. The states before these steps wait
+with the needs 12 and 15. When no other state is left the bound is 12, and only the states that need
+12 are expanded again.
 """
 
 from __future__ import annotations
@@ -43,15 +48,16 @@ from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner, kernel
 
 REACHED, EXHAUSTED, FULL, PAUSED = 0, 1, 2, 3
-"""How a search ended: at the goal or a commit; with no state left; with no room left; not yet."""
+"""Result of a search: at the goal or a commit; no state left; no room left; interrupted."""
 
 SELDOM = 64
-"""A bound that keeps failing is tried at one state in this many."""
+"""Longest period of the look-ahead bound: it is tried at one state in this number at least."""
 
 FIRST_LOOK = 16
-"""Expansions before it is tried first: short searches go without."""
+"""Expansions before the first try, so that short searches do without."""
 
 PERIOD, WAIT, TURN = 0, 1, 2
+"""Indices in the gauge: states between two tries; states until the next; op to try in turn."""
 
 
 @inner
@@ -65,9 +71,10 @@ def store_child(
     keys: Keys,
     counters: IntArray,
 ) -> Int:
-    """Add a child to the arena, its moves being moved to where they belong; -1 if it is known.
+    """Add a successor of state `s` to the arena; return its number, or -1 if it is known.
 
-    `hashes` are those of the ops placed so far that are in no block.
+    Its moves are moved to the end of the used part of `arena.moves`. `hashes` are those of the ops
+    placed so far that are not in a block.
     """
     moves = arena.moves
     low, high = add_moves(keys, moves, first, end, hashes)
@@ -97,7 +104,7 @@ def store_child(
 
 @inner
 def read_path(arena: Arena, s: Int, out: Moves) -> Int:
-    """Write the moves from the root to a state; return how many there are."""
+    """Write the moves from the root to a state to `out`; return their number."""
     total = arena.left[0] - arena.left[s]
     at = total
     while s > 0:
@@ -110,9 +117,10 @@ def read_path(arena: Arena, s: Int, out: Moves) -> Int:
 
 @inner
 def raise_budget(arena: Arena, budget: Int, ceiling: Int) -> Int:
-    """Let in the states that wait for the lowest budget, and return it; `ceiling` if none is less.
+    """Reopen the states that wait for the smallest budget, and return that budget.
 
-    As no state is left to expand, no order stays below that budget.
+    Returns `ceiling` if no state waits for a smaller one. No state is left to expand, so no order
+    has a peak below the returned budget.
     """
     if arena.blocked[0] == 0 or arena.need[arena.blocked[1]] >= ceiling:
         return ceiling
@@ -127,9 +135,9 @@ def raise_budget(arena: Arena, budget: Int, ceiling: Int) -> Int:
 def least_ahead(
     problem: OrderingProblem, state: Downset, forward: bool, op: Int, spot: IntArray
 ) -> Int:
-    """Least live bytes while `op` runs, on any way from the current state to the goal.
+    """Return the least live bytes while `op` runs, over all paths from the state to the goal.
 
-    `spot` is scratch of shape `(n,)`, all -1.
+    `spot` is work space of shape `(n,)`, all -1.
     """
     before, after = around(problem, op)
     for u in range(len(before)):
@@ -152,11 +160,13 @@ def look_ahead_bound(
     gauge: IntArray,
     spot: IntArray,
 ) -> Int:
-    """Return bytes above the budget that some op ahead costs on any way to the goal, or 0.
+    """Return the bytes that some op costs on all paths to the goal if they exceed the budget, or 0.
 
-    Of the ops `checked`, the two ops ahead that did last are tried, and one more in turn. The more
-    often that fails, the seldomer it is tried at all: `gauge` holds the period, the states to wait
-    for the next try, which the caller counts down, and the turn.
+    Sketch: try three of the ops that are still to be placed, namely the first two in `checked`
+    (the last ones for which this succeeded) and one more, in rotation. An op that succeeds moves to
+    the front of `checked`, and the period is halved. If all three fail the period grows by one, so
+    the bound is tried less often where it does not help. `gauge` has the period, the number of
+    states until the next try, which the caller counts down, and the position of the rotation.
     """
     gauge[TURN] = (gauge[TURN] + 1) % len(checked)
     tried = 0
@@ -184,7 +194,7 @@ def look_ahead_bound(
 
 
 def start_scratch(ops: int, checked: IntArray) -> SearchScratch:
-    """Return what a search works in; `checked` are the ops that the look-ahead bound tries."""
+    """Return the work space of a search; `checked` are the ops for the look-ahead bound."""
     scratch = SearchScratch(
         np.empty(ops + 1, np.int64),
         np.empty(ops + 1, np.int64),
@@ -212,31 +222,37 @@ def advance(
     expansions: Int,
     enough: Int,
 ) -> tuple[int, Int, Int]:
-    """Go on with a search for a number of expansions.
+    """Continue a search for a number of expansions.
+
+    Sketch: take the best open state; if there is none, raise the budget or end. Go to the state,
+    and put it aside if the look-ahead bound exceeds the budget. Otherwise list its successors and
+    store the new ones. A successor that is the goal, or has no more live bytes than the root
+    (commit), ends the search. A state with a blocked move also goes to the heap `blocked`.
 
     Parameters
     ----------
     problem, task
-        The problem; what to search for.
+        The problem; direction and rules of the search.
     state, arena, scratch
-        Where it is; what it has met; room to work in.
+        The current state; all states stored; work space.
     budget
-        Live bytes that may not be passed.
+        Limit on live bytes.
     keys
-        What the hashes of states are made of.
+        Keys by which states are hashed.
     path
-        Gets the moves found.
+        Shape `(n + 1,)`: receives the moves found.
     counters
         Shape `(COUNTERS + 1,)`: added to.
     expansions
-        How many states to expand at most.
+        Most states to expand.
     enough
-        Stop once this many states are stored.
+        Number of stored states at which to stop.
 
     Returns
     -------
     tuple
-        How it ended; a budget below which there is no order; number of moves in `path`.
+        One of `REACHED`, `EXHAUSTED`, `FULL`, `PAUSED`; a lower bound on the peak of every order;
+        the number of moves in `path`.
     """
     root_live, child = arena.live[0], scratch.child
     for _ in range(expansions):
@@ -268,6 +284,7 @@ def advance(
         if count == SINGLE:
             count = single_child(problem, state, arena, task, s, scratch, counters)
         if count < 0 or arena.fill[STATES] + count > len(arena.parent):
+            # The caller makes room and calls again: the state must still be open.
             push(arena.open, arena.left, arena.live, s)
             return FULL, budget, 0
         counters[EXPANDED] += 1
@@ -285,6 +302,7 @@ def advance(
                         problem, state, task.forward, path, int64(0), length, scratch.spot
                     )
                 return REACHED, budget, length
+        # Some move exceeded the budget: expand the state again once the budget allows it.
         if arena.need[s] < NEVER:
             push(arena.blocked, arena.need, arena.live, s)
     return PAUSED, budget, 0

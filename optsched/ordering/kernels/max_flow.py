@@ -1,8 +1,14 @@
-"""Maximum flow on 64-bit capacities, in flat arrays.
+"""Maximum flow with 64-bit capacities, in flat arrays, by Dinic's algorithm.
 
-Blocking flows along shortest paths. Arc `e` and its reverse are the pair `e`, `e ^ 1`; arcs that
-leave a node are a linked list. An unbounded arc has room :data:`UNBOUNDED`: as no more than
-2**62 units ever flow, its room stays positive and never leaves a signed 64-bit integer.
+Each phase computes the distances of the nodes (levels) in the residual network, then sends flow
+along shortest paths until every such path has a full arc. Arc `e` and its reverse are the pair `e`,
+`e ^ 1`; the arcs that leave a node are a linked list. An unbounded arc has the residual capacity
+("room") :data:`UNBOUNDED`: as at most 2**62 units ever flow, it stays positive and fits a signed
+64-bit integer.
+
+Example: source to `a` (5), `a` to sink (3), `a` to `b` (4), `b` to sink (1). The first phase sends
+3 along the two arcs by `a`, the second 1 by `a` and `b`; then the source reaches only `a` and `b`,
+and the cut has 3 + 1 units.
 
 References
 ----------
@@ -22,11 +28,11 @@ from optsched.model.arrays import IntArray
 from optsched.runtime.kernel import inner, kernel
 
 Int: TypeAlias = Any
-"""A whole number in a kernel, Python's or numpy's. Constants and 32-bit numbers are passed as
-`np.int64`, else numba would compile the callee once more for them."""
+"""An integer in a kernel, of Python or numpy. Constants and 32-bit numbers are passed as
+`np.int64`, since numba would otherwise compile the callee once more for them."""
 
 UNBOUNDED = 2**63 - 1
-"""Room of an arc without capacity."""
+"""Residual capacity of an arc without a limit."""
 
 
 class Arcs(NamedTuple):
@@ -39,9 +45,9 @@ class Arcs(NamedTuple):
     following
         Shape `(arcs,)`: the next arc that leaves the same node, or -1.
     head
-        Shape `(arcs,)`: the node an arc leads to.
+        Shape `(arcs,)`: the node that an arc leads to.
     room
-        Shape `(arcs,)`: what can still be sent along it.
+        Shape `(arcs,)`: units that can still be sent along it.
     """
 
     first: IntArray
@@ -52,7 +58,7 @@ class Arcs(NamedTuple):
 
 @inner
 def empty_arcs(nodes: Int, pairs: Int) -> Arcs:
-    """Return a network of `nodes` nodes with place for `pairs` arcs and their reverses."""
+    """Return a network of `nodes` nodes with room for `pairs` arcs and their reverses."""
     return Arcs(
         np.full(nodes, -1, np.int64),
         np.empty(2 * pairs, np.int64),
@@ -63,7 +69,7 @@ def empty_arcs(nodes: Int, pairs: Int) -> Arcs:
 
 @inner
 def add_arc(arcs: Arcs, e: Int, tail: Int, head: Int, capacity: Int) -> Int:
-    """Write an arc and its reverse at `e`, `e + 1`; return the next free place."""
+    """Write an arc and its reverse at `e`, `e + 1`; return the next free index."""
     arcs.head[e] = head
     arcs.room[e] = capacity
     arcs.following[e] = arcs.first[tail]
@@ -76,24 +82,24 @@ def add_arc(arcs: Arcs, e: Int, tail: Int, head: Int, capacity: Int) -> Int:
 
 
 class Bench(NamedTuple):
-    """Where flows are looked for; may be used for many, and is left as it was made.
+    """Work space of a flow; it can be reused, as each flow leaves it in its initial state.
 
     Parameters
     ----------
     level
-        Shape `(nodes,)`: arcs from where the search began, all -1 between two flows.
+        Shape `(nodes,)`: distance from the node where the search started; -1 between two flows.
     current
         Shape `(nodes,)`: the arc that a node tries next.
     queue
-        Shape `(nodes,)`: the nodes met.
+        Shape `(nodes,)`: the nodes visited.
     path
-        Shape `(nodes + 1,)`: arcs.
+        Shape `(nodes + 1,)`: arcs of the present path.
     log, logged
-        Arcs that something was sent along, as far as there is room; shape `(1,)`: how many, or -1
-        if there was no room for all.
+        Arcs whose flow has changed, as far as they fit; shape `(1,)`: their number, or -1 if they
+        did not fit.
     left
-        Shape `(1,)`: nodes that may still be met, and arcs sent along, before the work stops with
-        less than there is room for.
+        Shape `(1,)`: nodes and arcs of paths that may still be visited before the work stops with
+        a flow that need not be maximal.
     """
 
     level: IntArray
@@ -107,7 +113,7 @@ class Bench(NamedTuple):
 
 @inner
 def make_bench(nodes: Int, log: Int) -> Bench:
-    """Return a bench for networks of a number of nodes, with room for some arcs in its log."""
+    """Return the work space for networks with `nodes` nodes and a log of `log` arcs."""
     return Bench(
         np.full(nodes, -1, np.int64),
         np.empty(nodes, np.int64),
@@ -121,7 +127,7 @@ def make_bench(nodes: Int, log: Int) -> Bench:
 
 @inner
 def take_back(arcs: Arcs, bench: Bench, before: IntArray) -> None:
-    """Undo all that was sent since the log was empty, `before` being the rooms then."""
+    """Undo all flow sent since the log was empty; `before` has the rooms at that time."""
     if bench.logged[0] < 0:
         for e in range(len(before)):
             arcs.room[e] = before[e]
@@ -134,9 +140,9 @@ def take_back(arcs: Arcs, bench: Bench, before: IntArray) -> None:
 
 @inner
 def find_levels(arcs: Arcs, bench: Bench, start: Int, goal: Int, backwards: Int) -> Int:
-    """Number nodes by arcs from a start (to it, if backwards), up to a goal.
+    """Write the distance of nodes from `start` (or to it, if backwards) until `goal` is visited.
 
-    Returns how many were met, or 0 if there is no way.
+    Returns the number of nodes visited, or 0 if a path does not exist.
     """
     level, queue = bench.level, bench.queue
     level[start] = 0
@@ -176,9 +182,11 @@ def note_arcs(bench: Bench, depth: Int) -> None:
 
 @inner
 def push_blocking(arcs: Arcs, bench: Bench, source: Int, sink: Int, step: Int) -> Int:
-    """Send along shortest paths until each has a full arc; return how much was sent.
+    """Send flow along shortest paths until each has a full arc; return the units sent.
 
-    `step` is by how much the level changes on the way to the sink.
+    Sketch: extend the path by an arc with room to a node of the next level. At the sink, send as
+    much as the tightest arc allows, and go back to the tail of that arc. At a dead end, mark the
+    node and go back by one arc. `step` is the change of the level per arc, 1 or -1.
     """
     level, current, path = bench.level, bench.current, bench.path
     sent = int64(0)
@@ -186,6 +194,7 @@ def push_blocking(arcs: Arcs, bench: Bench, source: Int, sink: Int, step: Int) -
     node = source
     while True:
         if node == sink:
+            # Send as much as the tightest arc allows, and continue from the tail of that arc.
             tight = 0
             for k in range(1, depth):
                 if arcs.room[path[k]] < arcs.room[path[tight]]:
@@ -213,6 +222,7 @@ def push_blocking(arcs: Arcs, bench: Bench, source: Int, sink: Int, step: Int) -
         elif depth == 0:
             return sent
         else:
+            # A dead end: no arc leads to this level any more.
             level[node] = -2
             depth -= 1
             node = arcs.head[path[depth] ^ 1]
@@ -220,10 +230,10 @@ def push_blocking(arcs: Arcs, bench: Bench, source: Int, sink: Int, step: Int) -
 
 @inner
 def send(arcs: Arcs, bench: Bench, source: Int, sink: Int, enough: Int, from_sink: Int) -> Int:
-    """Do what :func:`max_flow` does, on a bench.
+    """Compute :func:`max_flow` in a given work space.
 
-    Levels are counted from the sink, or from the source: then only nodes near the source take time,
-    and a sink with many arcs costs nothing.
+    Levels are distances to the sink (`from_sink` is 1) or from the source (0). In the second case
+    only nodes near the source are visited, so a sink with many arcs costs no time.
     """
     start, goal, step = source, sink, int64(1)
     if from_sink:
@@ -242,7 +252,7 @@ def send(arcs: Arcs, bench: Bench, source: Int, sink: Int, enough: Int, from_sin
 
 @kernel
 def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int, work: Int) -> Int:
-    """Send from source to sink as much as fits, or until more than `enough` is sent.
+    """Send a maximum flow from source to sink, or stop once more than `enough` units are sent.
 
     Parameters
     ----------
@@ -251,10 +261,10 @@ def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int, work: Int) -> Int:
     source, sink
         Two different nodes.
     enough
-        At a total above this the work stops: the flow is then valid but not maximal.
+        The work stops at a total above this: the flow is then valid but need not be maximal.
     work
-        Nodes that may be met before it stops with what is sent then: a largest flow if no way is
-        left from source to sink.
+        Nodes that may be visited before the work stops. The flow is maximal if no path is left from
+        source to sink.
 
     Returns
     -------
@@ -268,7 +278,7 @@ def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int, work: Int) -> Int:
 
 @kernel
 def mark_side(arcs: Arcs, node: Int, backwards: Int) -> npt.NDArray[np.bool_]:
-    """Mark the nodes that a node reaches in the residual network, or that reach it."""
+    """Return flags of the nodes that `node` reaches in the residual network, or that reach it."""
     flip = 1 if backwards else 0
     marked = np.zeros(len(arcs.first), np.bool_)
     queue = np.empty(len(arcs.first), np.int64)

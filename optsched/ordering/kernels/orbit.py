@@ -1,9 +1,13 @@
-"""Hashes of states that are the same for all that identical blocks make of one by changing places.
+"""Hashes of states that do not change when identical blocks are swapped.
 
-A state's hash is made of the codes of the ops placed. Ops of identical blocks that correspond to
-each other have one code, the exclusive or of a block's codes is mixed, and the blocks are summed:
-so it does not matter which block has come how far. Two 62-bit hashes; sums are taken modulo 2**62,
-so that plain Python and compiled code agree.
+The hash of a state is made of the random codes of the ops placed. Corresponding ops of identical
+blocks share a code. The codes of a block are combined by exclusive or (its *part*), the part is
+mixed, and the mixed parts of all blocks are summed: a sum does not depend on which block has which
+part. All other ops are combined by exclusive or. There are two 62-bit hashes; sums are taken modulo
+2**62, so that Python and compiled code agree.
+
+Example: blocks (a1, a2) and (b1, b2) with the codes 5 and 9. The states {a1} and {b1} both have the
+parts 5 and 0 in some sequence, so the sum mix(5) + mix(0); {a1, b1} has mix(5) + mix(5).
 """
 
 from __future__ import annotations
@@ -21,30 +25,30 @@ from optsched.runtime.kernel import inner
 HASH = (1 << 62) - 1
 HALF, HALF_BITS = (1 << 31) - 1, 31
 ROUNDS = (0x5DEECE67, 0x6C078965, 0x41C64E6D, 0x7FEB352D)
-"""Odd factors below `2**31` that bits are mixed by."""
+"""Odd factors below `2**31` for mixing bits."""
 
 LOW, HIGH = 0, 1
 
 
 class Keys(NamedTuple):
-    """What hashes are made of, and what is known of the blocks in the current state.
+    """Codes from which hashes are made, and the parts of the blocks in the current state.
 
     Parameters
     ----------
     codes
-        Shape `(2, n)`: random codes of the ops; below `2**62` for those of blocks.
+        Shape `(2, n)`: random codes of the ops; below `2**62` for ops of blocks.
     block
-        Shape `(n,)`: the block that an op is in, or -1.
+        Shape `(n,)`: the block of an op, or -1.
     salt
-        Shape `(2, blocks)`: what blocks begin with: equal for those that may change places.
+        Shape `(2, blocks)`: initial part of a block; equal for blocks that can be swapped.
     part
-        Shape `(2, blocks)`: the same with the codes of all that is placed.
+        Shape `(2, blocks)`: the salt combined with the codes of all ops placed.
     total
-        Shape `(2,)`: sums of the parts, mixed.
+        Shape `(2,)`: sums of the mixed parts.
     same
-        Shape `(blocks,)`: 1 if an earlier block is as far, and may change places with it; or 0.
+        Shape `(blocks,)`: 1 if an earlier block has the same part, so that the two can be swapped.
     slot
-        Open addressing: a block by its part, or -1.
+        Hash table with open addressing: a block by its part, or -1.
     """
 
     codes: IntArray
@@ -58,7 +62,7 @@ class Keys(NamedTuple):
 
 @inner
 def mixed(value: Int) -> Int:
-    """A number below `2**62` for another one: one to one, and as good as random."""
+    """Return a pseudo-random permutation of the numbers below `2**62` (a Feistel network)."""
     left, right = value >> HALF_BITS, value & HALF
     for factor in ROUNDS:
         left, right = right, left ^ (((right * factor) >> 16) & HALF)
@@ -67,9 +71,10 @@ def mixed(value: Int) -> Int:
 
 @inner
 def take_stock(state: Downset, forward: bool, keys: Keys) -> tuple[Int, Int]:
-    """Work out the parts of the blocks; return the two hashes of all other ops placed.
+    """Compute the parts of the blocks; return the two hashes of all other ops placed.
 
-    Placed is all that the state has, or lacks if it is to shrink: not by this search alone.
+    An op counts as placed if it is in the downset, or not in it if the search is backward,
+    regardless of whether this search has placed it.
     """
     codes, block, part, slot = keys.codes, keys.block, keys.part, keys.slot
     for j in range(len(keys.same)):
@@ -102,7 +107,7 @@ def take_stock(state: Downset, forward: bool, keys: Keys) -> tuple[Int, Int]:
 
 @inner
 def count_part(keys: Keys, j: Int, sign: Int) -> None:
-    """Add the part of a block to the sums, or take it out."""
+    """Add the mixed part of a block to the sums (`sign` 1), or subtract it (-1)."""
     for h in range(2):
         keys.total[h] = (keys.total[h] + sign * mixed(keys.part[h, j])) & HASH
 
@@ -111,9 +116,9 @@ def count_part(keys: Keys, j: Int, sign: Int) -> None:
 def add_moves(
     keys: Keys, moves: Moves, first: Int, end: Int, hashes: tuple[Int, Int]
 ) -> tuple[Int, Int]:
-    """Return the two hashes of the current state with `moves[first:end]` made.
+    """Return the two hashes of the state after `moves[first:end]`; the keys are unchanged.
 
-    `hashes` are those of the ops placed so far that are in no block.
+    `hashes` are those of the ops placed so far that are not in a block.
     """
     low, high = hashes
     if len(keys.same) == 0:
@@ -133,6 +138,7 @@ def add_moves(
             high ^= keys.codes[HIGH, v]
     low ^= keys.total[LOW]
     high ^= keys.total[HIGH]
+    # An exclusive or undoes itself: this restores the parts.
     for k in range(first, end):
         if keys.block[moves[k]] >= 0:
             turn_part(keys, moves[k])
@@ -142,6 +148,6 @@ def add_moves(
 
 @inner
 def turn_part(keys: Keys, v: Int) -> None:
-    """Put the code of an op into the part of its block, or take it out."""
+    """Add the code of an op to the part of its block, or remove it: both are an exclusive or."""
     keys.part[LOW, keys.block[v]] ^= keys.codes[LOW, v]
     keys.part[HIGH, keys.block[v]] ^= keys.codes[HIGH, v]

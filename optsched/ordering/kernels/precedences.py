@@ -1,4 +1,13 @@
-"""What a budget leaves open at one op: which other ops must come before it, which after it."""
+"""Precedences that a budget implies at one op: ops that must run before it, and after it.
+
+The fewest live bytes while `op` runs are a minimum cut over the unrelated ops: those on one side
+have ended, the others have not. An op that is on one side of some cut within the budget may run
+there. To test the op `u`, force it to the other side: the flow that this adds is the additional
+cost, so a search from `u` in the residual network, stopped at the slack of the budget, decides.
+
+Example: while `op` runs, 6 bytes are live before `u` has run, and 11 after. Within a budget of
+10 `u` must run after `op`; within 11 both sequences are possible.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +44,20 @@ from optsched.runtime.kernel import inner, kernel
 Sides = npt.NDArray[np.int8]
 
 MOST_WORK = 1 << 24
-"""Nodes that a flow, or all tests on a side, may meet: tenths of a second. What is not known then
-is not implied."""
+"""Most nodes that a flow, or all tests on one side, may visit: tenths of a second. An op that is
+undecided at that point counts as free."""
 
 FREE, BEFORE, AFTER = 0, 1, 2
-"""Where an op may be: on both sides of the op looked at, or on one only."""
+"""Position of another op: free, or always before (after) the op that is looked at."""
 
 
 @inner
 def note_sides(arcs: Arcs, sink: Int, other: Int, flip: Int, late: Flags, early: Flags) -> None:
-    """Note who is on which side of a cut that the budget allows: it may be there in some order."""
+    """Mark the side of each op in a cut within the budget: the op may be there in some order.
+
+    Of the minimum cuts of a flow it is the one with most ops on the far side, found by a search
+    from `sink` and `other`.
+    """
     behind = mark_side(arcs, sink, flip)
     beyond = mark_side(arcs, other, flip)
     for i in range(len(late)):
@@ -56,7 +69,7 @@ def note_sides(arcs: Arcs, sink: Int, other: Int, flip: Int, late: Flags, early:
 
 @inner
 def turn(arcs: Arcs) -> Arcs:
-    """Return the residual network with all arcs the other way round."""
+    """Return the residual network with all arcs reversed."""
     room = np.empty_like(arcs.room)
     for e in range(len(room)):
         room[e] = arcs.room[e ^ 1]
@@ -76,11 +89,14 @@ def try_side(
     early: Flags,
     forced: Sides,
 ) -> None:
-    """Force all ops of `free` that cost more than `most` bytes if they are on a side.
+    """Find the ops of `free` that cost more than `most` bytes if they are on one side.
 
-    The flow from source to sink is a largest one. What more an op takes by being early flows from
-    it to the sink, never by way of the source, as nothing more comes from there. By being late it
-    takes what flows from the source to it: all arcs are turned. Both searches begin at the op.
+    Sketch: the network has a maximum flow. Forcing an op to be early adds the flow from the op to
+    the sink; no unit of it passes the source, from which nothing more can come, so these arcs are
+    closed. Forcing it to be late adds the flow from the source to the op, which is the same search
+    with all arcs reversed. For each op whose side is still open, send at most `most` units: if they
+    fit, the cut found shows the side of many ops. If not, the op cannot be on this side, and the
+    ops that would have to be there with it cannot either.
     """
     count = len(free)
     arcs = cut.arcs if wants_early else turn(cut.arcs)
@@ -95,8 +111,8 @@ def try_side(
     at_first, bench = arcs.room.copy(), make_bench(nodes, nodes)
     bench.left[0] = MOST_WORK
     reached = ~loose
-    # What may be late may have all that follows it late: the first of these are tried first, if ops
-    # are numbered in some order, and of those that may be early the last.
+    # If an op may be late, all its descendants may be late in the same cut. So ops are tried from
+    # the first to the last, as they are mostly numbered topologically; for early ops the reverse.
     for k in range(count):
         i = int64(count - 1 - k if wants_early else k)
         u = free[i]
@@ -104,6 +120,7 @@ def try_side(
             continue
         if tests == 0:
             break
+        # Each test starts from the same maximum flow.
         take_back(arcs, bench, at_first)
         sent = send(arcs, bench, i, goal, most, int64(0))
         if sent <= most:
@@ -132,9 +149,12 @@ def imply_case(
     budget: Int,
     tests: Int,
 ) -> tuple[Int, Sides]:
-    """Do the work of :func:`imply_at` where the ops `before` have ended and `op` saves `spare`.
+    """Compute one case of :func:`imply_at`: the ops `before` have ended and `op` saves `spare`.
 
-    `before` is a downset with all ancestors of `op` and none of its descendants, `after`.
+    Sketch: one flow gives the fewest live bytes, and its smallest and largest minimum cuts show a
+    side for most ops. For the rest, test the late side and then the early side one by one.
+
+    `before` is a downset with all ancestors of `op`; `after` are its descendants.
     """
     n = len(problem.delta)
     forced = np.zeros(n, np.int8)
@@ -145,6 +165,7 @@ def imply_case(
     least = live_after(problem, before) + problem.rise[op] - spare - cut.profit
     least += max_flow(cut.arcs, cut.source, cut.sink, enough, work)
     near = mark_side(cut.arcs, cut.source, int64(0))
+    # The sink is only reached if the flow was stopped early: nothing is implied in that case.
     if least > budget or count == 0 or near[cut.sink]:
         return least, forced
     early = np.zeros(count, np.bool_)
@@ -165,26 +186,29 @@ def imply_case(
 
 @kernel
 def imply_at(problem: OrderingProblem, op: Int, budget: Int, tests: Int) -> tuple[Int, Sides]:
-    """Bytes that `op` forces, and where the budget forces the other ops to be.
+    """Return the bytes that `op` forces, and the positions that the budget forces on other ops.
+
+    Sketch: without in-place savings there is one case (:func:`imply_case`). Otherwise each saving
+    is a case, in which the ops that it needs have ended; a position counts if it holds in all cases
+    within the budget, and the bytes are the minimum over the cases.
 
     Parameters
     ----------
     problem
         The problem.
     op
-        The op looked at.
+        Op id.
     budget
-        Orders above it are of no interest.
+        Limit on live bytes.
     tests
-        On each side, try no further ops once for half as many nothing was implied.
+        Testing stops after half this number of tests without a result on each side.
 
     Returns
     -------
     tuple
-        Least live bytes while `op` runs, or less if that takes too long to find out; shape `(n,)`:
-        `FREE`, `BEFORE` or `AFTER` for each op that was not related to it (meaningless if the bytes
-        pass the budget). Where the op has ways to save bytes, only what holds in each of these
-        cases.
+        Least live bytes while `op` runs, or a lower bound if the flow takes too long; shape `(n,)`:
+        `FREE`, `BEFORE` or `AFTER` for each op that was unrelated to it (meaningless if the bytes
+        exceed the budget).
     """
     n = len(problem.delta)
     before, after = around(problem, op)

@@ -1,7 +1,11 @@
-"""A state of the search: a downset, grown op by op from its start or shrunk from its end.
+"""A state of the search: a downset that grows op by op from the start, or shrinks from the end.
 
-`forward` says which: forward, placing an op adds it to the downset; backward, it takes it away, and
-then the bytes that count are those before the op. Ops that may be placed next are `ready`.
+If `forward` is True, placing an op adds it to the downset; if False, placing an op removes it, and
+the live bytes are those before the op. Ops that may be placed next are *ready*. Placing an op and
+taking it back both update counters only, in time proportional to the edges of the op.
+
+Example: `a` and `b` are read by `c`. Forward from the empty set, `a` and `b` are ready; after both
+are placed, `missing[c]` is 0 and `c` becomes ready. Backward from the full set, `c` is ready first.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from optsched.runtime.kernel import inner, kernel
 READY, LIVE = 0, 1
 
 WIDE = 1_024
-"""Ready ops that are too many to look at all of them for each successor of a state."""
+"""With more ready ops than this, the closure rule is not applied to each successor of a state."""
 
 
 class Downset(NamedTuple):
@@ -30,13 +34,13 @@ class Downset(NamedTuple):
     Parameters
     ----------
     done
-        Shape `(n,)`: whether the op is in the downset.
+        Shape `(n,)`: True if the op is in the downset.
     within
-        Shape `(n,)`: whether the op may ever be placed.
+        Shape `(n,)`: True if the op may ever be placed.
     missing
-        Shape `(n,)`: neighbours that must be placed before the op.
+        Shape `(n,)`: number of neighbors that must be placed before the op.
     waiting
-        Shape `(m,)`: users of the shared buffer outside the downset.
+        Shape `(m,)`: number of users of the shared buffer outside the downset.
     ready
         Shape `(n + 1,)`: ops that may be placed next, `tally[READY]` of them.
     slot
@@ -55,7 +59,7 @@ class Downset(NamedTuple):
 
 
 def count_waiting(problem: OrderingProblem, done: Flags) -> tuple[IntArray, int]:
-    """Users of each shared buffer outside a downset, and the live bytes after it."""
+    """Return the number of users of each shared buffer outside a downset, and the live bytes."""
     waiting = row_counts(problem.user_ptr, ~done[problem.user])
     return waiting, int(problem.base + problem.delta[done].sum() - problem.size[waiting == 0].sum())
 
@@ -78,7 +82,7 @@ def start_state(problem: OrderingProblem, done: Flags, within: Flags, forward: b
 
 @inner
 def add_ready(state: Downset, v: Int) -> None:
-    """Put an op on the ready list."""
+    """Add an op to the ready list."""
     count = state.tally[READY]
     state.ready[count] = v
     state.slot[v] = count
@@ -87,7 +91,7 @@ def add_ready(state: Downset, v: Int) -> None:
 
 @inner
 def drop_ready(state: Downset, v: Int) -> None:
-    """Take an op off the ready list; the last one moves to its place."""
+    """Remove an op from the ready list; the last op of the list takes its place."""
     count = state.tally[READY] - 1
     last = state.ready[count]
     at = state.slot[v]
@@ -99,7 +103,7 @@ def drop_ready(state: Downset, v: Int) -> None:
 
 @inner
 def put_in(problem: OrderingProblem, state: Downset, v: Int) -> None:
-    """Have an op in the downset: the live bytes after it."""
+    """Add an op to the downset, and update the live bytes to those after it."""
     live = state.tally[LIVE] + problem.delta[v]
     for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
         b = problem.read[k]
@@ -112,7 +116,7 @@ def put_in(problem: OrderingProblem, state: Downset, v: Int) -> None:
 
 @inner
 def take_out(problem: OrderingProblem, state: Downset, v: Int) -> None:
-    """Have an op outside the downset: the live bytes before it."""
+    """Remove an op from the downset, and update the live bytes to those before it."""
     live = state.tally[LIVE] - problem.delta[v]
     for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
         b = problem.read[k]
@@ -125,7 +129,7 @@ def take_out(problem: OrderingProblem, state: Downset, v: Int) -> None:
 
 @inner
 def make_ready(state: Downset, ptr: IntArray, idx: IntArray, v: Int) -> None:
-    """Note in the neighbours ahead of an op that it is placed; some may be now."""
+    """Count a placed op in its neighbors ahead, and add those to the ready list that now are."""
     for k in range(ptr[v], ptr[v + 1]):
         w = idx[k]
         state.missing[w] -= 1
@@ -135,7 +139,7 @@ def make_ready(state: Downset, ptr: IntArray, idx: IntArray, v: Int) -> None:
 
 @inner
 def hold_back(state: Downset, ptr: IntArray, idx: IntArray, v: Int) -> None:
-    """Note in the neighbours ahead of an op that it is not placed: none of them may be."""
+    """Undo :func:`make_ready`: the neighbors ahead of the op are not ready any more."""
     for k in range(ptr[v], ptr[v + 1]):
         w = idx[k]
         if state.slot[w] >= 0:
@@ -159,14 +163,14 @@ def place(problem: OrderingProblem, state: Downset, forward: bool, v: Int) -> No
 def place_all(
     problem: OrderingProblem, state: Downset, forward: bool, moves: npt.NDArray[np.int32]
 ) -> None:
-    """Place moves one after the other: after a commit the search goes on from there."""
+    """Place moves one after the other, to make a committed state the current one."""
     for k in range(len(moves)):
         place(problem, state, forward, int64(moves[k]))
 
 
 @inner
 def take_back(problem: OrderingProblem, state: Downset, forward: bool, v: Int) -> None:
-    """Undo the latest placement, which was of `v`."""
+    """Undo the latest placement, which must be that of `v`."""
     if forward:
         hold_back(state, problem.succ_ptr, problem.succ, v)
         take_out(problem, state, v)
@@ -178,9 +182,9 @@ def take_back(problem: OrderingProblem, state: Downset, forward: bool, v: Int) -
 
 @inner
 def saved(problem: OrderingProblem, waiting: IntArray, v: Int, left: Int) -> Int:
-    """Bytes that an op can do without: the most of its ways whose buffers all wait for `left`.
+    """Return the bytes an op saves: its largest saving whose buffers all wait for `left` users.
 
-    That is 1 before the op runs, and 0 where it is in the downset already.
+    `left` is 1 if the op is not in the downset yet (it is the last user), and 0 if it is.
     """
     most = int64(0)
     for i in range(problem.saving_ptr[v], problem.saving_ptr[v + 1]):
@@ -196,9 +200,9 @@ def saved(problem: OrderingProblem, waiting: IntArray, v: Int, left: Int) -> Int
 def look_ahead(
     problem: OrderingProblem, state: Downset, forward: bool, v: Int, budget: Int
 ) -> tuple[Int, Int]:
-    """Live bytes while a ready op runs, and on its far side if it is placed now.
+    """Return the live bytes while a ready op runs, and those after placing it.
 
-    What the op saves is taken off only where the bytes would pass the budget.
+    Savings of the op are subtracted only if the bytes would exceed the budget without them.
     """
     live = int(state.tally[LIVE])
     if forward:
@@ -227,7 +231,7 @@ def close_state(
     moves: npt.NDArray[np.int32],
     count: Int,
 ) -> Int:
-    """Place ready ops that fit the budget and do not raise the live bytes, until none is left.
+    """Place ready ops that fit the budget and do not raise the live bytes, while there are any.
 
     Writes them to `moves` from position `count`; returns the position after the last.
     """
@@ -250,7 +254,7 @@ def close_state(
 
 @kernel
 def follow(problem: OrderingProblem, order: IntArray, during: IntArray) -> Int:
-    """Write the live bytes while each op of an order runs, by step; return the peak."""
+    """Write the live bytes during each step of an order to `during`; return the peak."""
     waiting = row_lengths(problem.user_ptr)
     live = peak = problem.base
     for i in range(len(order)):

@@ -1,4 +1,10 @@
-"""The states that a search has met: a tree of moves, a hash table, and two heaps."""
+"""The states that a search has stored: a tree of moves, a hash table, and two heaps.
+
+A state is stored as its parent and the moves from there, not as a set, which would take `n` bits.
+To expand a state, the search walks the tree from the current state back to the latest common
+ancestor, and forward to the new one (:func:`go_to`). Sets are compared by 128-bit hashes only: the
+probability that two different sets of a search collide is negligible.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +23,10 @@ from optsched.runtime.kernel import inner
 Moves = npt.NDArray[np.int32]
 
 STATE_BYTES = 108
-"""Bytes that an arena takes per state, its share of heaps, hash table and moves included."""
+"""Bytes of an arena per state, including its share of heaps, hash table and moves."""
 
 STATES, MOVES, LEVEL = 0, 1, 2
+"""Indices of `fill`."""
 
 
 class Arena(NamedTuple):
@@ -28,25 +35,25 @@ class Arena(NamedTuple):
     Parameters
     ----------
     parent, level
-        The state before it, and how many states lie before it.
+        By state: the state before it, and the number of states from the root to it.
     start, length
-        Its moves: `moves[start:start + length]` lead from its parent to it.
+        By state: `moves[start:start + length]` lead from its parent to it.
     left, live
-        Number of ops still to be placed; live bytes.
+        By state: number of ops still to be placed; live bytes.
     low, high
-        128-bit hash of the set of ops placed.
+        By state: hash of the set of ops placed, 128 bits together.
     need
-        Least budget that opens a move which was blocked when the state was expanded.
+        By state: smallest budget for a move that was blocked when the state was expanded.
     table
-        Open addressing: a state, or -1.
+        Hash table with open addressing: a state, or -1.
     moves
-        All moves.
+        Moves of all states.
     open, blocked
         Heaps of states: to be expanded, fewest ops left first; waiting for a larger budget.
     path
         States from the root to the current one.
     fill
-        Numbers of states and of moves; level of the current state.
+        Number of states; number of moves; level of the current state.
     """
 
     parent: Moves
@@ -67,9 +74,9 @@ class Arena(NamedTuple):
 
 
 def make_arena(states: int, ops: int, left: int, live: int) -> Arena:
-    """Return an arena that holds the root only, still to be expanded.
+    """Return an arena that contains only the root, which is still to be expanded.
 
-    Like all that makes many arrays it is not compiled: that takes long.
+    Not compiled, as numba takes long to compile functions that make many arrays.
     """
     slots = 1 << max(4, (2 * states - 1).bit_length())
     arena = Arena(
@@ -114,9 +121,10 @@ def grow_arena(arena: Arena, ops: int) -> Arena:
 
 
 def fill_table(arena: Arena, count: int) -> None:
-    """Put the first states into the hash table: each takes the next place while its own is taken.
+    """Insert the first `count` states into the hash table, by linear probing.
 
-    All do so together, and of those that want one place the last gets it.
+    All states probe at the same time, as array operations. If several states write to one free
+    place, the last one keeps it and the others probe on.
     """
     mask = len(arena.table) - 1
     arena.table[0] = -1
@@ -131,7 +139,7 @@ def fill_table(arena: Arena, count: int) -> None:
 
 @inner
 def find_state(arena: Arena, low: Int, high: Int) -> Int:
-    """Return the place in the hash table of a state or, if it is new, the place for it."""
+    """Return the index of a state in the hash table or, if it is new, the index for it."""
     mask = len(arena.table) - 1
     at = low & mask
     while arena.table[at] >= 0:
@@ -144,7 +152,7 @@ def find_state(arena: Arena, low: Int, high: Int) -> Int:
 
 @inner
 def sooner(first: IntArray, second: IntArray, a: Int, b: Int) -> bool:
-    """Whether state `a` comes before state `b`."""
+    """Return True if state `a` comes before state `b`: by two keys, then by number."""
     if first[a] != first[b]:
         return bool(first[a] < first[b])
     if second[a] != second[b]:
@@ -154,7 +162,7 @@ def sooner(first: IntArray, second: IntArray, a: Int, b: Int) -> bool:
 
 @inner
 def push(heap: Moves, first: IntArray, second: IntArray, s: Int) -> None:
-    """Put a state on a heap, whose entry 0 is its size, ordered by two keys."""
+    """Push a state on a binary heap ordered by two keys; entry 0 of the heap is its size."""
     heap[0] += 1
     i = int64(heap[0])
     while i > 1 and sooner(first, second, s, int64(heap[i >> 1])):
@@ -165,7 +173,7 @@ def push(heap: Moves, first: IntArray, second: IntArray, s: Int) -> None:
 
 @inner
 def pop(heap: Moves, first: IntArray, second: IntArray) -> Int:
-    """Take the first state off a heap that is not empty."""
+    """Pop the first state of a heap that is not empty."""
     top = int64(heap[1])
     count = int64(heap[0])
     last = int64(heap[count])
@@ -188,13 +196,18 @@ def pop(heap: Moves, first: IntArray, second: IntArray) -> Int:
 
 @inner
 def go_to(problem: OrderingProblem, state: Downset, arena: Arena, forward: bool, s: Int) -> None:
-    """Turn the current state into `s`, by way of the latest state before both."""
+    """Turn the current state into `s`, by way of their latest common ancestor.
+
+    Sketch: follow the parents of `s` up to a state on the path of the current state; take back the
+    moves of the current path down to that state; write the path to `s`, and place its moves.
+    """
     level = arena.level[s]
     here = arena.fill[LEVEL]
     t = s
     while arena.level[t] > here or arena.path[arena.level[t]] != t:
         t = arena.parent[t]
     common = arena.level[t]
+    # Back from the current state to the common ancestor, undoing moves in reverse.
     while here > common:
         t = arena.path[here]
         for k in range(arena.start[t] + arena.length[t] - 1, arena.start[t] - 1, -1):
@@ -204,6 +217,7 @@ def go_to(problem: OrderingProblem, state: Downset, arena: Arena, forward: bool,
     for i in range(level, common, -1):
         arena.path[i] = t
         t = arena.parent[t]
+    # Forward to the new state.
     for i in range(common + 1, level + 1):
         t = arena.path[i]
         for k in range(arena.start[t], arena.start[t] + arena.length[t]):

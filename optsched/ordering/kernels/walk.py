@@ -1,8 +1,12 @@
-"""The moves of annealing: an op moves past others in an order, and takes along what it must.
+"""The moves of annealing: an op moves past others in an order, together with related ops.
 
-A move changes the order of the ops within a stretch of steps only, so the live bytes before and
-after the stretch stay, and a buffer released in it still is. Hence a move is worked out from the
-end of its stretch backwards: there the first user met of such a buffer is its last one.
+To move an op later past a stretch of steps, its descendants in the stretch must move with it; to
+move it earlier, its ancestors. Only the sequence within the stretch changes, so the live bytes
+before and after it do not, and a buffer released within it still is. The stretch is evaluated from
+its end backwards, as the first user of such a buffer that is found there is its last user.
+
+Example: in the order `a b c d`, where `b` feeds `c`, move `b` past the next two steps: `c` moves
+with it, and the result is `a d b c`.
 """
 
 from __future__ import annotations
@@ -19,14 +23,15 @@ from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner, kernel
 
 STAMP, OVER = 0, 1
+"""Indices of the tally."""
 
 OP_BITS, DRAW_BITS = 20, 12
-"""Bits of a random number that choose an op; that choose a reach, and as many more for luck. What
-is drawn from has `2**DRAW_BITS` entries. One more bit chooses the direction."""
+"""Bits of a random number for the op; bits for the reach, and as many for the luck, each from a
+table of `2**DRAW_BITS` entries. One more bit chooses the direction."""
 
 
 class Walk(NamedTuple):
-    """An order and what is known of it, and room for a trial: a stretch in another order.
+    """An order with its live bytes, and work space for a trial: a stretch in another sequence.
 
     Parameters
     ----------
@@ -39,13 +44,13 @@ class Walk(NamedTuple):
     last
         Shape `(m,)`: the last user of each shared buffer.
     trial, before, high
-        Shape `(n,)`: ops of the trial by step; live bytes before, and while, each runs.
+        Shape `(n,)`: ops of the trial by step; live bytes before each, and while it runs.
     mark
-        Shape `(n,)`: the ops that move have the present stamp.
+        Shape `(n,)`: equal to the present stamp for the ops that move.
     seen, user
-        Shape `(m,)`: buffers released in the trial have the present stamp; their last user in it.
+        Shape `(m,)`: equal to the present stamp for buffers released in the trial; their last user.
     tally
-        The stamp; number of steps above the target.
+        The present stamp; the number of steps above the target.
     """
 
     order: IntArray
@@ -64,7 +69,7 @@ class Walk(NamedTuple):
 
 @inner
 def saved_last(problem: OrderingProblem, walk: Walk, v: Int) -> Int:
-    """Bytes that an op of a trial can do without, being the last user of what its ways need."""
+    """Return the bytes that an op of a trial saves in place: its largest possible saving."""
     most = int64(0)
     for i in range(problem.saving_ptr[v], problem.saving_ptr[v + 1]):
         met = problem.saving[i] > most
@@ -80,9 +85,10 @@ def saved_last(problem: OrderingProblem, walk: Walk, v: Int) -> Int:
 def work_out(
     problem: OrderingProblem, walk: Walk, first: Int, end: Int, target: Int, most: float
 ) -> float:
-    """Work out the trial's steps from `first` to `end`; return by how much they pass the target.
+    """Compute the live bytes of the trial from `end` back to `first`; return its excess.
 
-    That is a sum over the steps, of no use once it is above `most`: then the rest is left undone.
+    The excess is the sum, over the steps, of the bytes above the target. The computation stops once
+    it exceeds `most`, as the trial is then rejected.
     """
     stamp = walk.tally[STAMP]
     live = walk.live[end + 1]
@@ -112,9 +118,11 @@ def work_out(
 def set_trial(
     problem: OrderingProblem, walk: Walk, op: Int, later: bool, reach: Int
 ) -> tuple[int, int]:
-    """Let an op pass what it can of the next `reach` steps; return the first and last step changed.
+    """Write the trial in which an op moves past up to `reach` steps; return its two ends.
 
-    Later, it takes its descendants among them along; earlier, its ancestors.
+    Sketch: mark the op, and step by step the descendants (or ancestors, if it moves earlier) in the
+    stretch. Shorten the stretch while its last op is marked. Then write the unmarked ops and the
+    marked ones, each in their present sequence; marked ones last if the op moves later.
     """
     stamp = walk.tally[STAMP]
     mark, order = walk.mark, walk.order
@@ -126,6 +134,7 @@ def set_trial(
             if mark[order[i]] == stamp:
                 for k in range(problem.succ_ptr[order[i]], problem.succ_ptr[order[i] + 1]):
                     mark[problem.succ[k]] = stamp
+        # Marked ops at the end of the stretch have nothing to pass.
         while end > first and mark[order[end]] == stamp:
             end -= 1
     else:
@@ -147,7 +156,7 @@ def set_trial(
 
 @inner
 def accept(problem: OrderingProblem, walk: Walk, first: Int, end: Int, target: Int) -> None:
-    """Make a trial part of the order."""
+    """Replace the stretch of the order by the trial."""
     for i in range(first, end + 1):
         v = walk.trial[i]
         walk.tally[OVER] += int(walk.high[i] > target) - int(walk.during[i] > target)
@@ -162,7 +171,7 @@ def accept(problem: OrderingProblem, walk: Walk, first: Int, end: Int, target: I
 
 
 def start_walk(problem: OrderingProblem, order: IntArray, during: IntArray) -> Walk:
-    """Return the walk from a valid order, in whose steps `during` bytes are live."""
+    """Return a walk that starts at a valid order; `during` are the live bytes of its steps."""
     n, m = len(order), len(problem.size)
     step = np.empty(n, np.int64)
     step[order] = np.arange(n)
@@ -183,25 +192,29 @@ def go_on(
     problem: OrderingProblem,
     walk: Walk,
     target: Int,
-    heat: float,
+    temperature: float,
     picks: IntArray,
     reaches: IntArray,
     luck: npt.NDArray[np.float64],
 ) -> int:
-    """Try a move for each of `picks` until no step passes the target; return how many were tried.
+    """Try a move for each of `picks` until no step exceeds the target; return the number tried.
+
+    Sketch: a pick gives an op, a reach, a direction and a luck. The move may raise the excess of
+    its stretch by at most temperature times luck; if it stays within that it becomes part of the
+    order. As luck is exponentially distributed, this is the rule of Metropolis.
 
     Parameters
     ----------
     problem, walk
-        The problem; where the walk is.
+        The problem; the order and its live bytes.
     target
-        Live bytes to get down to.
-    heat
-        Bytes, summed over the steps that pass the target, that a move may lose if it has luck 1.
+        Live bytes that no step should exceed.
+    temperature
+        Bytes by which a move of luck 1 may raise the excess.
     picks
         Random numbers below `2**62`.
     reaches, luck
-        Shape `(2**DRAW_BITS,)`: what to draw a number of steps, and luck, from.
+        Shape `(2**DRAW_BITS,)`: tables to draw the number of steps and the luck from.
     """
     n = len(walk.order)
     walk.tally[OVER] = 0
@@ -210,16 +223,18 @@ def go_on(
     for turn in range(len(picks)):
         if walk.tally[OVER] == 0:
             return turn
+        # One random number gives op, reach, luck and direction, from the lowest bits up.
         pick = picks[turn]
         op = (pick & ((1 << OP_BITS) - 1)) * n >> OP_BITS
         pick >>= OP_BITS
         reach = reaches[pick & (len(reaches) - 1)]
         pick >>= DRAW_BITS
-        most = heat * luck[pick & (len(luck) - 1)]
+        most = temperature * luck[pick & (len(luck) - 1)]
         walk.tally[STAMP] += 1
         first, end = set_trial(problem, walk, op, (pick >> DRAW_BITS) & 1 == 1, reach)
         if first == end:
             continue
+        # The excess of the stretch as it is, plus what may be added to it.
         for i in range(first, end + 1):
             if walk.during[i] > target:
                 most += walk.during[i] - target

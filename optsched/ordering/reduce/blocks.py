@@ -1,14 +1,18 @@
-"""Identical blocks: sets of ops that may change places with each other, op by op.
+"""Identical blocks: disjoint sets of ops that can be swapped, op by op, without changing anything.
 
 Micro-batches, heads, branches and experts often are copies of one subgraph between common ops.
-Colour refinement gives every op a colour that any symmetry of the problem keeps: from its bytes and
-depth, then again and again from the colours around it. An op or a buffer that is alone with its
-colour stays where it is; what else hangs together is a block, and blocks with the same colours are
-candidates. Ops of one colour in a block correspond by their numbers; where that is wrong, one op of
-a colour is told apart in each block.
+Color refinement gives every op a color that all symmetries of the problem preserve: first from its
+bytes and depth, then repeatedly from the colors of its neighbors. An op or a buffer whose color is
+unique stays in place under all symmetries. The connected components of the other ops are blocks,
+and blocks with equal colors are candidates. Ops of the same color in two blocks are matched by
+their numbers. If that fails, one op of a repeated color gets a new color in each block, and the
+refinement is repeated.
 
-That only proposes. Two blocks are taken for identical if changing their places, with all other ops
-where they are, has been verified to leave the problem as it is: bytes, edges, buffers and ways.
+Colors only propose blocks. Two blocks count as identical only after a check that swapping them,
+with all other ops fixed, leaves bytes, edges, buffers and savings unchanged.
+
+Example: `x` feeds `a1` and `b1`, `a1` feeds `a2`, `b1` feeds `b2`; `join` reads both. `a1` and
+`b1` share a color, as do `a2` and `b2`; without `x` and `join` the blocks are (a1, a2), (b1, b2).
 
 References
 ----------
@@ -31,49 +35,51 @@ from optsched.ordering.reduce.transitive import CheckTime
 Hashes = npt.NDArray[np.uint64]
 
 MOST_ROUNDS = 64
-"""Rounds of refinement after which colours are taken as they are: they are proposals only."""
+"""Most rounds of a refinement; coarser colors only mean worse proposals."""
 
 MOST_TOLD = 8
-"""Refinements, between which one op of a colour is told apart in each block."""
+"""Most refinements; between two, one op of a repeated color gets a new color in each block."""
 
 MOST_KINDS = 8
-"""Blocks of one family that are not identical to each other, after which no other is looked at."""
+"""Most classes of identical blocks in a family; a block that would start another is ignored."""
 
 
 def find_blocks(problem: OrderingProblem, check_time: CheckTime = lambda: None) -> list[IntArray]:
     """Return families of identical blocks, each of shape `(blocks, ops of a block)`.
 
-    In a family, ops in the same column change places when two blocks do. Any two blocks of a family
-    may change places, and that is verified; blocks of all families are disjoint. Takes a few
-    rounds over the problem, and for each block a look at all that it touches.
+    When two blocks of a family are swapped, ops in the same column change places. That any two
+    blocks of a family can be swapped is verified. Blocks of all families are disjoint. The time is
+    that of a few passes over the problem.
     """
-    colour = _first_colours(problem)
+    color = _first_colors(problem)
     sets: _Sets | None = None
     kinds: list[list[list[IntArray]]] = []
     for _ in range(MOST_TOLD):
-        colour, buffers = _refine(problem, colour, check_time)
-        families = _group(problem, colour, buffers)
+        color, buffers = _refine(problem, color, check_time)
+        families = _group(problem, color, buffers)
         check_time()
         if families and sets is None:
             sets = _Sets(problem)
-        kinds = [sets.sort_out(family, colour, check_time) for family in families if sets]
+        kinds = [sets.sort_out(family, color, check_time) for family in families if sets]
         mixed = [
             family
             for family, found in zip(families, kinds, strict=True)
-            if len(found) > 1 and _twice(colour[family[0]]) >= 0
+            if len(found) > 1 and _twice(color[family[0]]) >= 0
         ]
         if not mixed:
             break
-        fresh = int(colour.max()) + 1
+        # Blocks of equal colors that are not identical were matched wrongly, op by op: give one op
+        # of a repeated color a new color in each block of the family, and refine again.
+        fresh = int(color.max()) + 1
         for number, family in enumerate(mixed):
-            repeated = _twice(colour[family[0]])
+            repeated = _twice(color[family[0]])
             for row in family:
-                colour[row[colour[row] == repeated][0]] = fresh + number
+                color[row[color[row] == repeated][0]] = fresh + number
     return [np.array(same) for found in kinds for same in found if len(same) > 1]
 
 
 def _mix(values: Hashes, salt: int) -> Hashes:
-    """Numbers that look random, a function of the values; a round of Vigna's splitmix64."""
+    """Return a pseudo-random function of the values: a round of Vigna's splitmix64."""
     out = values + np.uint64((salt * 0x9E3779B97F4A7C15) % 2**64)
     out = (out ^ (out >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     out = (out ^ (out >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -81,7 +87,7 @@ def _mix(values: Hashes, salt: int) -> Hashes:
 
 
 def _row_sums(ptr: IntArray, values: Hashes) -> Hashes:
-    """Sums over rows, modulo 2**64."""
+    """Return the sums over rows, modulo 2**64."""
     total = np.zeros(len(values) + 1, np.uint64)
     np.cumsum(values, out=total[1:])
     return total[ptr[1:]] - total[ptr[:-1]]
@@ -91,8 +97,8 @@ def _number(hashes: Hashes) -> IntArray:
     return np.unique(hashes, return_inverse=True)[1].astype(np.int64)
 
 
-def _first_colours(problem: OrderingProblem) -> IntArray:
-    """Colours by bytes and depth: the longest paths from where orders begin, and to their end."""
+def _first_colors(problem: OrderingProblem) -> IntArray:
+    """Return colors by bytes and depth, the longest paths from a source and to a sink."""
     order = topological(problem)
     columns = [problem.rise, problem.delta]
     for ptr, idx, listed in (
@@ -111,13 +117,15 @@ def _first_colours(problem: OrderingProblem) -> IntArray:
 
 
 def _refine(
-    problem: OrderingProblem, colour: IntArray, check_time: CheckTime
+    problem: OrderingProblem, color: IntArray, check_time: CheckTime
 ) -> tuple[IntArray, IntArray]:
-    """Tell ops and buffers apart by the colours around them until that makes no more colours."""
+    """Refine the colors of ops and buffers by those of their neighbors to a fixpoint."""
     count = 0
     for _ in range(MOST_ROUNDS):
         check_time()
-        seen = colour.astype(np.uint64)
+        # The hash of a buffer combines its users and size; that of an op its own color, its
+        # neighbors, its buffers and its savings. Each kind of neighbor has a salt of its own.
+        seen = color.astype(np.uint64)
         held = _row_sums(problem.user_ptr, _mix(seen[problem.user], 1))
         held = _mix(held + _mix(problem.size.astype(np.uint64), 2), 3)
         ways = _row_sums(problem.need_ptr, _mix(held[problem.need], 4))
@@ -129,29 +137,30 @@ def _refine(
             + _row_sums(problem.read_ptr, _mix(held[problem.read], 10))
             + _row_sums(problem.saving_ptr, _mix(ways, 11))
         )
-        colour = _number(hashes)
-        known, count = count, int(colour.max(initial=-1)) + 1
+        color = _number(hashes)
+        known, count = count, int(color.max(initial=-1)) + 1
         if count == known:
             break
-    return colour, _number(held)
+    return color, _number(held)
 
 
-def _twice(colours: IntArray) -> int:
-    """A colour that occurs more than once, or -1."""
-    listed = np.sort(colours)
+def _twice(colors: IntArray) -> int:
+    """Return a color that occurs more than once, or -1."""
+    listed = np.sort(colors)
     repeated = listed[1:][listed[1:] == listed[:-1]]
     return int(repeated[0]) if len(repeated) else -1
 
 
-def _group(problem: OrderingProblem, colour: IntArray, buffers: IntArray) -> list[list[IntArray]]:
-    """What hangs together of ops that share their colour with others, by the colours in it.
+def _group(problem: OrderingProblem, color: IntArray, buffers: IntArray) -> list[list[IntArray]]:
+    """Return the blocks, grouped by the colors of their ops.
 
-    Buffers that are alone with their colour do not hold ops together, nor do two with the same
-    users: then the blocks have these in common.
+    Blocks are the connected components of the ops whose color is repeated, over edges and buffers.
+    A buffer with a unique color does not connect ops, and of several buffers with equal users only
+    one counts: blocks have such buffers in common.
     """
-    loose = np.bincount(colour)[colour] > 1
-    above = np.arange(len(colour))
-    target = np.repeat(np.arange(len(colour)), np.diff(problem.pred_ptr))
+    loose = np.bincount(color)[color] > 1
+    above = np.arange(len(color))
+    target = np.repeat(np.arange(len(color)), np.diff(problem.pred_ptr))
     both = loose[problem.pred] & loose[target]
     for u, v in zip(problem.pred[both].tolist(), target[both].tolist(), strict=True):
         above[_top(above, u)] = _top(above, v)
@@ -170,12 +179,12 @@ def _group(problem: OrderingProblem, colour: IntArray, buffers: IntArray) -> lis
     families: dict[bytes, list[IntArray]] = {}
     for part in parts.values():
         at = np.array(part)
-        families.setdefault(np.sort(colour[at]).tobytes(), []).append(at)
+        families.setdefault(np.sort(color[at]).tobytes(), []).append(at)
     return [family for family in families.values() if len(family) > 1]
 
 
 def _top(above: IntArray, v: int) -> int:
-    """The op that stands for all that hangs together with one."""
+    """Return the representative of the component of an op (union-find with path halving)."""
     while above[v] != v:
         above[v] = above[above[v]]
         v = int(above[v])
@@ -183,7 +192,7 @@ def _top(above: IntArray, v: int) -> int:
 
 
 class _Sets:
-    """A problem as sets, to see what changing places does to it."""
+    """A problem as sets, to check the effect of a swap."""
 
     def __init__(self, problem: OrderingProblem) -> None:
         self.problem = problem
@@ -197,13 +206,13 @@ class _Sets:
         self.worth: list[int] = problem.saving.tolist()
 
     def sort_out(
-        self, family: Sequence[IntArray], colour: IntArray, check_time: CheckTime
+        self, family: Sequence[IntArray], color: IntArray, check_time: CheckTime
     ) -> list[list[IntArray]]:
-        """Blocks by what they are identical with; ops of one colour correspond by their numbers."""
+        """Divide a family into classes of identical blocks; ops of a color match by number."""
         kinds: list[list[IntArray]] = []
         for block in family:
             check_time()
-            row = block[np.lexsort((block, colour[block]))]
+            row = block[np.lexsort((block, color[block]))]
             for same in kinds:
                 if self.may_swap(same[0].tolist(), row.tolist()):
                     same.append(row)
@@ -214,9 +223,9 @@ class _Sets:
         return kinds
 
     def may_swap(self, first: Sequence[int], second: Sequence[int]) -> bool:
-        """Whether the problem stays as it is if two aligned rows of ops change places.
+        """Return True if swapping two aligned rows of ops leaves the problem unchanged.
 
-        It is enough to look at what the ops of one row touch: the change undoes itself.
+        A swap is its own inverse, so it is enough to compare in one direction.
         """
         image = dict(zip(first, second, strict=True)) | dict(zip(second, first, strict=True))
         if len(image) != 2 * len(first):
@@ -225,7 +234,7 @@ class _Sets:
         both = frozenset(image)
 
         def moved(ops: frozenset[int]) -> frozenset[int]:
-            # Thousands of ops may be in there, but few that change places.
+            # The set may have thousands of ops, but few are swapped.
             here = ops & both
             there = frozenset(image[u] for u in here)
             return ops if here == there else (ops - here) | there
@@ -249,7 +258,7 @@ class _Sets:
         )
 
     def savings(self, v: int) -> list[tuple[int, frozenset[frozenset[int]]]]:
-        """What an op may save, by the users of the buffers that must be free for it."""
+        """Return the savings of an op: bytes, and the users of the buffers that they need."""
         first, end = self.problem.saving_ptr[v : v + 2].tolist()
         return [
             (self.worth[i], frozenset(self.users[b] for b in self.needs[i]))

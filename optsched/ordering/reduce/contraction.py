@@ -1,28 +1,29 @@
-"""Contractions: ops that some optimal order runs back to back become one, until the end.
+"""Contractions: pairs of ops that some optimal order runs back to back are merged, repeatedly.
 
-Before anything is merged, what follows from the rest is dropped: edges implied by others, and users
-of a shared buffer that some other user of it always comes after. A buffer left with one user counts
-towards that user's net change. Then, until nothing changes:
+Redundant data are dropped first: edges that follow from others, and users of a shared buffer that
+another user always follows. A buffer left with one user is added to that user's net change. Then,
+until nothing changes:
 
-* *late*: `u` is no shared buffer's user, its net change is not negative and it has one
-  successor `c`, which rises at least as high from where `u` leaves off. `u` runs right before `c`.
-* *early*: `c` has one predecessor `u`, its net change is not positive and from where `u` leaves
-  off it rises no higher than `u` itself. `c` runs right after `u`.
+* *late*: `u` uses no shared buffer, its net change is not negative, and it has a single successor
+  `c`, whose peak after `u` is at least that of `u`. Then `u` runs right before `c`.
+* *early*: `c` has a single predecessor `u`, its net change is not positive, and its peak after `u`
+  is at most that of `u`. Then `c` runs right after `u`.
 
-In both, moving the one op to the other raises the live bytes of no state and no rise above the
-other op's, so the optimum stays the same. The mirror of a case is the other one.
+In both cases, moving one op to the other does not raise the live bytes of any state, and the moved
+op does not exceed the peak of the other, so the optimum stays the same. Each case is the mirror
+image of the other.
 
-In an in-place graph the op that stays keeps its savings, and the other's rise must not pass its own
-even where it saves most. No saving of a third op misses the op that moves: in the first case it
-uses no shared buffer, in the second it ends sooner. A saving that needs nothing any more, as its op
-is always the last user, is taken off the rise; one whose op never is the last is dropped.
+In an in-place graph the op that stays keeps its savings, and the moved op must not exceed its peak
+even when it saves most. No third op loses a saving: in the first case the moved op uses no shared
+buffer, in the second it ends earlier. A saving whose op is always the last user is subtracted from
+the rise; a saving whose op is never the last user is dropped.
 
-Example: `cast` writes 4 bytes that only `matmul` reads, which rises by 64. The two become one op,
-in which `cast` runs right before `matmul`, and which rises by 68.
+Example: `cast` writes 4 bytes that only `matmul` reads, which rises by 64. The two become one op
+that rises by 68, in which `cast` runs right before `matmul`.
 
-After a merge only those ops are looked at again for which it makes a difference, also where a join
-has thousands of predecessors: the ones with an edge to or from the op that left, and of the others
-those that waited for the op that stays to rise as high as it does now.
+After a merge only the affected ops are looked at again, since a join may have thousands of
+predecessors: the ops with an edge to or from the op that left, and those in a heap of ops that wait
+for the op that stays to rise high enough.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ from optsched.ordering.problem import OrderingProblem, in_order, make_problem, t
 from optsched.ordering.reduce.transitive import CheckTime, find_implied, without
 
 PACE = 1_024
-"""Ops between two looks at the clock."""
+"""Ops between two checks of the clock."""
 
 T = TypeVar("T")
 
 Waiting = dict[int, list[tuple[int, int]]]
-"""By an op: a heap of how high it must rise for another, and that other."""
+"""By op: a heap of pairs (rise that the op needs, other op that can be merged with it then)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,9 @@ class Contracted:
     problem
         The problem.
     members
-        Ops of the larger problem behind each op, in the order they run.
+        By op: the ops of the larger problem that it stands for, in the order they run.
     anchors
-        The one of them that the others were moved to.
+        By op: the one of its members that the others were moved to.
     """
 
     problem: OrderingProblem
@@ -73,12 +74,12 @@ class Contracted:
         return [u for v in order for u in self.members[v]]
 
     def gather(self, values: IntArray) -> IntArray:
-        """Turn values of the larger problem's ops into the largest over each op of the smaller."""
+        """Return, for each op of the smaller problem, the largest of the values of its members."""
         known = values.tolist()
         return np.array([max([known[v] for v in row]) for row in self.members], np.int64)
 
     def spread(self, values: IntArray) -> IntArray:
-        """Give each op of the larger problem the value of the one that it is part of."""
+        """Return, for each op of the larger problem, the value of the op that it is a member of."""
         found = [0] * sum(map(len, self.members))
         for row, value in zip(self.members, values.tolist(), strict=True):
             for v in row:
@@ -86,7 +87,7 @@ class Contracted:
         return np.array(found, np.int64)
 
     def shrink(self, order: Iterable[int]) -> list[int]:
-        """Turn an order of the larger problem into one of the smaller, of at most its peak."""
+        """Turn an order of the larger problem into one of the smaller, with no higher peak."""
         step = {v: i for i, v in enumerate(order)}
         return sorted(range(len(self.members)), key=lambda v: step[self.anchors[v]])
 
@@ -94,9 +95,9 @@ class Contracted:
 def contract(
     problem: OrderingProblem, *, merge: bool = True, check_time: CheckTime = lambda: None
 ) -> Contracted:
-    """Return the contracted problem; with `merge` False only what is implied is dropped.
+    """Return the contracted problem; with `merge` False only redundant data are dropped.
 
-    `check_time` is called now and then, and may raise.
+    `check_time` is called now and then; it may raise an exception to stop.
     """
     work = Merging(problem, check_time)
     work.fold()
@@ -107,7 +108,7 @@ def contract(
 
 
 class Merging:
-    """The problem as Python sets while it shrinks; a merged op keeps one of the two numbers."""
+    """The problem as Python sets while it shrinks; a merged op keeps the number of one member."""
 
     def __init__(self, problem: OrderingProblem, check_time: CheckTime) -> None:
         n, m = len(problem.delta), len(problem.size)
@@ -127,7 +128,7 @@ class Merging:
         self.users = self.sets(user)
         self.shared = list(range(m))
         self.members = [deque((v,)) for v in self.paced(self.alive)]
-        # Ops that might be late before an op, or early behind it, if it rose higher.
+        # Ops that could run right before an op (late) or right after it (early) if it rose higher.
         self.late: Waiting = {}
         self.early: Waiting = {}
         self.reads: dict[int, set[int]] = {}
@@ -135,7 +136,7 @@ class Merging:
         self.savings = {v: row for v, row in enumerate(unpack_savings(problem.savings)) if row}
 
     def paced(self, items: Iterable[T]) -> Iterator[T]:
-        """The items, with a look at the clock now and then."""
+        """Yield the items, checking the clock now and then."""
         left = iter(items)
         for item in left:
             self.check_time()
@@ -143,12 +144,12 @@ class Merging:
             yield from islice(left, PACE - 1)
 
     def sets(self, rows: Rows) -> list[set[int]]:
-        """The rows as sets."""
+        """Return the rows as sets."""
         flat, bounds = rows.idx.tolist(), rows.ptr.tolist()
         return [set(flat[a:b]) for a, b in self.paced(pairwise(bounds))]
 
     def fold(self) -> None:
-        """Fold in buffers with one user, join those with the same."""
+        """Add buffers with one user to its net change, and join buffers with equal users."""
         first: dict[frozenset[int], int] = {}
         instead: dict[int, int] = {}
         shared = []
@@ -167,7 +168,7 @@ class Merging:
             self.review_savings(v, instead)
 
     def drop_implied(self) -> None:
-        """Drop the edges and the users that follow from others since ops were merged."""
+        """Drop edges and users that have become redundant by merges."""
         missing = {v: len(self.pred[v]) for v in self.paced(self.alive)}
         order = in_order(self.alive, missing, self.succ)
         number = np.empty(len(self.pred), np.int64)
@@ -184,7 +185,7 @@ class Merging:
             self.users[b].discard(v)
 
     def review_savings(self, v: int, instead: dict[int, int]) -> None:
-        """Keep what is still open of an op's ways."""
+        """Drop the savings of an op that are certain (into its rise) or impossible."""
         always = 0
         found: list[Saving] = []
         for value, needs in self.savings.pop(v):
@@ -199,11 +200,11 @@ class Merging:
             self.savings[v] = found
 
     def most_saved(self, v: int) -> int:
-        """The most bytes that an op may save."""
+        """Return the most bytes that an op can save."""
         return max((value for value, _ in self.savings.get(v, ())), default=0)
 
     def merge_all(self) -> bool:
-        """Merge pairs as long as there are any; whether there was one."""
+        """Merge pairs while there are any; return True if a pair was merged."""
         self.reads = {v: set() for v in self.paced(self.alive)}
         for b in self.paced(self.shared):
             for v in self.users[b]:
@@ -218,6 +219,7 @@ class Merging:
             if pair is None:
                 continue
             u, c = pair
+            # The op found on the stack leaves, as the other may have thousands of neighbors.
             stay, leave = (c, u) if v == u else (u, c)
             self.merge(u, c, stay, leave)
             gone.add(leave)
@@ -232,18 +234,19 @@ class Merging:
         return bool(gone)
 
     def find_late(self, u: int) -> tuple[int, int] | None:
-        """The pair of an op and the next one, if it may as well run right before that."""
+        """Return `u` and its successor if case *late* applies to them, else None."""
         if len(self.succ[u]) != 1 or self.reads[u] or self.delta[u] < 0:
             return None
         c = next(iter(self.succ[u]))
         rise = self.rise[u] - self.delta[u]
         if rise <= self.rise[c] - self.most_saved(c):
             return u, c
+        # Not yet, but possibly after `c` has been merged with an op that rises higher.
         heappush(self.late.setdefault(c, []), (rise, u))
         return None
 
     def find_early(self, c: int) -> tuple[int, int] | None:
-        """The pair of the op before and an op, if it may as well run right behind that."""
+        """Return the predecessor of `c` and `c` if case *early* applies to them, else None."""
         if len(self.pred[c]) != 1 or self.delta[c] > 0:
             return None
         u = next(iter(self.pred[c]))
@@ -253,11 +256,11 @@ class Merging:
         return None
 
     def room_behind(self, u: int) -> int:
-        """How high an op may rise from the end of another if their peak is to be the other's."""
+        """Return the largest rise after `u` that stays within the peak of `u`."""
         return self.rise[u] - self.most_saved(u) - self.delta[u]
 
     def merge(self, u: int, c: int, stay: int, leave: int) -> None:
-        """Let `u` and then `c` be one op, called `stay`."""
+        """Merge `u` and `c`, which run in this sequence, into one op with the number `stay`."""
         self.rise[stay] = max(self.rise[u], self.delta[u] + self.rise[c])
         self.delta[stay] = self.delta[u] + self.delta[c]
         self.members[stay] = _joined(self.members[u], self.members[c])
@@ -277,7 +280,7 @@ class Merging:
         self.reads[stay] |= self.reads[leave]
 
     def result(self) -> Contracted:
-        """The smaller problem."""
+        """Return the smaller problem."""
         number = {v: i for i, v in enumerate(self.alive)}
         before = [[number[u] for u in self.pred[v]] for v in self.paced(self.alive)]
         users = [[number[v] for v in self.users[b]] for b in self.paced(self.shared)]
@@ -296,7 +299,7 @@ class Merging:
         return Contracted(problem, members, tuple(self.alive))
 
     def packed_savings(self) -> Savings | None:
-        """The ways by the new numbers of ops and shared buffers."""
+        """Return the savings with the new numbers of ops and shared buffers."""
         if not self.savings:
             return None
         number = {b: i for i, b in enumerate(self.shared)}
@@ -309,7 +312,7 @@ class Merging:
 
 
 def _joined(first: deque[int], second: deque[int]) -> deque[int]:
-    """Put one after the other; the larger takes in the smaller."""
+    """Return the concatenation; the smaller sequence is copied into the larger."""
     if len(first) < len(second):
         second.extendleft(reversed(first))
         return second
@@ -318,12 +321,12 @@ def _joined(first: deque[int], second: deque[int]) -> deque[int]:
 
 
 def _released(waiting: list[tuple[int, int]], most: int) -> Iterator[int]:
-    """Take off the ops that wait for no more than `most`."""
+    """Pop the ops that wait for a rise of at most `most`."""
     while waiting and waiting[0][0] <= most:
         yield heappop(waiting)[1]
 
 
 def _drained(stack: list[int]) -> Iterator[int]:
-    """What is on a stack, also what is put there meanwhile."""
+    """Pop the items of a stack until it is empty; items may be pushed meanwhile."""
     while stack:
         yield stack.pop()

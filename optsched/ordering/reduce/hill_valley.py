@@ -1,14 +1,14 @@
-"""Hill-valley orders: an order of a region that is best whatever runs beside it.
+"""Hill-valley orders: an order of a region that is best regardless of the ops that run around it.
 
-Between two *valleys* the live bytes go up a *hill* and down again. The order found here goes, from
-the start, over the lowest possible hill to a deeper valley, again and again until the deepest state
-`D`; and the same backward from the end. It is what an exact search does that raises its budget only
-when it must and commits to every deeper valley, once from each end. Why no other order of the
-region is ever better is shown in :mod:`optsched.ordering.reduce.regions`.
+Between two *valleys* the live bytes go up a *hill* and down again. The order found here repeatedly
+takes the lowest possible hill to a deeper valley, from the start to the deepest state `D`; and in
+the same way backward, from the end to `D`. An exact search finds it if it raises its budget only
+when no state is left, and commits to every deeper valley, once from each end.
+:mod:`optsched.ordering.reduce.regions` proves that no other order of the region is better.
 
 Example: op `a` rises by 9 bytes and frees 1 in the end, `b` rises by 3 and frees 2. The order is
-`b`, `a`: over a hill of 3 into the valley at -2, from there over a hill at 7 into the one at -3.
-These are two parts.
+`b`, `a`: over a hill at 3 into the valley at -2, from there over a hill at 7 into the valley at -3.
+The two parts of this order are `b` and `a`.
 
 References
 ----------
@@ -33,7 +33,7 @@ from optsched.ordering.rules import ALL_RULES
 from optsched.ordering.search.segment import Segment
 
 MOST_BYTES = 2**61
-"""Live bytes of a region by itself stay below, counted from where none of its downsets has less."""
+"""Limit on the live bytes of a region alone, counted from below its lowest downset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class HillValleyOrder:
     ops
         Shape `(n,)`: the ops by step.
     ends
-        Ascending, from 0 to `n`: how many ops have ended before each part, and at the end.
+        Ascending, from 0 to `n`: number of ops that have ended before each part, and at the end.
     live
         Shape `(n + 1,)`: live bytes before each step and at the end, counted from 0.
     level
@@ -58,7 +58,7 @@ class HillValleyOrder:
     level: list[int]
 
     def parts(self) -> list[tuple[list[int], int, int]]:
-        """Each part: its ops, how far it rises above its start, and the change that it leaves."""
+        """Return each part: its ops, its rise above its start, and its net change of live bytes."""
         live, level = self.live, self.level
         return [
             (self.ops[a:b], max(level[a:b]) - live[a], live[b] - live[a])
@@ -67,15 +67,15 @@ class HillValleyOrder:
 
 
 def hill_valley_order(context: SearchContext, problem: OrderingProblem) -> HillValleyOrder | None:
-    """Return the hill-valley order of a region by itself; None if that takes too many states.
+    """Return the hill-valley order of the region `problem`; None if that takes too many states.
 
-    The region is `problem`, without in-place savings; of the context its own does not matter.
+    The region must not have in-place savings. The problem of the context is not used.
     """
-    # The base is such that no downset has less than 0 bytes.
+    # A base for which no downset has fewer than 0 bytes, as searches start with budget 0.
     base = int(np.maximum(-problem.delta, 0).sum()) + int(problem.size.sum())
     if base + int(problem.rise.sum()) >= MOST_BYTES:
         return None
-    # Searching from one end only, so that every commit is the nearest deeper valley.
+    # One direction only, so that every commit leads to the nearest deeper valley.
     rules = replace(ALL_RULES, dovetail=False, symmetry=False)
     problem = problem._replace(base=base)
     context = replace(context, problem=problem, priority=None, rules=rules)
@@ -105,7 +105,7 @@ def cut_at_valleys(problem: OrderingProblem, order: list[int]) -> HillValleyOrde
 
 
 def trace(problem: OrderingProblem, order: Iterable[int]) -> tuple[list[int], list[int]]:
-    """Live bytes before each step and at the end, counted from 0, and while each step runs."""
+    """Return the live bytes before each step and at the end, from 0, and during each step."""
     waiting = np.diff(problem.user_ptr).tolist()
     ptr, read = problem.read_ptr.tolist(), problem.read.tolist()
     rise, change, size = problem.rise.tolist(), problem.delta.tolist(), problem.size.tolist()
@@ -122,9 +122,10 @@ def trace(problem: OrderingProblem, order: Iterable[int]) -> tuple[list[int], li
 
 
 def valleys(live: Sequence[int], level: Sequence[int]) -> list[tuple[int, int]]:
-    """Where an order may pause: after how many steps, and the highest level on the way there.
+    """Return the valleys of an order: the number of steps, and the highest level up to there.
 
-    That is wherever fewer bytes are live than ever before, but not before a step of the same level.
+    A valley is a state with fewer live bytes than all states before it. Of valleys with the same
+    highest level only the last is kept, as no other op needs to run between them.
     """
     found: list[tuple[int, int]] = []
     least, top = live[0], None
@@ -133,6 +134,7 @@ def valleys(live: Sequence[int], level: Sequence[int]) -> list[tuple[int, int]]:
         if live[k] < least:
             least = live[k]
             if found and found[-1][1] == top:
+                # The same hill leads to this deeper valley.
                 found.pop()
             found.append((k, top))
     return found

@@ -1,7 +1,11 @@
 """Module contraction: regions of a problem become chains, one after another, inner ones first.
 
-What a region is, and why a chain in its place loses nothing, is said in
-:mod:`optsched.ordering.reduce.regions`.
+:mod:`optsched.ordering.reduce.regions` defines regions and proves that replacing a region by a
+chain keeps the optimum.
+
+Example: from `split` two branches `a`, `b` lead to `join`. The region `{a, b}` is explored from
+`split`, ordered by :mod:`optsched.ordering.reduce.hill_valley` as `b`, `a`, and the problem then
+has the edges `split`, `b`, `a`, `join`. If both are in one part, they become one op instead.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ class ChainedProblem(Contracted):
     Parameters
     ----------
     chains
-        The ops of each region that is in no other one, along its chain.
+        The ops of each outermost region, along its chain.
     """
 
     chains: tuple[tuple[int, ...], ...]
@@ -34,8 +38,9 @@ class ChainedProblem(Contracted):
     def shrink(self, order: Iterable[int]) -> list[int]:
         """Turn an order of the larger problem into one of the smaller.
 
-        In the steps that a region has, it runs along its chain. That is an order: other ops run
-        before all of a region, after all of it, or anywhere. Its peak may be higher.
+        Each region runs along its chain, in the steps that it has in the given order. The result is
+        valid, since any other op runs before the full region, after it, or is unrelated to all of
+        it. Its peak may be higher.
         """
         led = np.array(list(order), np.int64)
         step = np.argsort(led)
@@ -45,9 +50,9 @@ class ChainedProblem(Contracted):
 
 
 class ModuleContraction:
-    """A problem while its regions become chains; a part of a chain has the number of its first op.
+    """A problem, as Python sets, while its regions become chains.
 
-    There are no in-place savings in it.
+    A part of a chain keeps the number of its first op. The problem has no in-place savings.
     """
 
     def __init__(self, context: SearchContext) -> None:
@@ -66,10 +71,13 @@ class ModuleContraction:
         self.found: list[list[list[int]]] = []
         """The ops of each part, for each region."""
         self.region_of = [-1] * len(self.order)
-        """The last region that an op is in, by its number in `found`."""
+        """By op, the number in `found` of the outermost region so far that contains it, or -1."""
 
     def contract_all(self, forks: Sequence[int]) -> None:
-        """Make chains of the regions that begin at some ops, inner ones being later ones."""
+        """Make chains of the regions that start at the ops `forks`, which are listed last first.
+
+        Inner regions start later than those around them, and so are contracted before them.
+        """
         for v in forks:
             start = self.part[v]
             if self.members[start][-1] != v or len(self.succ[start]) < 2:
@@ -78,11 +86,17 @@ class ModuleContraction:
             region = self.explore(start)
             if region is not None:
                 inside, join = region
+                # With the op at the end, buffers between it and the region are inside as well.
                 if not self.contract([*inside, join]) and len(inside) > 1:
                     self.contract(inside)
 
     def explore(self, start: int) -> tuple[list[int], int] | None:
-        """The ops between one and the first that all paths from it lead to, and that one."""
+        """Return the ops between `start` and the first op that all its paths lead to, and that op.
+
+        None if there is such an op only after `region_ops` ops. Ops are visited in topological order;
+        `waiting` counts the ops that some visited op precedes and that are not ready. If it is 0
+        the next op is the only way on.
+        """
         missing: dict[int, int] = {}
         inside: list[int] = []
         ready: list[int] = []
@@ -92,6 +106,7 @@ class ModuleContraction:
                 if w not in missing:
                     missing[w] = len(self.pred[w])
                     waiting += 1
+                # An op with a predecessor outside never becomes ready, and ends the search.
                 missing[w] -= 1
                 if not missing[w]:
                     ready.append(w)
@@ -105,14 +120,14 @@ class ModuleContraction:
         return None
 
     def contract(self, region: list[int]) -> bool:
-        """Make a chain of a region, unless it is not by itself or that takes too long."""
+        """Make a chain of a region; return False if it shares buffers outside or takes too long."""
         chain = self.find_chain(region)
         if chain is not None:
             self.put(chain)
         return chain is not None
 
     def find_chain(self, region: list[int]) -> HillValleyOrder | None:
-        """The chain of a region; None if it is not by itself or that takes too long."""
+        """Return the chain of a region; None if it shares buffers outside or takes too long."""
         inside = set(region)
         shared = {b for v in region for b in self.read[v]}
         if any(not self.users[b] <= inside for b in shared):
@@ -121,11 +136,11 @@ class ModuleContraction:
         return found and replace(found, ops=[region[k] for k in found.ops])
 
     def parts_of(self, chain: HillValleyOrder) -> list[list[int]]:
-        """The ops of each part of a chain."""
+        """Return the ops of each part of a chain."""
         return [[u for v in ops for u in self.members[v]] for ops, _, _ in chain.parts()]
 
     def put(self, chain: HillValleyOrder) -> None:
-        """Put a chain in the place of its region."""
+        """Replace a region by its chain."""
         parts = self.parts_of(chain)
         firsts = [chain.ops[a] for a in chain.ends[:-1]]
         self.link(firsts, set(chain.ops))
@@ -141,7 +156,7 @@ class ModuleContraction:
         self.found.append(parts)
 
     def link(self, parts: Sequence[int], region: set[int]) -> None:
-        """Put a chain of parts in the place of a region."""
+        """Replace the edges of a region by those of a chain of parts."""
         before = set().union(*(self.pred[v] for v in region)) - region
         after = set().union(*(self.succ[v] for v in region)) - region
         for v in before:
@@ -153,7 +168,7 @@ class ModuleContraction:
         self.pred[parts[0]], self.succ[parts[-1]] = before, after
 
     def build(self, ops: Sequence[int], shared: Sequence[int]) -> OrderingProblem:
-        """The problem of some ops, numbered as they come, and shared buffers."""
+        """Return the problem of some ops, numbered in the given sequence, and shared buffers."""
         number = {v: k for k, v in enumerate(ops)}
         pred = [[number[u] for u in self.pred[v] if u in number] for v in ops]
         user = [[number[v] for v in self.users[b]] for b in shared]
@@ -166,7 +181,7 @@ class ModuleContraction:
         )
 
     def result(self) -> ChainedProblem:
-        """The problem with its chains."""
+        """Return the problem with its chains."""
         listed = [tuple(v for part in parts for v in part) for parts in self.found]
         chains = tuple(ops for i, ops in enumerate(listed) if self.region_of[ops[0]] == i)
         alive = [v for v in self.order if self.part[v] == v]

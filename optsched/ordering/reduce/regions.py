@@ -1,26 +1,29 @@
-"""Regions: parts of a problem with an order of their own that is best whatever runs beside them.
+"""Regions: sets of ops with an order of their own that is best regardless of the ops around them.
 
-Let `M` be a set of ops (a *module*) such that each other op runs before all of them, after all of
-them, or is unrelated to all, and no shared buffer is used inside and outside. Live bytes are then a
-sum `g(done in M) + h(done elsewhere)`, and `g` is submodular. A step of `M` has a *level*: its live
-bytes by `g` alone, whatever `h` adds.
+Let `M` be a set of ops (a *module*) such that each other op runs before all ops of `M`, after all
+of them, or is unrelated to all of them, and no shared buffer is used both inside and outside. Live
+bytes are then a sum `g(done in M) + h(done elsewhere)`, and `g` is submodular. A step of `M` has a
+*level*: its live bytes by `g` alone.
 
-Let `D` be a downset of `M` with minimum `g`. For every level `c` there is a set `R(c)` with minimum
-`g` among those that steps of at most `c` reach from the start; these are nested, the steps from one
-to the next do not pass the next level, and they end at `D`: that is what a search does which raises
-its budget only when it must, and commits. Backward from the end of `M` it is the same. The order
-that results is the hill-valley order of `M`.
+Let `D` be a downset of `M` with minimum `g`. For every level `c`, let `R(c)` be a set with minimum
+`g` among those that can be reached from the start by steps of level at most `c`. These sets are
+nested, the steps from one to the next stay within the next level, and the last of them is `D`. A
+search that raises its budget only when no state is left, and then commits, visits exactly these
+sets. Backward from the end of `M` it is the same. The resulting order is the hill-valley order of
+`M` (:mod:`optsched.ordering.reduce.hill_valley`, with an example).
 
-Any order of the whole can have `M` run along its hill-valley order without a higher peak. Take the
-step `T` at which `h` is minimum while `M` is under way. Before `T`, whenever `M` makes a step of a
-new highest level `c`, run on to `R(c)`: at no more than `c`, at the same `h`. In between `M` then
-has no more live bytes than it had. At `T` run on to `D`: all levels that takes, `M` makes anyway,
-at `T` or later, at no less `h`. After `T` it is the mirror image. So nothing is lost if `M` becomes
-a chain along its hill-valley order, in which the ops from one `R(c)` to the next are one op.
+*Claim*: in any order of the full graph, `M` can run along its hill-valley order instead without a
+higher peak. Proof: let `T` be the step at which `h` is minimum between the first and the last op of
+`M`. Before `T`, whenever `M` makes a step of a new highest level `c`, run all ops up to `R(c)` at
+that point: their levels are at most `c`, and `h` is the same. Between these points `M` then has no
+more live bytes than in the given order. At `T`, run all ops up to `D`: the given order makes steps
+of these levels as well, at `T` or later, where `h` is not smaller. After `T`, take the mirror
+image. So the optimum is kept if `M` becomes a chain along its hill-valley order, in which the ops
+from one `R(c)` to the next are one op.
 
-Regions here lie between an op and the first one that all paths from it lead to. Inner ones become
-chains first, so those around them have few ops left: series-parallel graphs are solved by this
-alone.
+The regions tried are the ops between an op and the first op that all paths from it lead to. Inner
+regions become chains first, so the regions around them have few ops left: series-parallel graphs
+are solved by this reduction alone.
 
 References
 ----------
@@ -43,7 +46,7 @@ from optsched.ordering.reduce.contraction import Contracted, contract
 from optsched.ordering.reduce.modules import ModuleContraction
 
 FLOW_BITS = 62
-"""Bits of the random numbers that ops pass on."""
+"""Bits of the random numbers that ops pass on to their successors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +79,14 @@ class Reduced:
         return values
 
     def shrink(self, order: Iterable[int]) -> list[int]:
-        """Turn an order of the first problem into one of the smallest, of at most its peak."""
+        """Turn an order of the first problem into one of the smallest."""
         for stage in self.stages:
             order = stage.shrink(order)
         return list(order)
 
 
 def _contracted(context: SearchContext, problem: OrderingProblem) -> Contracted:
-    """The problem contracted, or as it is where that would take too long."""
+    """Return the contracted problem; the problem itself if it has too many ops."""
     n = len(problem.delta)
     if n > context.effort.contract_ops:
         return Contracted(problem, tuple((v,) for v in range(n)), tuple(range(n)))
@@ -113,11 +116,13 @@ def reduce(context: SearchContext) -> Reduced:
 
 
 def find_forks(problem: OrderingProblem, order: Sequence[int]) -> list[int]:
-    """Ops with an op that all ways from them lead to, and all ways to it come from; last first.
+    """Return the ops at which a region probably starts, last first.
 
-    Each op passes on what it got, divided at random among its successors. Whoever gets the same
-    is such a pair, but by chance: all else is looked at later. `order` are the last ops, or all,
-    in topological order.
+    A region starts at an op if there is a later op that all paths from it lead to, and that only
+    these paths lead to. The test is random: each op splits the number that it received at random
+    among its successors. The op at the end of a region receives the full number of the op at its
+    start, so two ops with equal numbers are such a pair, except by chance. The caller checks each
+    pair exactly. `order` are the last ops, or all ops, in topological order.
     """
     draw = random.Random(0)
     inside = np.zeros(len(problem.delta), np.bool_)
@@ -129,6 +134,7 @@ def find_forks(problem: OrderingProblem, order: Sequence[int]) -> list[int]:
     for v in order:
         left, first, end = flow[v], ptr[v], ptr[v + 1]
         if not fed[v]:
+            # A predecessor outside `order` would have passed on an unknown number.
             left += draw.getrandbits(FLOW_BITS)
             flow[v] = left
         for w in succ[first + 1 : end]:
@@ -136,6 +142,7 @@ def find_forks(problem: OrderingProblem, order: Sequence[int]) -> list[int]:
             flow[w] += share
             left -= share
         if first < end:
+            # The first successor gets the rest, so the parts add up to the full number.
             flow[succ[first]] += left
     found, later = [], set()
     for v in reversed(order):

@@ -1,16 +1,22 @@
-"""What identical blocks are good for: fewer states, and precedences that cost nothing.
+"""Use of identical blocks: fewer states, and precedences that can be added without loss.
 
-Let any two of some blocks change places without a change of the problem (:func:`find_blocks`).
+Blocks are *identical* if swapping any two of them leaves the problem unchanged
+(:func:`optsched.ordering.reduce.blocks.find_blocks`).
 
-*States.* Where blocks have changed places in a state, what may come next has done so as well, as
-long as the goal of the search is as it was: of all such states one is enough. They have one hash.
-A stored state stays the set it was met as: ways, commits and probes are made of real moves.
+*States.* If two states differ only by a swap of blocks, and the goal of the search does not, then
+their completions differ by the same swap, with equal peaks. One of the states is enough, so both
+get the same hash. The state that is stored is one that was really reached: paths, commits and
+probes consist of real moves.
 
-*In line.* In any order let the blocks change places so that some op of theirs, the same in each,
-runs in the order of the blocks. That is an order of the same peak, so these precedences may be
-added to the problem; one such chain for each family of blocks, as families are disjoint. There
-blocks that are beyond the op may still change places on the way to the goal: among them, nothing
-that is to come knows of the line. All others are told apart.
+*Canonical order of copies.* Choose an op of the block. In any order the blocks can be swapped so
+that these ops run in the sequence of the blocks, without changing the peak. So these precedences
+can be added to the problem, one chain per family of blocks, as families are disjoint. With the
+chain only blocks whose chosen op has run may still be swapped, since the rest of their ops does not
+depend on the chain. The other blocks are told apart.
+
+Example: four equal heads, each `read`, `scale`, `write`. The states "`read` of head 1 has run" and
+"`read` of head 2 has run" count as one. Or the four `scale` ops are chained, which leaves one of
+the 24 sequences of the heads.
 """
 
 from __future__ import annotations
@@ -28,12 +34,12 @@ from optsched.ordering.kernels.orbit import HASH, Keys
 
 
 def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> Keys:
-    """What states are hashed by on the way to a downset.
+    """Return the keys by which the states of a search are hashed.
 
-    Two hashes are the same if blocks can change places, and leave the goal as it is, so that the
-    one state becomes the other. Where a search begins does not matter: the rest of the way does.
-    `codes` are random 64-bit codes of the ops, shape `(2, n)`; `goal` is the downset that the
-    search is to end in, shape `(n,)`.
+    Two states get the same hash if a swap of blocks that does not change the goal turns one into
+    the other. The start of the search does not matter, as only completions are compared. `codes`
+    are random 64-bit codes of the ops, shape `(2, n)`; `goal` is the downset in which the search
+    ends, shape `(n,)`.
     """
     count = sum(len(family.rows) for family in families)
     block = np.full(codes.shape[1], -1, np.int64)
@@ -49,7 +55,8 @@ def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> 
             block[row] = at
             salt[:, at] = salts.setdefault(goal[row].tobytes(), rng.integers(0, HASH, 2))
             if family.line is not None:
-                # Told apart until the op in line is placed: then its code takes that away.
+                # The block has a salt of its own until its chosen op is placed, whose code cancels
+                # that salt: from then on the block may be swapped.
                 own = rng.integers(0, HASH, 2)
                 codes[:, row[family.line]] ^= own
                 salt[:, at] ^= own
@@ -61,29 +68,26 @@ def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> 
 
 @dataclass(frozen=True, slots=True)
 class LinedUp:
-    """A problem in which blocks pass one of their ops in line, in the order of their rows.
-
-    It has the same minimum peak.
-    """
+    """A problem with a canonical order of identical blocks; its minimum peak is the same."""
 
     context: SearchContext
     families: tuple[BlockFamily, ...]
 
     @property
     def lines(self) -> tuple[int, ...]:
-        """The column in line of each family."""
+        """The column of the chained ops, by family."""
         return tuple(family.line or 0 for family in self.families)
 
     @property
     def large(self) -> bool:
-        """Whether a good part of the ops is in blocks of more than one op."""
+        """True if a considerable part of the ops is in blocks of more than one op."""
         inside = sum(family.rows.size for family in self.families if family.rows.shape[1] > 1)
         return inside * self.context.effort.large_part >= self.context.ops
 
     def lead(self, order: Sequence[int]) -> list[int]:
-        """An order of the problem as it was, with blocks in other places so that they are in line.
+        """Turn an order of the original problem into one of this problem, with the same peak.
 
-        It has the same peak.
+        Blocks are swapped so that their chosen ops run in the sequence of the rows.
         """
         step = np.empty(len(order), np.int64)
         step[np.asarray(order)] = np.arange(len(order))
@@ -101,12 +105,12 @@ def line_up(
     during: IntArray,
     lines: Sequence[int] = (),
 ) -> LinedUp:
-    """Let the blocks pass one of their ops in line.
+    """Return the problem with a canonical order of its identical blocks.
 
-    It is one with which most others of its block are in order, and of those one at which most bytes
-    are live: once it is known who is first there, most else follows.
-    `during` are the live bytes while each op runs in some good order, shape `(n,)`; `lines` are the
-    columns that an earlier search took, if they are columns here.
+    The chosen op of a block is one that is related to most other ops of its block, and of these the
+    one with most live bytes: its sequence implies most about the others. `during` are the live
+    bytes while each op runs in some good order, shape `(n,)`; `lines` are the columns that an
+    earlier search chose, which are used if the blocks have them.
     """
     wide = [family.rows.shape[1] for family in families]
     if len(lines) != len(wide) or any(line >= ops for line, ops in zip(lines, wide, strict=True)):
@@ -125,7 +129,7 @@ def line_up(
 
 
 def pick_line(context: SearchContext, rows: IntArray, during: IntArray) -> int:
-    """The column of ops that blocks are to pass in line."""
+    """Return the column of the op that blocks are ordered by."""
     if len(rows[0]) == 1:
         return 0
     ordered = np.zeros(len(rows[0]), np.int64)

@@ -1,7 +1,11 @@
-"""Transitive reduction: edges that follow from others, and users that are never last.
+"""Transitive reduction: find edges that follow from others, and users that are never last.
 
-Ops are numbered in topological order. Each has a bit for every op of a block that runs before it,
-and the blocks are gone through one by one: that takes little memory, however many ops there are.
+Ops are numbered in topological order. Each op has a set of bits: the ops that run before it. The
+sets of all ops together would take `n * n` bits, so the ops that bits stand for are divided into
+blocks, and one block is worked out after another in the same memory.
+
+Example: with the edges `a` to `b`, `b` to `c` and `a` to `c`, the last one follows from the others.
+If `a` and `b` both read a buffer, `a` is never its last user, as `b` always runs later.
 """
 
 from __future__ import annotations
@@ -17,23 +21,24 @@ from optsched.ordering.kernels.max_flow import Int
 from optsched.runtime.kernel import inner, kernel
 
 BLOCK_WORDS = 16
-"""Words of bits that an op has at a time for those that run before it."""
+"""Words of bits per op and block."""
 
 CheckTime = Callable[[], None]
-"""Raises when the time is up."""
+"""Called now and then; raises an exception once the time is up."""
 
 
 def find_implied(
     number: IntArray, at: IntArray, pred: Rows, user: Rows, check_time: CheckTime
 ) -> tuple[Flags, Flags]:
-    """Mark the members of rows that come before others, as :func:`mark_implied` does.
+    """Return flags of the edges in `pred`, and of the users in `user`, that follow from others.
 
-    `number` has the ops in topological order, `at` the number of the op of each row of `pred`.
+    `number` has the topological number of each op, `at` that of the op of each row of `pred`.
     """
     n = len(at)
     edges, pred_at = _numbered(pred, number, at)
     uses, user_at = _numbered(user, number, np.arange(len(user.ptr) - 1))
-    # An op's block is of use up to the last op that reads of it, or shares a buffer with it.
+    # The bits of an op are needed up to the last op that it directly precedes, or that uses a
+    # buffer with it. Later ops need no row of this block.
     far = np.zeros(n, np.int64)
     np.maximum.at(far, edges.idx, np.repeat(np.arange(n), np.diff(edges.ptr)))
     np.maximum.at(far, uses.idx, np.repeat(uses.idx[uses.ptr[1:] - 1], np.diff(uses.ptr)))
@@ -54,13 +59,16 @@ def find_implied(
 
 
 def without(rows: Rows, marks: Flags) -> Rows:
-    """The rows without the members that are marked."""
+    """Return the rows without the marked members."""
     left = np.append(0, np.cumsum(~marks))
     return Rows(left[rows.ptr], rows.idx[~marks])
 
 
 def _numbered(rows: Rows, number: IntArray, at: IntArray) -> tuple[Rows, IntArray]:
-    """The rows by their places `at`, members by number and ascending; where each member was."""
+    """Return the rows at their places `at`, with members numbered and ascending.
+
+    The second array has the former place of each member.
+    """
     row, member = np.repeat(at, np.diff(rows.ptr)), number[rows.idx]
     place = np.lexsort((member, row))
     ptr = np.zeros(len(at) + 1, np.int64)
@@ -72,7 +80,7 @@ def _numbered(rows: Rows, number: IntArray, at: IntArray) -> tuple[Rows, IntArra
 def mark_row(
     member: IntArray, first: Int, end: Int, above: IntArray, start: Int, row: IntArray, marks: Flags
 ) -> None:
-    """Add to `row` what runs before members of a row, and mark the members that are among it."""
+    """Collect in `row` the ops before all members of a row, and mark the members among them."""
     width = len(row)
     for i in range(first, end):
         if member[i] >= start:
@@ -96,22 +104,26 @@ def mark_implied(
     edges: Flags,
     uses: Flags,
 ) -> None:
-    """Mark edges from, and uses by, a block of ops that follow from others.
+    """Mark the edges from a block of ops, and their uses of buffers, that follow from others.
 
-    An edge does if its first op runs before another predecessor of its second one, and a use of a
-    shared buffer if the op runs before another of its users.
+    An edge follows if its first op runs before another predecessor of its second op. A use of a
+    shared buffer can be dropped if the op runs before another user.
+
+    Sketch: for each op in topological order, its set is the union of the sets of its predecessors
+    (ancestors at a distance of two or more). A predecessor found in it is implied; then the
+    predecessors are added. The rows of users are treated in the same way.
 
     Parameters
     ----------
     pred_ptr, pred, user_ptr, user
-        Predecessors of each op, users of each shared buffer, the members of a row ascending. Each
-        op has a greater number than its predecessors.
+        Predecessors of each op, and users of each shared buffer, ascending in each row. Each op has
+        a greater number than its predecessors.
     start, end
-        The first op of the block; one past the last op of any row that has members of the block.
+        First op of the block; one past the last op of any row that has members of the block.
     above
-        Shape `(n, width)`: room to work in; `width` words of bits make a block.
+        Shape `(n, width)`: work space; a block has `width` words of bits.
     edges, uses
-        Shapes of `pred` and `user`: marked.
+        Shapes of `pred` and `user`: flags that are set.
     """
     width = above.shape[1]
     for v in range(start, end):

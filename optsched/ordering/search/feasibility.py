@@ -1,7 +1,13 @@
-"""Feasibility: is there an order within a budget? Implied precedences first, then search.
+"""Feasibility: decide whether an order within a budget exists, by precedences, then by search.
 
-What a budget implies makes the problem stronger and, contracted again, smaller. It is kept for each
-budget, as is the tree of assumed precedences, which later rounds take up where it was left.
+Three methods, cheapest first: the precedences that the budget implies may contradict each other; a
+tree of assumed precedences may be refuted completely; and the states of the problem may be
+searched. The implied precedences become edges, after which the problem can be contracted further,
+so the search has fewer ops. The strengthened problem and the tree of each budget are kept: a later
+round with more effort resumes them.
+
+Example: within 10 bytes, `u` and `v` of :mod:`optsched.ordering.bound.precedences` must run as `v`,
+`u`. That is one edge; if it closes a cycle no order is within 10 bytes, and the bound is 11.
 """
 
 from __future__ import annotations
@@ -24,19 +30,19 @@ from optsched.ordering.search.segment import Segment
 from optsched.ordering.tree import PrecedenceTree
 
 OnBound = Callable[[int], None]
-"""Told of a bound on the peak of every order."""
+"""Called with a lower bound on the peak of every order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feasibility:
-    """What is known about the orders within a budget.
+    """Answer about a budget: refuted, an order within it, or neither.
 
     Parameters
     ----------
     refuted
-        There is none.
+        True if no order is within the budget.
     order
-        One of minimum peak, if that is known.
+        An order of minimum peak, if it is known.
     """
 
     refuted: bool
@@ -56,8 +62,9 @@ def search_all(
 ) -> Feasibility:
     """Search the states of a problem for an order of minimum peak below the ceiling.
 
-    Where a known order passes the bound for the first time and the last, what lies beyond the
-    nearest states that all orders pass is taken from it.
+    A known `order` shortens the search. Only the stretch in which that order exceeds the bound is
+    searched, between the nearest states on both sides that all orders pass; the steps outside are
+    taken from the known order.
     """
     first, end = 0, context.ops
     if len(order):
@@ -108,13 +115,13 @@ class FeasibilitySearch:
         self.shared: tuple[PrecedenceTree, PrecedenceTree] | None = None
 
     def refutes(self, budget: int) -> bool:
-        """Whether the precedences that a budget implies refute it."""
+        """Return True if the precedences that a budget implies refute it."""
         if budget not in self.known:
             self.known[budget] = self.strengthen(budget)
         return self.known[budget] is None
 
     def strengthen(self, budget: int) -> tuple[SearchContext, Contracted] | None:
-        """The problem with the precedences that a budget implies; None if they refute it."""
+        """Return the problem with the precedences that a budget implies; None if refuted."""
         context = self.context
         split = context.rules.split and context.ops <= context.effort.branch_ops
         tree = self.reopen(budget) if split else None
@@ -137,12 +144,12 @@ class FeasibilitySearch:
         return replace(context, problem=small.problem, priority=priority), small
 
     def reopen(self, budget: int) -> PrecedenceTree | None:
-        """The tree of a budget that an earlier search left, if there is one."""
+        """Return the unfinished tree of a budget from an earlier search; None without one."""
         left = self.earlier.get(budget)
         if left is None:
             return None
         tree = None
-        # What is damaged is worth nothing.
+        # A damaged tree is dropped, and a new one started.
         with suppress(ValueError):
             tree = PrecedenceTree.reopen(self.context, self.during, self.blame, left)
         del self.earlier[budget]
@@ -150,6 +157,7 @@ class FeasibilitySearch:
 
     def decide(self, budget: int, bound: int, states: int, on_bound: OnBound) -> Feasibility:
         """Look for an order of minimum peak within a budget."""
+        # Budgets below the bound are refuted, so their trees are not needed any more.
         for settled in [known for known in self.trees if known < bound]:
             del self.trees[settled]
         if self.refutes(budget):
@@ -158,6 +166,7 @@ class FeasibilitySearch:
         assert strong is not None
         context, small = strong
         if budget in self.trees:
+            # Moved to the end: the latest tree is the first to be kept for a later search.
             self.latest = self.trees[budget] = self.trees.pop(budget)
             answer = self.grow(self.latest, states)
             if answer is not UNKNOWN:
@@ -170,7 +179,7 @@ class FeasibilitySearch:
         return Feasibility(refuted=False, order=small.expand(answer.order))
 
     def begun(self, budget: int, bound: int) -> int:
-        """A budget in the upper half between bound and budget that was begun with; or the same."""
+        """Return a budget with an unfinished tree in the upper half of the range, or `budget`."""
         low = bound + (budget - bound) // 2
         known = (*self.trees, *self.earlier)
         return max((begun for begun in known if low <= begun < budget), default=budget)
@@ -187,11 +196,11 @@ class FeasibilitySearch:
         return tree.budget, self.grow(tree, states)
 
     def grow(self, tree: PrecedenceTree, states: int) -> Feasibility:
-        """Go on with a tree, if there is a part of it that no other worker is at."""
+        """Look at more branches of a tree, if it has a part that no other worker is using."""
         for _ in range(self.context.effort.part_looks):
             if tree.settled or tree.take_part():
                 break
-            # Whoever is at the last part looks at every branch whether others want some of it.
+            # The worker with the last part divides it when it sees that another worker waits.
             time.sleep(self.context.effort.part_look_seconds)
             self.context.check_time()
 

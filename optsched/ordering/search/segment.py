@@ -1,11 +1,16 @@
 """Exact search of a segment: between two downsets that some optimal order passes through.
 
-A search grows states from one end, at a budget that it raises only when no state is left: so the
-first way to the goal is best. It *commits* to a state with no more live bytes than its root: some
-best way passes through the smallest state with fewest bytes between the two, and the rest is
-forgotten. Two searches, from the start forward and from the end backward, take turns; each alone is
-exhaustive, and either may be the one that finds commits. What one has proved about the budget holds
-for the other.
+A search expands states from one end. It raises its budget only when no state is left within it, so
+the first path to the goal is optimal. It *commits* to a state with no more live bytes than its
+root: by submodularity some optimal path passes through the smallest state with fewest bytes between
+the two, so that state becomes the root and all others are dropped. Two searches, forward from the
+start and backward from the end, alternate. Each alone is exhaustive, but commits may be near one
+end only; a budget that one has refuted is refuted for the other.
+
+Example: `a` makes 9 bytes and frees 6 when it ends, `b` makes 5 and frees 5. The search starts with
+budget 0: both ops are blocked, `b` by 5 bytes and `a` by 9. The budget becomes 5; `b` runs and 0
+bytes are left, as many as at the root, so the search commits to `{b}`. Then only `a` is left, and
+the budget becomes 9.
 """
 
 from __future__ import annotations
@@ -22,9 +27,10 @@ from optsched.ordering.reduce.symmetry import make_keys
 
 
 class DirectedSearch:
-    """One search in one direction over the segment between two downsets.
+    """A search in one direction over the segment between two downsets.
 
-    A `long` one looks for identical blocks; where these are known any search makes use of them.
+    A `long` search looks for identical blocks first; other searches only use them if they are
+    known.
     """
 
     def __init__(self, segment: Segment, *, forward: bool, long: bool = False) -> None:
@@ -52,23 +58,24 @@ class DirectedSearch:
         self.delay_look_ahead()
 
     def plant(self, left: int) -> None:
-        """Make the present state the root, with `left` ops to place."""
+        """Make the current state the root, with `left` ops to place."""
         live, room = int(self.state.tally[LIVE]), self.context.effort.first_room
         self.arena = arenas.make_arena(room, self.context.ops, left, live)
 
     def delay_look_ahead(self) -> None:
-        """Let a search of many ops be longer before it looks ahead: that takes as many steps."""
+        """Delay the look-ahead bound in searches of many ops, as its time grows with the ops."""
         gauge, effort = self.scratch.gauge, self.context.effort
         gauge[explore.WAIT] = max(explore.FIRST_LOOK, self.context.ops // effort.ops_per_state)
         gauge[explore.PERIOD] = min(explore.SELDOM, self.context.ops // effort.ops_per_period)
 
     def commit(self, moves: list[int]) -> int:
-        """Go on from the state that moves lead to, short of the goal; return its live bytes."""
+        """Make the state that `moves` lead to, before the goal, the root; return its live bytes."""
         context = self.context
         placed = np.array(moves, np.int32)
         context.pick(place_all)(context.problem, self.state, self.task.forward, placed)
         self.plant(int(self.arena.left[0]) - len(moves))
-        # The state shares the second array, and may place no op outside it: so only now.
+        # The state shares the second array, and `place_all` places only ops inside it. So the ops
+        # placed are taken out of the array last.
         self.begin[0][placed] = self.task.forward
         self.begin[1][placed] = False
         self.delay_look_ahead()
@@ -76,18 +83,21 @@ class DirectedSearch:
 
     @property
     def states(self) -> int:
-        """States stored."""
+        """Number of states stored."""
         return int(self.arena.fill[arenas.STATES])
 
     def make_room(self) -> None:
-        """Have room for the successors of one more state, at most one for each ready op."""
+        """Grow the arena until it has room for all successors of the current state.
+
+        A state has at most one successor per ready op.
+        """
         wanted = self.states + int(self.state.tally[READY])
         self.arena = arenas.grow_arena(self.arena, self.context.ops)
         while len(self.arena.parent) < wanted:
             self.arena = arenas.grow_arena(self.arena, self.context.ops)
 
     def run(self, states: int) -> tuple[int, list[int]]:
-        """Go on until `states` states are stored or it ends; return how, and the moves found."""
+        """Search until `states` states are stored or it ends; return the code and the moves."""
         context = self.context
         while True:
             step = context.pick(explore.advance, self.slice * context.ops)
@@ -99,6 +109,7 @@ class DirectedSearch:
             context.clock.spend(int(context.counters[children.EXPANDED]) - expanded)
             self.budget = int(budget)
             if how == explore.EXHAUSTED and self.budget < self.task.ceiling:
+                # Only without rule `lift`: the search starts again with the larger budget.
                 self.reset()
             elif how in (explore.EXHAUSTED, explore.REACHED):
                 return int(how), self.path[:length].tolist()
@@ -111,7 +122,7 @@ class DirectedSearch:
             context.check_time()
 
     def pace(self, seconds: float) -> None:
-        """Let the next slice take about as long as the clock may go unwatched."""
+        """Set the next slice to take about as long as the clock may go unchecked."""
         wanted = self.context.effort.slice_seconds
         if seconds < wanted / 2:
             self.slice *= 2
@@ -120,7 +131,7 @@ class DirectedSearch:
 
 
 class Segment:
-    """The ways from one downset to another; shrinks from both ends as searches commit.
+    """The paths from one downset to another; both ends move inwards as searches commit.
 
     Parameters
     ----------
@@ -129,9 +140,9 @@ class Segment:
     low, high
         Shape `(n,)`: the two downsets, the smaller one first.
     budget
-        Nothing below it is possible.
+        Known lower bound on the peak of every path.
     ceiling
-        Nothing from it on is of interest.
+        Paths whose peak is at least this are of no interest.
     """
 
     def __init__(
@@ -148,14 +159,14 @@ class Segment:
 
     @property
     def moves(self) -> list[int]:
-        """The ops placed so far, in order; all of them once the segment is solved."""
+        """The ops placed so far, in order; all ops of the segment once it is solved."""
         return self.head + self.tail[::-1]
 
     def run(self, states: int) -> int:
-        """Search until each direction has stored `states` states; return how it ended.
+        """Search until each direction has stored `states` states; return a code.
 
-        `REACHED`: `moves` is a way within `budget`, and there is none below that. `EXHAUSTED`:
-        there is no way below the ceiling. `FULL`: not known yet.
+        `REACHED`: `moves` is a path of minimum peak `budget`. `EXHAUSTED`: no path has a peak below
+        the ceiling. `FULL`: undecided.
         """
         while True:
             self.context.check_time()
@@ -170,9 +181,10 @@ class Segment:
                 return how
 
     def take_turns(self, states: int, *, both: bool) -> int:
-        """Let the searches take turns until one of them ends.
+        """Alternate between the two searches until one of them ends.
 
-        The end with more live bytes goes first: from there a search is bound to end in a commit.
+        The end with more live bytes is first: a search from there ends in a commit, as the goal
+        has no more live bytes than its root.
         """
         first = self.ends[0] >= self.ends[1]
         while True:
@@ -192,24 +204,25 @@ class Segment:
             self.turn *= self.context.effort.turn_growth
 
     def note_bytes(self) -> None:
-        """Keep account of how large the tables of states get."""
+        """Record the largest size of the tables of states."""
         room = sum(len(search.arena.parent) for search in self.searches.values())
         stats = self.context.statistics
         stats.table_bytes = max(stats.table_bytes, room * arenas.STATE_BYTES)
 
     def search(self, *, forward: bool, long: bool) -> DirectedSearch:
-        """The search from one end, started when it is first wanted."""
+        """Return the search from one end; it is created at the first call."""
         if forward not in self.searches:
             self.searches[forward] = DirectedSearch(self, forward=forward, long=long)
         return self.searches[forward]
 
     def accept(self, moves: list[int], *, forward: bool) -> None:
-        """Place moves for good."""
+        """Place moves permanently, and drop the search from the other end."""
         self.context.statistics.commits += 1
         search = self.searches[forward]
         if len(moves) < search.arena.left[0]:
             live = search.commit(moves)
             self.ends = (live, self.ends[1]) if forward else (self.ends[0], live)
+        # The other search ran towards a goal that has now moved.
         self.searches = {forward: search}
         if forward:
             self.low[moves] = True

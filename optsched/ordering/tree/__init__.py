@@ -1,7 +1,8 @@
-"""Precedence branching, for hard random graphs: what the rest of the project may use of it.
+"""Precedence branching: a tree of assumed precedences that decides a budget.
 
-The search for an order asks a :class:`PrecedenceTree` whether a budget can be kept; the writer of
-certificates grows a tree of its own on :class:`Propagation`, one branch after the other.
+The search for an order uses a :class:`PrecedenceTree`; the writer of certificates grows a tree of
+its own on :class:`Propagation`, one branch after another. Other rooms import only the names listed
+here. It helps most on hard random graphs, where few ops can be contracted.
 """
 
 from __future__ import annotations

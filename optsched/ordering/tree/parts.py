@@ -1,7 +1,8 @@
-"""Parts of a tree that are not refuted yet, and who is at which.
+"""The parts of a tree that are not refuted yet, shared by its workers.
 
-A part that got lost would count as refuted, and a proof would be none. So whatever moves is where
-it goes before it leaves where it was: wherever an interrupt comes, it is in one place at least.
+A part that got lost would count as refuted, and the proof would be wrong. So a part is always added
+to its new place before it is removed from the old one: an interrupt at any moment leaves it in at
+least one place.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from optsched.ordering.tree.propagation import OpenBranch
 
 
 class TreeParts:
-    """Parts of a tree that are not refuted yet; workers take one at a time."""
+    """Parts of a tree that are not refuted yet; each worker takes one at a time."""
 
     def __init__(self, parts: Sequence[OpenBranch]) -> None:
         self.waiting: list[OpenBranch] = []
@@ -26,17 +27,20 @@ class TreeParts:
         self.add(parts)
 
     def add(self, parts: Sequence[OpenBranch]) -> None:
-        """Have more parts that nobody is at."""
+        """Add parts that no worker has taken."""
         self.waiting += parts
         self.left += len(parts)
 
     def new_stack(self) -> list[OpenBranch]:
-        """What is open in the part that one worker is at: nothing yet."""
+        """Return an empty stack for the open branches of one worker's part."""
         self.stacks.append([])
         return self.stacks[-1]
 
     def take(self, stack: list[OpenBranch]) -> bool:
-        """Take a part that nobody is at; if there is none, whoever is at one is asked for some."""
+        """Move a waiting part to a stack; without one, ask the other worker to divide its part.
+
+        Returns False in that case.
+        """
         with self.lock:
             self.wanted = not self.waiting
             if self.waiting:
@@ -45,23 +49,27 @@ class TreeParts:
             return not self.wanted
 
     def put_back(self, stack: list[OpenBranch]) -> None:
-        """Let what is open in a part be parts that anyone may take: none if it is refuted."""
+        """Make the open branches of a stack parts that any worker may take.
+
+        If the stack is empty its part is refuted, and one part fewer is left.
+        """
         with self.lock:
             self.waiting += stack
             self.left += len(stack) - 1
             stack.clear()
 
     def all_open(self, mine: list[OpenBranch]) -> tuple[list[OpenBranch], list[OpenBranch]]:
-        """What is open, apart from one worker's stack, and that stack; asked while no other works.
+        """Return all open branches except those of one worker's stack, and that stack.
 
-        Without the lock: whoever was interrupted may have it for ever.
+        To be called while no worker runs. It does not take the lock, which a worker that was
+        interrupted may never have released.
         """
         others = [node for stack in self.stacks if stack is not mine for node in stack]
         return [*self.waiting, *others], list(mine)
 
 
 def shared_pairs(nodes: Sequence[OpenBranch]) -> int:
-    """How many of their first pairs some branches have in common."""
+    """Return the number of leading pairs that some branches have in common."""
     first = nodes[0].pairs
     for node in nodes[1:]:
         few = min(len(first), len(node.pairs))

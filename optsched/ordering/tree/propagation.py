@@ -1,4 +1,13 @@
-"""Branches of a tree of assumed precedences, each with all that a budget implies there."""
+"""Branches of a tree of assumed precedences, each with all precedences that the budget implies.
+
+A branch is a set of pairs "`u` runs before `v`": some assumed, the others derived from them and the
+budget. Deriving is done by a kernel (:mod:`optsched.ordering.tree.kernels.propagate`), which works
+on one branch at a time. A branch for later is stored as an :class:`OpenBranch`.
+
+Example: the root knows the edges of the graph. Assuming `a` before `b` gives a branch in which the
+budget may imply `c` before `b`, and then `c` before `d`; if a cycle follows, no order within the
+budget runs `a` before `b`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +36,7 @@ from optsched.ordering.tree.kernels.workspace import make_workspace
 
 @dataclass(frozen=True, slots=True)
 class OpenBranch:
-    """A branch to look at later: what is known there, `checked` pairs of it at its parent."""
+    """A branch to look at later: its pairs, the first `checked` of them known at its parent."""
 
     before: IntArray
     after: IntArray
@@ -37,18 +46,18 @@ class OpenBranch:
 
 
 class Propagation:
-    """Derives what a budget implies in one branch after the other.
+    """Derivation of the precedences that a budget implies, in one branch after another.
 
     Parameters
     ----------
     context
-        The problem, with the precedences that are known in all branches.
+        The problem, with the precedences that hold in all branches.
     budget
-        Live bytes that no order may pass.
+        Limit on live bytes.
     expected
-        Live bytes while each op runs in some good order: where to look first.
+        Shape `(n,)`: live bytes while each op runs in some good order; ops with most come first.
     blame
-        Shape `(n,)`: how often a contradiction came up at an op; added to.
+        Shape `(n,)`: failure counts, the number of contradictions found at each op; added to.
     """
 
     def __init__(
@@ -67,41 +76,42 @@ class Propagation:
         self.choices = np.zeros((context.effort.branch_choices, 3), np.int64)
 
     def root(self) -> Branch:
-        """The branch in which nothing is assumed."""
+        """Return the branch without assumptions."""
         above = related(self.context.problem)
         nothing, pairs = np.zeros(self.context.ops, np.int64), np.zeros((0, 2), np.int64)
         return self.resume(OpenBranch(pack(above), pack(above.T), nothing, 0, pairs))
 
     def add(self, branch: Branch, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Add pairs to a branch, and nothing that the budget implies; False if that is a cycle."""
+        """Add pairs to a branch without deriving anything; return False if they form a cycle."""
         add = self.context.pick(add_pair, self.context.ops * len(pairs))
         return all(add(branch, first, second) for first, second in pairs)
 
     def known(self, pairs: IntArray) -> OpenBranch:
-        """A branch with these pairs, each of which says more than those before it.
+        """Return a branch with the given pairs; no pair may follow from those before it.
 
         Raises
         ------
         ValueError
-            If one does not, or is a cycle.
+            If a pair follows from the others, or closes a cycle.
         """
         branch = self.root()
         possible = self.add(branch, [(first, second) for first, second in pairs.tolist()])
         if not possible or count_pairs(branch) < len(pairs):
-            raise ValueError("pairs that are a cycle, or follow from others")
-        # Any downset that is watched may be one of the branch: all are compared with all pairs.
+            raise ValueError("pairs that form a cycle, or follow from others")
+        # Any watched downset may be valid in this branch, so all are compared with all pairs.
         valid = np.full(self.context.ops, (1 << WATCHED) - 1, np.int64)
         return OpenBranch(branch.before, branch.after, valid, 0, known_pairs(branch))
 
     def postpone(self, branch: Branch, checked: int) -> OpenBranch:
-        """Put a branch off; its watched downsets are compared with the pairs from `checked` again.
+        """Store a branch for later.
 
-        Other branches may overwrite them until then: with such that obey the pairs before that.
+        Other branches may replace its watched downsets meanwhile, by ones that obey the first
+        `checked` pairs. So they will be compared with the pairs from `checked` on again.
         """
         return OpenBranch(branch.before, branch.after, branch.valid, checked, known_pairs(branch))
 
     def resume(self, node: OpenBranch) -> Branch:
-        """Take a branch up again."""
+        """Return a stored branch as one to work on."""
         tally = np.zeros(TALLIES, np.int64)
         tally[PAIRS] = len(node.pairs)
         pairs = np.empty((self.room, 2), np.int64)
@@ -112,26 +122,29 @@ class Propagation:
         )
 
     def forget(self, node: OpenBranch) -> OpenBranch:
-        """The same branch where its watched downsets may be those of quite another one by now."""
+        """Return a branch whose watched downsets will all be compared with all pairs again.
+
+        Needed if they may come from a branch of another part of the tree.
+        """
         there = (self.watched.live != EMPTY) @ (np.int64(1) << np.arange(WATCHED))
         return replace(node, valid=node.valid & there, checked=0)
 
     def assume(self, branch: Branch, first: int, second: int) -> Branch | None:
-        """A copy of a branch with one pair more; None if that is a cycle."""
+        """Return a copy of a branch with one more pair; None if that closes a cycle."""
         self.context.check_time()
         self.context.statistics.branches += 1
         way = self.resume(self.postpone(branch, count_pairs(branch)))
         return way if self.context.pick(add_pair)(way, first, second) else None
 
     def refutes(self, branch: Branch) -> bool:
-        """Derive all that follows in a branch; whether it contradicts itself."""
+        """Derive all pairs that follow in a branch; return True if they are contradictory."""
         return self._propagate(branch, 0) < 0
 
     def choose(self, branch: Branch, critical: int) -> list[tuple[int, int]]:
-        """Pairs to branch on, the best first, where all that follows is known.
+        """Return pairs to branch on, the best first; empty if all ops are ordered.
 
-        Looked for at the ops with the least slack and those most to blame, `critical` of each. None
-        if all ops are in order.
+        All pairs that follow must have been derived. The pairs are looked for at the ops with the
+        least slack and at those with the highest failure counts, `critical` of each.
         """
         count = self._propagate(branch, critical)
         return [(u, v) for _, v, u in self.choices[:count].tolist()]
@@ -149,7 +162,7 @@ class Propagation:
         return int(count)
 
     def strengthened(self, branch: Branch) -> OrderingProblem:
-        """The problem with all precedences of a branch, those that follow from others included."""
+        """Return the problem with all precedences of a branch as edges."""
         problem = self.context.problem
         above = unpack(branch.before, self.context.ops)
         pred = Rows(np.append(0, np.cumsum(above.sum(axis=1))), np.nonzero(above)[1])
@@ -160,10 +173,10 @@ class Propagation:
 
 
 def count_pairs(branch: Branch) -> int:
-    """Pairs that were assumed or derived in a branch."""
+    """Return the number of pairs that were assumed or derived in a branch."""
     return int(branch.tally[PAIRS])
 
 
 def known_pairs(branch: Branch, start: int = 0) -> IntArray:
-    """The pairs that were assumed or derived in a branch, from one on; shape `(pairs, 2)`."""
+    """Return the pairs assumed or derived in a branch, from number `start`; shape `(pairs, 2)`."""
     return branch.pairs[start : count_pairs(branch)].copy()

@@ -1,10 +1,12 @@
-"""Is there an order within a budget? A tree of assumed precedences, each with all it implies.
+"""Search of a tree of assumed precedences that decides whether an order is within a budget.
 
-At an op with little slack both orders of some pair cost much: assume one, derive what the budget
-then implies, and the other where that fails. A branch ends when it contradicts itself, or when a
-short search of the states left settles it. For example, with `a` before `b` op `b` may not fit any
-more unless `c` runs before it, and with `c` before `b` op `a` may not fit at all: so `b` runs
-before `a` in every order within the budget.
+At an op with little slack, both sequences of some pair of ops cost many bytes. Assume one of them,
+and derive the precedences that the budget then implies; if they contradict each other, the other
+sequence holds, otherwise it is a second branch. A branch ends when it is contradictory, or when a
+short search of its remaining states decides it. The budget is refuted when no branch is left.
+
+Example: if `a` runs before `b`, then `b` exceeds the budget unless `c` runs before it; with `c`
+before `b`, op `a` does not fit at all. So `b` runs before `a` in every order within the budget.
 """
 
 from __future__ import annotations
@@ -22,29 +24,29 @@ from optsched.ordering.tree.parts import TreeParts, shared_pairs
 from optsched.ordering.tree.propagation import OpenBranch, Propagation, count_pairs
 
 OnOpen = Callable[[SearchContext], "list[int] | bool"]
-"""Searches the states of a branch: an order within the budget, or whether there is none."""
+"""Searches the states of a branch: returns an order, or True to refute the branch."""
 
 
 class PrecedenceTree:
-    """The tree for one budget; can be left and taken up again.
+    """The tree of one budget; it can be stopped and resumed.
 
-    A part of it that is not refuted soon is begun anew, with both orders of one pair as its parts:
-    it may have gone into alternatives that have nothing to do with what contradicts itself below
-    them, and the ops that were blamed for that come first from now on.
+    A part that is not refuted after some branches is restarted, divided by one pair. It may have
+    branched on pairs that do not matter for the contradictions found below them; after the restart
+    the ops with the highest failure counts come first.
 
     Parameters
     ----------
     context
         The problem; its precedences hold in every order within the budget.
     budget
-        Live bytes that no order may pass.
+        Limit on live bytes.
     expected
-        Live bytes while each op runs in some good order: where to look first.
+        Shape `(n,)`: live bytes while each op runs in some good order; ops with most come first.
     blame
-        Shape `(n,)`: how often a contradiction came up at an op; added to. What other trees of the
-        problem have met is of use here, whatever their budgets: they may share it.
+        Shape `(n,)`: failure counts, the number of contradictions found at each op; added to. Trees
+        of other budgets may share the array, as the counts are useful regardless of the budget.
     parts
-        Those of another worker's tree for the same, to share them.
+        Parts of another worker's tree of the same budget, to share them.
     implied
         Pairs `(first, second)` that are known to follow from the budget.
     """
@@ -68,12 +70,12 @@ class PrecedenceTree:
     def reopen(
         cls, context: SearchContext, expected: IntArray, blame: IntArray, left: OpenTree
     ) -> PrecedenceTree:
-        """A tree as an earlier search of the problem left it.
+        """Return the tree that an earlier search of the problem stored.
 
         Raises
         ------
         ValueError
-            If that is no tree of the problem.
+            If `left` is not a tree of the problem.
         """
         tree = cls(context, left.budget, expected, blame, TreeParts(()))
         branches = []
@@ -82,11 +84,11 @@ class PrecedenceTree:
             branches.append(tree.propagation.known(pairs))
         at_hand = branches[len(branches) - left.at_hand :]
         if not branches or len(at_hand) != left.at_hand:
-            raise ValueError("a tree without open parts, or with too few of them")
+            raise ValueError(f"a tree of {len(branches)} open parts has {left.at_hand} at hand")
         tree.parts.add(branches[: len(branches) - left.at_hand])
         if at_hand:
             if left.root > shared_pairs(at_hand):
-                raise ValueError("what is left of a part is of several")
+                raise ValueError(f"the parts at hand do not share {left.root} pairs")
             tree.part = tree.propagation.known(at_hand[0].pairs[: left.root])
             tree.left, tree.root = left.patience, left.root
             tree.parts.left += 1
@@ -94,7 +96,7 @@ class PrecedenceTree:
         return tree
 
     def leave(self) -> OpenTree:
-        """What a later search needs to go on with the tree."""
+        """Return the state of the tree, from which a later search can resume."""
         others, mine = self.parts.all_open(self.stack)
         rows = pack_parts([node.pairs for node in (*others, *mine)], self.context.ops)
         if not mine:
@@ -102,7 +104,7 @@ class PrecedenceTree:
         return OpenTree(self.budget, rows, len(mine), self.root, self.left)
 
     def begin(self, implied: Sequence[tuple[int, int]]) -> TreeParts:
-        """The whole tree as one part, with all that the budget implies; none if that refutes it."""
+        """Return the full tree as one part, after propagation; no part if that refutes it."""
         root = self.propagation.root()
         if not self.propagation.add(root, implied) or self.propagation.refutes(root):
             return TreeParts(())
@@ -111,13 +113,13 @@ class PrecedenceTree:
 
     @property
     def settled(self) -> bool:
-        """Whether the budget is refuted."""
+        """True if the budget is refuted."""
         return self.parts.left == 0
 
     def strengthened(self) -> OrderingProblem:
-        """The problem with the precedences of every order within the budget.
+        """Return the problem with the precedences that all open parts have in common.
 
-        They are those that all open parts have in common.
+        They hold in every order within the budget.
         """
         others, mine = self.parts.all_open(self.stack)
         parts = [*others, *mine]
@@ -127,49 +129,60 @@ class PrecedenceTree:
         return self.propagation.strengthened(self.propagation.resume(common))
 
     def share(self, context: SearchContext) -> PrecedenceTree:
-        """The tree for another worker, who takes some of the parts."""
+        """Return a tree for another worker, which takes parts of this one."""
         self.parts.shared = True
         blame = self.propagation.blame
         context = replace(context, problem=self.context.problem)
         return PrecedenceTree(context, self.budget, self.expected, blame, self.parts)
 
     def run(self, nodes: int, on_open: OnOpen) -> list[int] | bool:
-        """Look at `nodes` branches or a few more; return an order, or whether there is none."""
+        """Look at `nodes` branches or a few more.
+
+        Sketch: take the last open branch of the stack, derive its precedences, and replace it by
+        its two successors (:meth:`look`). After `part_patience` branches, restart the part. Give
+        open branches away if another worker waits for a part.
+
+        Returns an order within the budget if one is found, else True if the budget is refuted.
+        """
         enough = self.context.statistics.branches + nodes
         while self.context.statistics.branches < enough and self.take_part():
             divide = self.left == 0
             if divide:
+                # Restart the part from its root. Halving lets recent failures count more.
                 self.stack[:] = [self.part]
                 self.propagation.blame //= 2
             self.left -= 1
             order, ways = self.look(self.stack[-1], on_open)
             if order:
-                # There is one: so this part is never refuted, whatever becomes of the rest of it.
+                # The branch stays on the stack: a part with an order must never count as refuted.
                 return order
-            # Only now: until all ways on are known the branch stays open, should a limit come.
+            # Replaced only now: if a limit is reached in `look`, the branch must still be open.
             self.stack[-1:] = ways
             if divide or not self.stack or (self.parts.wanted and len(self.stack) > 1):
                 self.parts.put_back(self.stack)
         if self.parts.shared and self.stack:
-            # Whoever goes on is not to wait until this worker is back.
+            # The other worker can take these parts at once, rather than wait for this one.
             self.parts.put_back(self.stack)
         return self.settled
 
     def take_part(self) -> bool:
-        """Have a part to go on with; False if there is none, or others have them all."""
+        """Take a part if the stack is empty; return False if no part is waiting."""
         if self.stack:
             return True
         if not self.parts.take(self.stack):
             return False
-        # Its watched downsets were those of whoever put the part back.
+        # The watched downsets may have been those of another worker.
         self.part = self.stack[0] = self.propagation.forget(self.stack[0])
         self.left, self.root = self.context.effort.part_patience, len(self.part.pairs)
         return True
 
     def look(self, node: OpenBranch, on_open: OnOpen) -> tuple[list[int], list[OpenBranch]]:
-        """Refute a branch, or put off both orders of some pair there; an order if one is found."""
+        """Look at a branch: return an order if one is found, and its successors, if any.
+
+        A branch without both is refuted.
+        """
         if not node.checked:
-            # It may have been put off by an earlier search.
+            # It may come from an earlier search, with other watched downsets.
             node = self.propagation.forget(node)
         branch = self.propagation.resume(node)
         if self.propagation.refutes(branch):
@@ -185,13 +198,17 @@ class PrecedenceTree:
         return self.divide(branch)
 
     def divide(self, branch: Branch) -> tuple[list[int], list[OpenBranch]]:
-        """Put off both orders of some pair, unless one contradicts itself; an order if all is set.
+        """Branch on a pair: return an order if all ops are ordered, and the successors.
 
-        Of the pairs that cost most, it is the one from which most follows both ways.
+        Sketch: for each of the best pairs, assume both sequences in turn. If both are contradictory
+        the branch is refuted; if one is, the other is added to the branch, and the comparison of
+        pairs starts again. Otherwise choose the pair with the largest product of the numbers of
+        pairs derived from its two sequences.
         """
         pairs = self.propagation.choose(branch, self.context.effort.critical_ops)
         if not pairs:
-            # The one order that is left may save less than was thought possible op by op.
+            # One order is left. It may exceed the budget, as propagation takes each op to save in
+            # place the most bytes that it ever can.
             order = topological(self.propagation.strengthened(branch))
             return order if self.context.follow(order)[0] <= self.budget else [], []
         best, chosen = -1, [branch]
@@ -203,6 +220,7 @@ class PrecedenceTree:
             if not ways:
                 return [], []
             if len(ways) == 1:
+                # One sequence is contradictory, so the other holds in all of this branch.
                 branch = self.propagation.resume(self.propagation.postpone(ways[0], known))
                 if self.propagation.refutes(branch):
                     return [], []
@@ -212,11 +230,12 @@ class PrecedenceTree:
             gains = [count_pairs(way) - known for way in ways]
             if gains[0] * gains[1] > best:
                 best = gains[0] * gains[1]
-                # The way from which less follows comes up first: an order may be there.
+                # The successor with fewer derived pairs is last in the list, so it is looked at
+                # first: it is more likely to contain an order.
                 chosen = ways if gains[0] >= gains[1] else ways[::-1]
         return [], [self.propagation.postpone(way, known) for way in chosen]
 
     def assume(self, branch: Branch, first: int, second: int) -> Branch | None:
-        """The branch with a pair and all that follows from it; None if that is a contradiction."""
+        """Return the branch with a pair and all that follows; None if that is contradictory."""
         way = self.propagation.assume(branch, first, second)
         return None if way is None or self.propagation.refutes(way) else way

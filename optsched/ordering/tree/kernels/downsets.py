@@ -1,10 +1,12 @@
-"""Watched downsets: they show, without any flow, where the ops may be around one of them.
+"""Watched downsets: they show, without a flow, on which side of an op the other ops may run.
 
-What op `v` may cost is a question about the downset `D` of ops that have ended when it runs. A
-*watched downset* of `v` is such a `D` with live bytes within the budget: as long as it obeys all
-precedences known, it shows that its members may run before `v` and all others after it. So nothing
-need be worked out for `v` again until a new precedence breaks one of its watched downsets, as with
-the watched literals of a SAT solver.
+Let `D` be the downset of ops that have ended when op `v` runs. A *watched downset* of `v` is such a
+`D` with live bytes within the budget. As long as it obeys all known precedences, it shows that its
+members may run before `v`, and all other ops after it. Nothing need be computed for `v` again until
+a new precedence breaks one of its watched downsets, as with the watched literals of a SAT solver.
+
+Example: `{a}` is watched for `v`. It shows that `a` may run before `v`, and `b` after it. The new
+precedence "`b` before `a`" breaks it, as it contains `a` without `b`: `v` is looked at again.
 
 References
 ----------
@@ -28,13 +30,13 @@ from optsched.ordering.tree.kernels.workspace import FlowWorkspace, set_up
 from optsched.runtime.kernel import inner
 
 WATCHED = 56
-"""Downsets that an op watches; a new one takes the place of a broken one or of the oldest."""
+"""Most downsets that an op watches; a new one replaces a broken one or the oldest."""
 
 EMPTY = -1
-"""Live bytes of a watched downset that is not there yet."""
+"""Live bytes of an unused place for a watched downset."""
 
 PAIRS, NEXT_SLOT, FLOWS = 0, 1, 2
-"""Numbers of a branch's `tally`: pairs known; where the next downset may go; flows so far."""
+"""Indices of a branch's `tally`: known pairs; place to overwrite next; flows computed."""
 TALLIES = 3
 
 
@@ -44,11 +46,11 @@ class WatchedDownsets(NamedTuple):
     Parameters
     ----------
     member
-        Shape `(n, WATCHED, words)`: who has ended in a downset, as bits.
+        Shape `(n, WATCHED, words)`: the ops in a downset, as bits.
     ended
-        Shape `(n, n)`: in which downsets of the first op the second has ended, as bits.
+        Shape `(n, n)`: the downsets of the first op that contain the second, as bits.
     live
-        Shape `(n, WATCHED)`, bytes: live while the op runs there.
+        Shape `(n, WATCHED)`: live bytes while the op runs after that downset.
     """
 
     member: IntArray
@@ -57,18 +59,18 @@ class WatchedDownsets(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """What is known and assumed at one node of the tree.
+    """The precedences assumed and derived at one node of the tree.
 
     Parameters
     ----------
     before, after
-        Shape `(n, words)`: who runs before an op, and after it, as bits; transitive.
+        Shape `(n, words)`: the ops that run before an op, and after it, as bits; transitive.
     valid
-        Shape `(n,)`: which watched downsets obey the pairs looked at, as bits.
+        Shape `(n,)`: the watched downsets that obey the pairs compared so far, as bits.
     checked
-        Shape `(n,)`: how many pairs the watched downsets of each op were compared with.
+        Shape `(n,)`: number of pairs with which the watched downsets of an op were compared.
     pairs
-        Shape `(room, 2)`: the pairs that were added, the earlier op first.
+        Shape `(room, 2)`: the pairs added, the earlier op first.
     tally
         See :data:`PAIRS`.
     """
@@ -83,7 +85,7 @@ class Branch(NamedTuple):
 
 @inner
 def watch(branch: Branch, watched: WatchedDownsets, v: Int, member: IntArray, live: Int) -> None:
-    """Watch a downset where another one was broken, or in place of an old one."""
+    """Add a watched downset in the place of a broken one, or of an old one."""
     slot = int64(-1)
     for k in range(WATCHED):
         if not (branch.valid[v] >> k) & 1:
@@ -106,7 +108,7 @@ def watch(branch: Branch, watched: WatchedDownsets, v: Int, member: IntArray, li
 
 @inner
 def least_watched(branch: Branch, watched: WatchedDownsets, v: Int) -> Int:
-    """The fewest live bytes of the watched downsets of an op."""
+    """Return the fewest live bytes of the watched downsets of an op."""
     least = int64(EMPTY)
     for k in range(WATCHED):
         if (branch.valid[v] >> k) & 1 and (least == EMPTY or watched.live[v, k] < least):
@@ -116,7 +118,10 @@ def least_watched(branch: Branch, watched: WatchedDownsets, v: Int) -> Int:
 
 @inner
 def recheck(branch: Branch, watched: WatchedDownsets, v: Int) -> bool:
-    """Compare the watched downsets of an op with new pairs; whether none broke and one is left."""
+    """Compare the watched downsets of an op with new pairs; return True if none was broken.
+
+    Also False if the op has no watched downset.
+    """
     ended, valid = watched.ended[v], branch.valid[v]
     kept = valid
     for p in range(branch.checked[v], branch.tally[PAIRS]):
@@ -129,7 +134,7 @@ def recheck(branch: Branch, watched: WatchedDownsets, v: Int) -> bool:
 
 @inner
 def sides_shown(branch: Branch, watched: WatchedDownsets, v: Int) -> IntArray:
-    """Ops that some watched downset has before `v`, and those that some has after it or are `v`."""
+    """Return two sets: ops in some watched downset of `v` (and `v`), and ops outside of one."""
     sides = np.zeros((2, branch.before.shape[1]), np.int64)
     for u in range(len(branch.valid)):
         if watched.ended[v, u] & branch.valid[v] != 0:
@@ -149,9 +154,9 @@ def minimum_live(
     flow: FlowWorkspace,
     v: Int,
 ) -> Int:
-    """Minimum live bytes while `v` runs, or a lower bound on them that is above the budget.
+    """Return the minimum live bytes while `v` runs, or a lower bound that exceeds the budget.
 
-    In-place, the op is taken to save the most bytes that it ever can, whatever has ended.
+    In an in-place graph the op is taken to save the most bytes that it ever can.
     """
     least = set_up(problem, before, branch.after, flow, v) + restore_flow(flow, v)
     least -= most_saved(problem, v)

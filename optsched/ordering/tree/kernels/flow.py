@@ -1,19 +1,20 @@
-"""Minimum live bytes over the downsets around an op, by a flow that is kept for the next time.
+"""Minimum live bytes over the downsets around an op, by a flow that is saved for the next branch.
 
-While an op runs, some ops have ended for certain, some have not begun, and the rest is undecided.
-Live bytes fall where a *source* is freed: a shared buffer, whose users must have ended, or an op
-after which fewer bytes are live. They rise at the *sinks*, undecided ops after which more are. As
-known precedences are transitive, which sources are best freed is a transportation problem (a
-maximum closure): a source sends its bytes to sinks among the ops that it needs; what is sent is not
-gained, what can not be sent is. So live bytes with all sources freed, and what the maximum flow
-sends, add up to the minimum. The smallest downset that has it ends the ops that sources with bytes
-left lead to, along the flow and what can be sent back; the largest all that lead to no capacity.
+While an op runs, some ops have certainly ended, some have certainly not started, and the rest are
+undecided. Live bytes fall where a *source* is freed: a shared buffer, whose users must have ended,
+or an op after which fewer bytes are live. They rise at *sinks*: undecided ops after which more
+bytes are live. Known precedences are transitive, so choosing the sources to free is a
+transportation problem (a maximum closure). Each source sends its bytes to sinks among the ops that
+it needs; bytes that are sent are the cost of freeing it, bytes that cannot be sent are a gain. The
+minimum of live bytes is the live bytes with all sources freed plus the maximum flow. The smallest
+downset of minimum live bytes contains the ops that sources with bytes left reach in the residual
+network; the largest contains the ops from which no free capacity is reached.
 
-For example, let a buffer of 5 bytes be freed by an op that makes 3: the source has 5 to send, the
-sink takes 3, and the downset with that op has 2 bytes less than the one without.
+Example: a buffer of 5 bytes is freed by an op that makes 3. The source has 5 to send, the sink
+takes 3, and the downset with that op has 2 bytes fewer than the one without.
 
-Assumed precedences only ever add to what a source needs, so the flow found for an op in one branch,
-less what does not fit, is a good start in the next.
+Precedences that are assumed later only add ops that a source needs. So the flow found for an op in
+one branch, without the parts that no longer fit, is a good start in the next branch.
 
 References
 ----------
@@ -33,7 +34,7 @@ from optsched.runtime.kernel import inner
 
 @inner
 def send(flow: FlowWorkspace, source: Int, u: Int, amount: Int) -> None:
-    """Let a source send some bytes more to an op; fewer if negative."""
+    """Add to the bytes that a source sends to an op; `amount` may be negative."""
     flow.sent[source, u] += amount
     if flow.sent[source, u] > 0:
         set_bit(flow.receivers[source], u)
@@ -45,7 +46,7 @@ def send(flow: FlowWorkspace, source: Int, u: Int, amount: Int) -> None:
 
 @inner
 def take_capacity(flow: FlowWorkspace, source: Int, u: Int, amount: Int) -> None:
-    """Take bytes from a supply and a capacity; give them back if negative."""
+    """Subtract bytes from a supply and from a capacity; `amount` may be negative."""
     flow.supply[source] -= amount
     flow.capacity[u] -= amount
     if flow.capacity[u] > 0:
@@ -56,7 +57,7 @@ def take_capacity(flow: FlowWorkspace, source: Int, u: Int, amount: Int) -> None
 
 @inner
 def record(flow: FlowWorkspace, source: Int, u: Int, amount: Int) -> None:
-    """Write a line into the log."""
+    """Add a line to the log."""
     line = flow.tally[LOGGED]
     flow.log[line, 0] = source
     flow.log[line, 1] = u
@@ -66,13 +67,13 @@ def record(flow: FlowWorkspace, source: Int, u: Int, amount: Int) -> None:
 
 @inner
 def log_is_full(flow: FlowWorkspace) -> bool:
-    """Whether the log may be too short for one more path."""
+    """Return True if the log may be too short for one more path."""
     return bool(flow.tally[LOGGED] + 2 * len(flow.supply) + 2 > len(flow.log))
 
 
 @inner
 def copy_seen(flow: FlowWorkspace, to: Int, like: Int) -> None:
-    """Copy what was reached from one row to the other; nothing was if `like` is negative."""
+    """Copy the marks of reached ops and sources from row `like`; clear them if it is -1."""
     for w in range(flow.seen.shape[1]):
         flow.seen[to, w] = flow.seen[like, w] if like >= 0 else 0
     for y in range(flow.seen_sources.shape[1]):
@@ -81,9 +82,11 @@ def copy_seen(flow: FlowWorkspace, to: Int, like: Int) -> None:
 
 @inner
 def find_path(flow: FlowWorkspace, start: Int) -> Int:
-    """Find an op with capacity that a source can send to, others making way; -1 if there is none.
+    """Return an op with free capacity that a source can reach in the residual network, or -1.
 
-    Who was reached is marked as seen, and not looked at again.
+    Sketch: breadth-first search over sources. A source reaches the ops that it needs; from an op
+    without free capacity the search continues with the sources that send to it, which could send
+    elsewhere. Reached ops and sources are marked as seen, and not visited again.
     """
     seen, met = flow.seen[0], flow.seen_sources[0]
     flow.queue[0] = start
@@ -118,7 +121,7 @@ def find_path(flow: FlowWorkspace, start: Int) -> Int:
 
 @inner
 def push_along(flow: FlowWorkspace, start: Int, end: Int, most: Int) -> Int:
-    """Send up to `most` bytes along the path found; return how many."""
+    """Send up to `most` bytes along the path found; return the number sent."""
     amount = min(most, flow.supply[start], flow.capacity[end])
     source = flow.came_by[end]
     while source != start:
@@ -126,6 +129,8 @@ def push_along(flow: FlowWorkspace, start: Int, end: Int, most: Int) -> Int:
         source = flow.came_by[flow.came_from[source]]
     take_capacity(flow, start, end, amount)
     record(flow, start, -1 - end, amount)
+    # Back along the path: each source sends more to the op that it reached, and less to the op
+    # from which it was reached itself.
     u = end
     while True:
         source = flow.came_by[u]
@@ -140,9 +145,9 @@ def push_along(flow: FlowWorkspace, start: Int, end: Int, most: Int) -> Int:
 
 @inner
 def push(flow: FlowWorkspace, start: Int, most: Int) -> Int:
-    """Send what a source has, or until `most` bytes are sent; return how many were.
+    """Send the supply of a source, up to `most` bytes; return the number sent.
 
-    What was seen where no path led on stays marked; so no later search need go there.
+    After a search without a path its marks are kept: no later search can find a path from there.
     """
     total = int64(0)
     while total < most and flow.supply[start] > 0 and not log_is_full(flow):
@@ -157,7 +162,7 @@ def push(flow: FlowWorkspace, start: Int, most: Int) -> Int:
 
 @inner
 def push_all(flow: FlowWorkspace, most: Int) -> Int:
-    """Send what all sources have, or until `most` bytes are sent; return how many were."""
+    """Send the supply of all sources, up to `most` bytes; return the number sent."""
     copy_seen(flow, 0, -1)
     flow.tally[LOGGED] = 0
     total = int64(0)
@@ -170,7 +175,7 @@ def push_all(flow: FlowWorkspace, most: Int) -> Int:
 
 @inner
 def begin_including(flow: FlowWorkspace) -> None:
-    """Begin to require that undecided ops have ended: none so far."""
+    """Prepare :func:`cost_of_including`: no undecided op is required to have ended yet."""
     copy_seen(flow, 0, -1)
     for w in range(len(flow.undecided)):
         flow.needs[len(flow.supply) - 1, w] = 0
@@ -179,7 +184,7 @@ def begin_including(flow: FlowWorkspace) -> None:
 
 @inner
 def cost_of_including(flow: FlowWorkspace, before: IntArray, u: Int, slack: Int) -> Int:
-    """Bytes more if an undecided op must have ended as well, `slack + 1` if more than `slack`."""
+    """Return the additional bytes if an undecided op must have ended; at most `slack + 1`."""
     spare = int64(len(flow.supply) - 1)
     include_op(flow, spare, before, u)
     flow.supply[spare] = slack + 1
@@ -188,7 +193,7 @@ def cost_of_including(flow: FlowWorkspace, before: IntArray, u: Int, slack: Int)
 
 @inner
 def cost_of_excluding(flow: FlowWorkspace, u: Int, slack: Int) -> Int:
-    """Bytes more if an undecided op must not have begun, `slack + 1` if more than `slack`."""
+    """Return the additional bytes if an undecided op must not have started; at most `slack + 1`."""
     flow.capacity[u] += slack + 1
     set_bit(flow.unfilled, u)
     return push_all(flow, slack + 1)
@@ -196,7 +201,7 @@ def cost_of_excluding(flow: FlowWorkspace, u: Int, slack: Int) -> Int:
 
 @inner
 def undo(flow: FlowWorkspace, to: Int) -> None:
-    """Take back what was sent since the log had `to` lines."""
+    """Undo the flow sent since the log had `to` lines."""
     for line in range(flow.tally[LOGGED] - 1, to - 1, -1):
         source, u, amount = flow.log[line, 0], flow.log[line, 1], flow.log[line, 2]
         if u < 0:
@@ -208,7 +213,7 @@ def undo(flow: FlowWorkspace, to: Int) -> None:
 
 @inner
 def end_excluding(flow: FlowWorkspace, u: Int, slack: Int) -> None:
-    """Take back all of :func:`cost_of_excluding`."""
+    """Undo :func:`cost_of_excluding`."""
     undo(flow, int64(0))
     flow.capacity[u] -= slack + 1
     if flow.capacity[u] == 0:
@@ -217,7 +222,11 @@ def end_excluding(flow: FlowWorkspace, u: Int, slack: Int) -> None:
 
 @inner
 def find_late(flow: FlowWorkspace, before: IntArray, late: IntArray) -> None:
-    """Find the undecided ops that have not begun in the largest downset of the minimum."""
+    """Write to `late` the undecided ops outside the largest downset of minimum live bytes.
+
+    Sketch: mark the ops with free capacity, then repeatedly the sources that need a marked op and
+    the ops that these sources send to. An op that is marked, or has a marked ancestor, is late.
+    """
     copy_seen(flow, 1, -1)
     for w in range(len(late)):
         flow.seen[1, w] = flow.unfilled[w]
@@ -250,7 +259,7 @@ def find_late(flow: FlowWorkspace, before: IntArray, late: IntArray) -> None:
 
 @inner
 def restore_flow(flow: FlowWorkspace, v: Int) -> Int:
-    """Start with the flow saved for an op, as far as it fits; return its bytes."""
+    """Restore the saved flow of an op as far as it fits; return its bytes."""
     total = int64(0)
     for i in range(flow.saved_count[v]):
         source, u, amount = flow.saved[v, i, 0], flow.saved[v, i, 1], flow.saved[v, i, 2]

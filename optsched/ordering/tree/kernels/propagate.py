@@ -1,12 +1,15 @@
-"""Propagation: precedences that a budget implies, kept up to date while more of them are assumed.
+"""Propagation: derive the precedences that a budget implies, while more of them are assumed.
 
-If op `v` does not fit the budget in any downset with `u`, then `v` runs before `u`; if in none
-without `u`, then `u` runs before `v`. Where an op may run is shown by its watched downsets
-(:mod:`optsched.ordering.tree.kernels.downsets`); only an op that lost one is looked at again, from
-the flow it had when it was last looked at.
+If op `v` exceeds the budget after every downset with `u`, then `v` runs before `u`; if it exceeds
+the budget after every downset without `u`, then `u` runs before `v`. Watched downsets
+(:mod:`optsched.ordering.tree.kernels.downsets`) show which of these cases are excluded. Only an op
+that lost a watched downset is looked at again, starting from its last flow.
 
-Where all that follows is known, pairs of ops are scored to branch on: those of which both orders
-cost most, where there is least slack.
+After all pairs have been derived, pairs to branch on are scored: best are pairs whose two sequences
+both cost many bytes, at ops with little slack.
+
+Example: budget 10. `v` rises by 6, and 5 bytes are live after `u`. With `u` ended `v` needs 11, so
+`v` runs before `u`. If an assumed pair runs `u` before `v`, the branch is contradictory.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ from optsched.ordering.tree.kernels.workspace import LOGGED, FlowWorkspace
 from optsched.runtime.kernel import inner, kernel
 
 MISSES = 3
-"""Ops that do not fit into a downset with the others, after which it is watched as it is."""
+"""A growing downset is watched as it is after this number of ops that did not fit."""
 
 COST_PARTS = 1 << 20
 """Costs are compared in this many parts of the slack at least, so that products fit 64 bits."""
@@ -51,7 +54,7 @@ COST_PARTS = 1 << 20
 
 @kernel
 def add_pair(branch: Branch, first: Int, second: Int) -> bool:
-    """Add that `first` runs before `second`, and what follows; False if that is a cycle."""
+    """Add the pair `first` before `second` and its closure; return False on a cycle."""
     before, after = branch.before, branch.after
     if first == second or has_bit(before[first], second):
         return False
@@ -78,7 +81,7 @@ def watch_without(
     branch: Branch, watched: WatchedDownsets, flow: FlowWorkspace, v: Int, out: IntArray,
     sides: IntArray, before: IntArray, live: Int,
 ) -> None:  # fmt: skip
-    """Watch the downset of all that has ended for certain and the undecided ops not in `out`."""
+    """Watch the downset of the ops certainly ended and the undecided ops not in `out`."""
     member = np.empty(len(out), np.int64)
     for w in range(len(out)):
         member[w] = before[v, w] | (flow.undecided[w] & ~out[w])
@@ -89,7 +92,7 @@ def watch_without(
 
 @inner
 def is_open(branch: Branch, flow: FlowWorkspace, side: IntArray, v: Int, u: Int) -> bool:
-    """Whether two ops may run in either order, and no downset shows one: the side lacks `u`."""
+    """Return True if `u` is undecided, and no watched downset shows that it may be on this side."""
     ordered = has_bit(branch.before[v], u) | has_bit(branch.after[v], u)
     return bool(has_bit(flow.undecided, u) and not ordered and not has_bit(side, u))
 
@@ -99,9 +102,12 @@ def find_followers(
     branch: Branch, watched: WatchedDownsets, flow: FlowWorkspace, v: Int, least: Int, slack: Int,
     before: IntArray, sides: IntArray,
 ) -> bool:  # fmt: skip
-    """Find the undecided ops that can not have ended before `v`; False on a cycle.
+    """Add the pairs of `v` and the ops that cannot have ended before it; return False on a cycle.
 
-    As many as fit together are shown, by one watched downset, to be none of them.
+    Sketch: require one undecided op after another to have ended, as long as they fit the slack
+    together. The downset found this way is watched: it shows that all its ops may run before `v`.
+    An op that does not fit together with the others is tried alone; if it exceeds the slack even
+    then, it runs after `v`.
     """
     n, width = len(before), len(flow.undecided)
     out = np.empty(width, np.int64)
@@ -137,7 +143,7 @@ def find_followers(
                 if misses == MISSES:
                     break
             else:
-                # It is too much by itself.
+                # It exceeds the slack even alone, so it cannot have ended before `v`.
                 set_bit(tried, u)
                 if not full and not add_pair(branch, v, u):
                     return False
@@ -153,7 +159,7 @@ def find_predecessors(
     branch: Branch, watched: WatchedDownsets, flow: FlowWorkspace, v: Int, least: Int, slack: Int,
     before: IntArray, sides: IntArray,
 ) -> bool:  # fmt: skip
-    """Find the undecided ops that must have ended before `v`; False on a cycle."""
+    """Add the pairs of `v` and the ops that must have ended before it; return False on a cycle."""
     for i in range(len(before)):
         u = int64(i)
         if not is_open(branch, flow, sides[1], v, u):
@@ -178,7 +184,7 @@ def propagate_at(
     flow: FlowWorkspace,
     v: Int,
 ) -> bool:
-    """Find the pairs that the budget implies at one op; False if it leaves no order."""
+    """Add the pairs that the budget implies at one op; return False if it is refuted."""
     sides = sides_shown(branch, watched, v)
     missing = int64(0)
     for w in range(len(flow.every)):
@@ -186,13 +192,13 @@ def propagate_at(
         missing |= unordered & ~(sides[0, w] & sides[1, w])
     if missing == 0 and branch.valid[v] != 0:
         return True
-    # The pairs found on the way are not in the flow.
+    # A copy, as the flow is set up for the precedences known now, not for pairs found below.
     before = branch.before.copy()
     least = minimum_live(problem, budget, before, branch, flow, v)
     slack = budget - least
     possible = slack >= 0
     if possible:
-        # The smallest downset of the minimum: what sources with bytes left need; then the largest.
+        # Watch the smallest downset of minimum live bytes, then the largest.
         out = flow.undecided & ~flow.seen[0]
         watch_without(branch, watched, flow, v, out, sides, before, least)
         find_late(flow, before, out)
@@ -206,7 +212,7 @@ def propagate_at(
 
 @inner
 def insert_choice(choices: IntArray, count: Int, row: tuple[Int, Int, Int]) -> Int:
-    """Insert (score, op, other op) where it belongs; return how many choices there are."""
+    """Insert (score, op, other op) into the sorted choices; return their number."""
     if count == len(choices):
         if row[0] <= choices[count - 1, 0]:
             return count
@@ -223,11 +229,11 @@ def insert_choice(choices: IntArray, count: Int, row: tuple[Int, Int, Int]) -> I
 
 @inner
 def live_at_unordered(branch: Branch, watched: WatchedDownsets, every: IntArray) -> IntArray:
-    """Fewest live bytes of each op's watched downsets, -1 if it is in order with all others."""
+    """Return the fewest live bytes of each op's watched downsets; -1 if it has no unrelated op."""
     n = len(branch.before)
     live = np.full(n, -1, np.int64)
     for v in range(n):
-        # The op itself is in order with none.
+        # Starts at -1, as the op itself is in neither set.
         unordered = -1
         for w in range(len(every)):
             rest = every[w] & ~(branch.before[v, w] | branch.after[v, w])
@@ -241,9 +247,9 @@ def live_at_unordered(branch: Branch, watched: WatchedDownsets, every: IntArray)
 
 @inner
 def score(cost_in: Int, cost_out: Int, slack: Int, unit: Int) -> Int:
-    """How good it is to branch on a pair of which the two orders cost so much at an op.
+    """Return the score of a pair from the costs of its two sequences at an op.
 
-    Both orders have to be refuted, so both should cost something: the product counts.
+    Both branches have to be refuted, so both costs should be large: the score is their product.
     """
     return (tenths(min(cost_in, slack + 1), unit) + 1) * (
         tenths(min(cost_out, slack + 1), unit) + 1
@@ -252,7 +258,7 @@ def score(cost_in: Int, cost_out: Int, slack: Int, unit: Int) -> Int:
 
 @inner
 def tenths(cost: Int, unit: Int) -> Int:
-    """Ten times a cost in units; ten times the cost itself may be more than 64 bits hold."""
+    """Return ten times a cost in units, without the overflow of ten times the cost."""
     return 10 * (cost // unit) + 10 * (cost % unit) // unit
 
 
@@ -261,10 +267,11 @@ def score_pairs(
     problem: OrderingProblem, budget: Int, branch: Branch, watched: WatchedDownsets,
     flow: FlowWorkspace, blame: IntArray, critical: Int, choices: IntArray,
 ) -> Int:  # fmt: skip
-    """List the pairs of ops whose two orders cost most at the ops with the least slack.
+    """List the pairs of ops whose two sequences cost most at critical ops; return their number.
 
-    Of ops with the same slack, those blamed more often are looked at, `critical` of them; and then
-    as many that are blamed most of all.
+    Sketch: choose `critical` ops with the least slack (ties by failure counts), then as many with
+    the highest failure counts. At each of them compute the additional bytes if another op must
+    have ended, and if it must not have started, and insert the pair by its score.
     """
     live = live_at_unordered(branch, watched, flow.every)
     late = np.empty_like(flow.every)
@@ -290,7 +297,8 @@ def score_pairs(
             u = int64(i)
             if not has_bit(flow.undecided, u):
                 continue
-            # Nothing where the smallest downset of the minimum lacks the op, or the largest has it.
+            # A sequence costs nothing if a downset of minimum live bytes has it: the smallest one
+            # lacks the op, or the largest contains it.
             cost_in, cost_out = int64(0), int64(0)
             if has_bit(late, u):
                 begin_including(flow)
@@ -316,24 +324,28 @@ def propagate(
     critical: Int,
     choices: IntArray,
 ) -> Int:
-    """Add all pairs that a budget implies, to a fixpoint; after that, list pairs to branch on.
+    """Add all pairs that a budget implies; or, in a second call, list pairs to branch on.
+
+    Sketch: go through the ops in turn, and look at those that lost a watched downset. An op at
+    which a pair or a contradiction is found moves towards the front, since such ops tend to do so
+    again. Stop after a full round without a new pair.
 
     Parameters
     ----------
     problem
         The problem.
     budget
-        Live bytes that no order may pass.
+        Limit on live bytes.
     branch, watched, flow
         Changed in place.
     order
-        All ops, in the order in which to look at them; one that brings news moves up.
+        Shape `(n,)`: the ops in the sequence in which to look at them; changed in place.
     blame
-        Shape `(n,)`: how often a contradiction came up at an op; added to.
+        Shape `(n,)`: failure counts, the number of contradictions found at each op; added to.
     critical
-        Above 0 where all pairs are there: then, ops to list pairs at (:func:`score_pairs`).
+        0 to derive pairs; otherwise the argument of :func:`score_pairs`.
     choices
-        Shape `(room, 3)`: gets score, op and other op of each pair, the best first.
+        Shape `(room, 3)`: receives score, op and other op of each pair, the best first.
 
     Returns
     -------
@@ -342,7 +354,7 @@ def propagate(
 
     Notes
     -----
-    One kernel for both: most of the code is the same, and takes a second to compile.
+    One kernel does both, as most of the code is shared and takes a second to compile.
     """
     if critical > 0:
         return score_pairs(problem, budget, branch, watched, flow, blame, critical, choices)
@@ -356,6 +368,7 @@ def propagate(
             count = branch.tally[PAIRS]
             refuted = not propagate_at(problem, budget, branch, watched, flow, v)
             if refuted or count != branch.tally[PAIRS]:
+                # Move the op half way to the front.
                 for i in range(at, at // 2, -1):
                     order[i] = order[i - 1]
                 order[at // 2] = v

@@ -1,6 +1,6 @@
-"""The workspace of the flow at an op: sources, sinks, and what is sent from one to the other.
+"""Work space of the flow at an op: sources, sinks, and the bytes sent between them.
 
-What they are, and what the flow says, is told in :mod:`optsched.ordering.tree.kernels.flow`.
+:mod:`optsched.ordering.tree.kernels.flow` explains sources and sinks, and the use of the flow.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner
 
 SOURCES, LOGGED = 0, 1
-"""Numbers of a workspace's `tally`: sources that are listed; lines in the log."""
+"""Indices of a workspace's `tally`: sources that are listed; lines in the log."""
 
 LOG_PATHS = 16
-"""The log has room for so many paths of the greatest length."""
+"""Number of paths of maximum length that fit the log."""
 
 
 class FlowWorkspace(NamedTuple):
-    """The flow at one op at a time, and the last flows of all ops.
+    """The flow at one op, and the last flows of all ops.
 
-    There is a source for each shared buffer, then one for each op of `shrinking`, then a spare one.
-    Sets of ops and of sources are rows of bits.
+    There is a source for each shared buffer, then one for each op of `shrinking`, then a spare
+    source, which requires ops to have ended. Sets of ops and of sources are rows of bits.
 
     Parameters
     ----------
@@ -38,26 +38,27 @@ class FlowWorkspace(NamedTuple):
     shrinking
         Ops after which fewer bytes are live.
     saved, saved_count
-        Shapes `(n, room, 3)` and `(n,)`: source, op and bytes of the flow last seen at each op.
+        Shapes `(n, room, 3)` and `(n,)`: source, op and bytes of the last flow at each op.
     undecided
         Shape `(words,)`: ops that may have ended or not.
     sources
-        The sources that have something to send.
+        The sources with a supply.
     needs
         Shape `(sources + 1, words)`: undecided ops that must have ended for a source to be freed.
     supply
-        Shape `(sources + 1,)`, bytes: what a source has not sent.
+        Shape `(sources + 1,)`: bytes that a source has left to send.
     capacity, unfilled
-        Shape `(n,)`, bytes: what an op can still take; shape `(words,)`: the ops that can.
+        Shape `(n,)`: bytes that an op can still take; shape `(words,)`: the ops that can take any.
     sent, receivers, senders
-        Shape `(sources + 1, n)`, bytes: what a source sends to an op; to whom each source sends,
-        shape `(sources + 1, words)`; from whom each op has any, shape `(n, words of sources)`.
+        Shape `(sources + 1, n)`: bytes that a source sends to an op. Shape `(sources + 1, words)`:
+        the ops that a source sends to. Shape `(n, words of sources)`: the sources that send to an
+        op.
     log
-        Shape `(room, 3)`: source, op and bytes of what was sent since the log was empty; an op as
-        `-1 - op` says what left a supply and a capacity.
+        Shape `(room, 3)`: source, op and bytes sent since the log was empty. If the op is stored as
+        `-1 - op`, bytes that left a supply and a capacity.
     came_from, came_by, queue, seen, seen_sources
-        Scratch of a search for a path: the op from which a source was reached, the source by which
-        an op was; sources to look at; ops and sources reached, and room for another such set.
+        Work space of a search for a path: the op from which a source was reached, and the source
+        from which an op was; sources to visit; ops and sources reached, in two copies.
     tally
         See :data:`SOURCES`.
     """
@@ -86,7 +87,7 @@ class FlowWorkspace(NamedTuple):
 
 
 def make_workspace(problem: OrderingProblem) -> FlowWorkspace:
-    """A workspace for a problem; no flow is known."""
+    """Return the work space for a problem, without saved flows."""
     n, m = len(problem.delta), len(problem.size)
     width = words(n)
     user = np.zeros((m, width), np.int64)
@@ -126,7 +127,7 @@ def make_workspace(problem: OrderingProblem) -> FlowWorkspace:
 
 @inner
 def add_source(flow: FlowWorkspace, source: Int, amount: Int) -> None:
-    """List a source with what it can send."""
+    """Add a source with its supply to the list."""
     flow.supply[source] = amount
     flow.sources[flow.tally[SOURCES]] = source
     flow.tally[SOURCES] += 1
@@ -134,7 +135,7 @@ def add_source(flow: FlowWorkspace, source: Int, amount: Int) -> None:
 
 @inner
 def include_op(flow: FlowWorkspace, source: Int, before: IntArray, u: Int) -> None:
-    """Let a source need an undecided op, and all such ops before it."""
+    """Add an undecided op, and the undecided ops before it, to the ops that a source needs."""
     for w in range(len(flow.undecided)):
         flow.needs[source, w] |= before[u, w] & flow.undecided[w]
     set_bit(flow.needs[source], u)
@@ -148,9 +149,12 @@ def set_up(
     flow: FlowWorkspace,
     v: Int,
 ) -> Int:
-    """Set up sources and sinks at an op; return its live bytes if all sources were freed at once.
+    """Set up sources and sinks at an op; return its live bytes if all sources were freed.
 
-    That is less than any downset has: what must have ended for it may have made bytes too.
+    Sketch: the undecided ops are those unrelated to the op; ops of positive `delta` among them get
+    a capacity. A shared buffer is a source if all its remaining users are undecided; an undecided
+    op of negative `delta` is one as well. The value returned is below that of every downset, as it
+    leaves out the bytes that undecided ops make.
     """
     width = len(flow.undecided)
     for w in range(width):
