@@ -93,7 +93,7 @@ class ModuleContraction:
     def explore(self, start: int) -> tuple[list[int], int] | None:
         """Return the ops between `start` and the first op that all its paths lead to, and that op.
 
-        None if there is such an op only after `region_ops` ops. Ops are visited in topological order;
+        None if such an op is not among the first `region_ops`. Ops are visited topologically;
         `waiting` counts the ops that some visited op precedes and that are not ready. If it is 0
         the next op is the only way on.
         """
