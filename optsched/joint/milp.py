@@ -1,40 +1,62 @@
-"""The order problem as a mixed-integer program in PuLP: an independent second opinion.
+"""The order problem as a mixed-integer program in PuLP: a second opinion next to CP-SAT.
 
-Binary variables state which op runs at which step. Step windows follow from the numbers of
-ancestors and descendants::
+A binary variable states, for each two ops that can run in either order, which one is first
+(:mod:`optsched.joint.order_program`)::
 
-    at[v][s]           op v runs at step s; the sum over steps up to s states whether it is done
-    released[b][s]     every user of buffer b is done by s (no binary needed: it is pushed up)
-    spared[p]          pair p is written in place: all other users of its input are done before
-    skipped[b][s]      b is written in place at step s (no binary needed: it is pushed up)
-    live bytes at s  = sum of size * (done[birth][s] - released[b][s - 1] - skipped[b][s]) <= peak
+    before[u, v]       op u runs before op v; a constant where the graph decides it
+    released[b, v]     all users of shared buffer b run before v (no binary needed: it is pushed up)
+    load(v) <= peak    for every op v
 
-The program does not share code with the CP-SAT model. HiGHS solves it in this process (highspy up
-to 1.13.1 can be loaded together with OR-Tools, later versions cannot). HiGHS computes in floating
-point, so its bounds are claims, not proofs.
+Cycles of three ops are forbidden only once a solution contains them: without them, the program is a
+relaxation, whose bounds hold as well. Its linear relaxation is at least the closure bound.
+
+HiGHS computes in floating point, and calls a wrong point optimal if coefficients are as large as
+sizes in bytes. Therefore no coefficient exceeds :data:`MAX_UNITS`:
+
+1. *Rounded*: sizes are divided so that they add up to at most that many units, and rounded so that
+   every load shrinks. This is a relaxation; its bound in bytes holds.
+2. *In digits*: is there an order below the best one? Each load is written in digits, with an
+   integer carry from one digit to the next, so that the row of each digit is small and exact.
+
+Every order is replayed in integers. The program does not share code with the CP-SAT model. HiGHS
+runs in this process (highspy up to 1.13.1 can be loaded together with OR-Tools, later versions
+cannot). Its bounds are claims.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from math import ceil, gcd, isfinite
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import ceil, inf, isfinite
 from typing import Any
 
 from optsched.check.plan import check_order
-from optsched.errors import PlanError, UsageError
-from optsched.model.dependencies import reachable
+from optsched.errors import UsageError
+from optsched.joint.claims import misread, refutation, report
+from optsched.joint.cpsat.order import in_units, order_source
+from optsched.joint.order_program import OrderProgram
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
-MAX_UNITS = 2**40
-"""Maximum total size in units: above it, tolerances of the solver far exceed one unit."""
-
+MAX_UNITS = 100_000
+"""Maximum coefficient of a load: the requested tolerance of a binary times this stays far below one
+unit.
+"""
+MAX_RANGE = 1e6
+"""Maximum ratio of the largest to the smallest coefficient of a program that is solved."""
 MARGIN = 1e-6
 """Margin subtracted from a bound, as a share of it and at least this number of units. The requested
 feasibility tolerances are a thousand times smaller.
 """
+BUILD_SECONDS = 2e-4
+"""Estimated seconds to build a program, per pair of ops that can run in either order."""
+NODE_WORK = 1_000
+"""Units of `Limits.work` per node of HiGHS."""
+
+Term = tuple[int, Any]
+"""Factor and variable; the variable is None for a constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +70,9 @@ class MilpOutcome:
     bound: int
     """Claimed minimum peak; at least the bound passed in."""
     finished: bool
-    """True if the solver reports that its search is complete."""
+    """True if the claim is complete: no order is claimed to be better."""
+    refuted: str = ""
+    """Line that says which claim was refuted and dropped, or an empty string."""
 
     @property
     def optimal(self) -> bool:
@@ -57,177 +81,371 @@ class MilpOutcome:
 
 
 def solve_order_milp(
-    graph: Graph, *, limits: Limits | Clock | None = None, peak_bound: int = 0
+    graph: Graph,
+    *,
+    limits: Limits | Clock | None = None,
+    peak_bound: int = 0,
+    start: Sequence[int] | None = None,
+    independent: bool = False,
 ) -> MilpOutcome:
-    """Search for an order of minimum peak, given a proved lower bound in bytes.
+    """Search for an order of minimum peak.
 
-    Graphs of about 50 ops are within reach. HiGHS supports limits on time and workers, but not on
-    work.
+    Parameters
+    ----------
+    graph
+        The graph, on one stream. Graphs of about 100 ops are within reach.
+    limits
+        Limits on time, or on work, of which a node of HiGHS takes :data:`NODE_WORK` units.
+    peak_bound
+        Proved lower bound in bytes.
+    start
+        Known order, if any; the answer is never worse.
+    independent
+        Leave out the exact reductions of our own search.
 
     Raises
     ------
     UsageError
-        If sizes are outside the range in which floating point is reliable.
+        If the graph is on several streams, or coefficients are outside the range in which floating
+        point is reliable.
     """
     graph.refuse_streams("the MILP")
-    import pulp
-
     clock = Clock.of(limits or Limits())
-    model = _Model(graph, peak_bound, pulp)
-    left = clock.left() if clock.limits.work is None else None
+    if clock.expired():
+        value = None if start is None else check_order(graph, start)
+        return MilpOutcome(None if start is None else tuple(start), value, peak_bound, False)
+    return _MilpSearch(graph, clock, peak_bound, start, independent).run()
+
+
+class _MilpSearch:
+    """Rounds of programs: first with rounded sizes, then in digits below the best order."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        clock: Clock,
+        bound: int,
+        start: Sequence[int] | None,
+        independent: bool,
+    ) -> None:
+        self.graph, self.clock = graph, clock
+        self.proved = self.bound = bound
+        self.order = None if start is None else [int(v) for v in start]
+        self.value = None if start is None else check_order(graph, start)
+        led = list(range(len(graph.ops))) if self.order is None else self.order
+        independent |= self.order is None
+        self.source = order_source(graph, led, clock.share(0.2), independent=independent)
+        self.program, self.scale = in_units(self.source.program, self.source.unit)
+        self.cycles: dict[tuple[int, int, int], None] = {}
+        self.refuted = ""
+
+    def run(self) -> MilpOutcome:
+        """Solve, and drop all claims if one of them is refuted."""
+        self._minimize()
+        while not self._is_closed() and not self.refuted and self._has_time():
+            if not self._decide_below():
+                break
+        line = self.refuted or refutation("milp", self.bound, self.value)
+        if line:
+            self.bound = self.proved
+        order = None if self.order is None else tuple(self.order)
+        return MilpOutcome(order, self.value, self.bound, self._is_closed(), report(line))
+
+    def _has_time(self) -> bool:
+        """Return True if building a program, which has no clock, leaves half of the seconds."""
+        left = self.clock.left()
+        seconds = BUILD_SECONDS * len(self.program.free_pairs())
+        if left is None or self.clock.limits.work is not None:
+            return not self.clock.expired()
+        return not self.clock.expired() and 2 * seconds <= left
+
+    def _is_closed(self) -> bool:
+        return self.value is not None and self.value <= self.bound
+
+    def _minimize(self) -> None:
+        """Minimize the peak in rounded sizes until only rounding separates it from the bound."""
+        divisor = max(1, -(-self.program.most // MAX_UNITS))
+        rounded, terms = shrunk(self.program, divisor), 0
+        terms = 2 + len(self.program) + len(self.program.shared) + len(self.program.savings)
+        while self._has_time():
+            model = _Model(rounded, self.cycles)
+            low = max(0, self.scale.up(self.bound) // divisor - terms)
+            model.minimize_peak(low, rounded.most)
+            run = model.solve(self.clock)
+            if isfinite(run.bound):
+                units = _safe_units(run.bound) * divisor
+                self.bound = max(self.bound, self.scale.bytes(units))
+            if run.order is None:
+                return
+            self._offer(run.order)
+            if divisor == 1 and run.finished and not run.cycles:
+                claimed = self.scale.bytes(round(run.objective))
+                self.refuted = misread("milp", claimed, self._replay(run.order))
+            near = (
+                divisor > 1 and (self.value or 0) <= self.bound + terms * divisor * self.scale.unit
+            )
+            if self._is_closed() or near or not run.cycles or not run.finished:
+                return
+            self.cycles.update(dict.fromkeys(run.cycles))
+
+    def _decide_below(self) -> bool:
+        """Ask for an order below the best one; return False if that remains open."""
+        if self.value is None:
+            return False
+        high = self.scale.up(self.value) - 1
+        while self._has_time():
+            model = _Model(self.program, self.cycles)
+            model.limit_peak(high)
+            run = model.solve(self.clock)
+            if run.infeasible:
+                self.bound = max(self.bound, self.scale.bytes(high + 1))
+                return True
+            if run.order is None:
+                return False
+            self._offer(run.order)
+            if self.scale.up(self.value) - 1 < high:
+                return True
+            if not run.cycles:
+                claimed = self.scale.bytes(high)
+                self.refuted = misread("milp", claimed, self._replay(run.order))
+                return False
+            self.cycles.update(dict.fromkeys(run.cycles))
+        return False
+
+    def _replay(self, order: Sequence[int]) -> int:
+        return check_order(self.graph, self.source.expand(order))
+
+    def _offer(self, order: Sequence[int]) -> None:
+        full = self.source.expand(order)
+        peak = check_order(self.graph, full)
+        if self.value is None or peak < self.value:
+            self.order, self.value = full, peak
+
+
+def shrunk(program: OrderProgram, divisor: int) -> OrderProgram:
+    """Return a program whose loads, times `divisor`, are at most those of the given one.
+
+    What adds to a load is rounded down, what is subtracted is rounded up.
+    """
+    if divisor == 1:
+        return program
+    return OrderProgram(
+        program.base // divisor,
+        program.preds,
+        tuple(x // divisor for x in program.rise),
+        tuple(x // divisor for x in program.delta),
+        tuple((-(-size // divisor), users) for size, users in program.shared),
+        tuple(replace(x, size=-(-x.size // divisor)) for x in program.savings),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Results of one call of the solver."""
+
+    bound: float
+    objective: float
+    finished: bool
+    infeasible: bool
     order: tuple[int, ...] | None = None
-    value: int | None = None
-    bound, finished = peak_bound, False
-    if left is None or left > 0:
-        units, finished = run_highs(model.problem, pulp, left, clock.limits.workers)
-        order = model.read_order()
-        if isfinite(units):
-            bound = max(bound, _safe_units(units) * model.unit)
-    if order is not None:
-        value = check_order(graph, order)
-    return MilpOutcome(order, value, bound, finished)
+    cycles: tuple[tuple[int, int, int], ...] = ()
+    """Cycles of three ops in the solution, each of which runs before the next."""
 
 
 class _Model:
-    """The program of one graph; sizes are divided by their greatest common divisor."""
+    """The program of one round."""
 
-    def __init__(self, graph: Graph, peak_bound: int, pulp: Any) -> None:
-        self.graph, self.pulp, arrays = graph, pulp, graph.arrays
-        self.count = arrays.op_count
-        sizes = arrays.size.tolist()
-        self.unit = gcd(*sizes) or 1
-        total = sum(sizes) // self.unit
-        if total > MAX_UNITS:
-            raise UsageError(
-                f"sizes add up to {total} units of {self.unit} bytes, outside the range of 2**40 "
-                "in which a floating-point solver is reliable"
-            )
-        self.step_windows = _step_windows(graph)
+    def __init__(self, program: OrderProgram, cycles: Iterable[tuple[int, int, int]]) -> None:
+        import pulp
+
+        self.program, self.pulp = program, pulp
         self.problem = pulp.LpProblem("order", pulp.LpMinimize)
-        self.peak = pulp.LpVariable(
-            "peak", -(-peak_bound // self.unit), max(total, -(-peak_bound // self.unit))
-        )
-        self.problem += self.peak
-        self.at = [
-            {s: pulp.LpVariable(f"at_{v}_{s}", cat="Binary") for s in range(early, late + 1)}
-            for v, (early, late) in enumerate(self.step_windows)
-        ]
-        self._add_steps()
-        self._add_precedences()
-        self._add_loads(sizes)
+        self.smallest, self.largest, self.impossible = 1, 1, False
+        self.first = {
+            pair: pulp.LpVariable(f"before_{pair[0]}_{pair[1]}", cat="Binary")
+            for pair in program.free_pairs()
+        }
+        self._add_closure()
+        for u, v, w in cycles:
+            self._at_most([self.before(u, v), self.before(v, w), self.before(w, u)], 2)
+        self.released: dict[tuple[tuple[int, ...], int], Any] = {}
+        self.saved = [self._saving(k) for k in range(len(program.savings))]
+        self._match_savings()
+        self.loads = [self._load(v) for v in range(len(program))]
 
-    def read_order(self) -> tuple[int, ...] | None:
-        """Return the order given by the values of the variables, or None if it is not valid."""
-        steps = []
-        for row in self.at:
-            values = {s: variable.value() for s, variable in row.items()}
-            if any(x is None for x in values.values()):
-                return None
-            steps.append(max(values, key=lambda s: values[s]))
-        order = tuple(sorted(range(self.count), key=lambda v: steps[v]))
-        try:
-            check_order(self.graph, order)
-        except PlanError:
+    def before(self, u: int, v: int) -> list[Term]:
+        """Return terms whose sum is 1 if op `u` runs before op `v`."""
+        known = self.program.relation(u, v)
+        if known is not None:
+            return [(known, None)]
+        return [(1, self.first[u, v])] if u < v else [(1, None), (-1, self.first[v, u])]
+
+    def minimize_peak(self, low: int, high: int) -> None:
+        """Let the objective be the peak."""
+        peak = self.pulp.LpVariable("peak", low, max(low, high))
+        self.problem += peak
+        for load in self.loads:
+            self._at_most([load, [(-1, peak)]], 0)
+
+    def limit_peak(self, high: int) -> None:
+        """Require loads of at most `high`, digit by digit."""
+        self.problem += 0
+        for v, load in enumerate(self.loads):
+            total = _collected(load)
+            if sum(max(0, factor) for factor in total.values()) > high:
+                self._limit_in_digits(v, total, high)
+
+    def _limit_in_digits(self, v: int, load: dict[Any, int], high: int) -> None:
+        """Require `load <= high` with factors below :data:`MAX_UNITS`.
+
+        The sum of a digit exceeds its limit by at most the carry times the base; the carry counts
+        in the next digit. The row of the last digit has no carry.
+        """
+        left = {x: factor for x, factor in load.items() if x is not None}
+        high -= load.get(None, 0)
+        carry: list[Term] = []
+        while max([abs(high), *(abs(factor) for factor in left.values())]) >= MAX_UNITS:
+            row = [(factor % MAX_UNITS, x) for x, factor in left.items()]
+            # A digit is at most the base, so that the carry is at most the number of terms.
+            made = self.pulp.LpVariable(
+                f"carry_{v}_{len(self.problem.constraints)}", -1, len(row) + 2, cat="Integer"
+            )
+            self._at_most([row, carry, [(-MAX_UNITS, made)]], high % MAX_UNITS)
+            left = {x: factor // MAX_UNITS for x, factor in left.items()}
+            high //= MAX_UNITS
+            carry = [(1, made)]
+        self._at_most([[(factor, x) for x, factor in left.items()], carry], high)
+
+    def solve(self, clock: Clock) -> _Run:
+        """Run HiGHS, and read the order from its solution."""
+        if self.largest > MAX_RANGE * self.smallest:
+            raise UsageError(
+                f"the MILP has coefficients from {self.smallest} to {self.largest}, a range in "
+                "which floating point is not reliable"
+            )
+        if self.impossible:
+            return _Run(-inf, inf, finished=True, infeasible=True)
+        return self._read(*_call_highs(self.problem, self.pulp, clock))
+
+    def _read(self, bound: float, objective: float, finished: bool, infeasible: bool) -> _Run:
+        if infeasible or self.problem.sol_status == self.pulp.LpSolutionNoSolutionFound:
+            return _Run(bound, objective, finished, infeasible)
+        # A variable without any constraint is not part of the program, and has no value.
+        chosen = {pair: (x.value() or 0) > 0.5 for pair, x in self.first.items()}
+        ahead = [mask.bit_count() for mask in self.program.ancestors]
+        for (u, v), first in chosen.items():
+            ahead[v if first else u] += 1
+        order = tuple(sorted(range(len(ahead)), key=lambda v: ahead[v]))
+        return _Run(bound, objective, finished, infeasible, order, self._cycles(chosen))
+
+    def _cycles(self, chosen: dict[tuple[int, int], bool]) -> tuple[tuple[int, int, int], ...]:
+        """Return the cycles of three ops of a solution."""
+        beside: list[set[int]] = [set() for _ in range(len(self.program))]
+        for u, v in chosen:
+            beside[u].add(v)
+            beside[v].add(u)
+
+        def runs(u: int, v: int) -> bool:
+            known = self.program.relation(u, v)
+            if known is not None:
+                return bool(known)
+            return chosen[u, v] if u < v else not chosen[v, u]
+
+        found = set()
+        for u, row in enumerate(beside):
+            for v, w in combinations(sorted(row), 2):
+                if runs(u, v) and runs(v, w) and runs(w, u):
+                    found.add(_turned(u, v, w))
+                elif runs(u, w) and runs(w, v) and runs(v, u):
+                    found.add(_turned(u, w, v))
+        return tuple(sorted(found))
+
+    def _load(self, v: int) -> list[Term]:
+        program = self.program
+        terms: list[Term] = [(program.base + program.rise[v], None)]
+        for u, factor in enumerate(program.delta):
+            terms += [(factor * sign, x) for sign, x in self.before(u, v)] if factor else []
+        for size, users in program.shared:
+            terms += [(-size * sign, x) for sign, x in self._released(users, v)]
+        for saving, flag in zip(program.savings, self.saved, strict=True):
+            if saving.op == v and flag is not None:
+                terms.append((-saving.size, flag))
+        return terms
+
+    def _released(self, users: Sequence[int], v: int) -> list[Term]:
+        """Return terms whose sum is at most 1 if all users run before an op, and 0 otherwise."""
+        relations = {u: self.program.relation(u, v) for u in users}
+        free = tuple(sorted(u for u, known in relations.items() if known is None))
+        if 0 in relations.values():
+            return []
+        if len(free) < 2:
+            return self.before(free[0], v) if free else [(1, None)]
+        if (free, v) not in self.released:
+            made = self.pulp.LpVariable(f"released_{v}_{len(self.released)}", 0, 1)
+            self.released[free, v] = made
+            for u in free:
+                self._at_most([[(1, made)], _minus(self.before(u, v))], 0)
+        return [(1, self.released[free, v])]
+
+    def _saving(self, k: int) -> Any:
+        """Return the variable of a saving, or None if it is never available."""
+        saving = self.program.savings[k]
+        if any(self.program.relation(u, saving.op) == 0 for u in saving.needs):
             return None
-        return order
+        flag = self.pulp.LpVariable(f"saved_{k}", cat="Binary")
+        for u in saving.needs:
+            self._at_most([[(1, flag)], _minus(self.before(u, saving.op))], 0)
+        return flag
 
-    def _sum(self, terms: Iterable[tuple[Any, int]]) -> Any:
-        # If a variable has several terms, PuLP keeps only the last one, so add them up first.
-        total: dict[Any, int] = {}
-        for variable, factor in terms:
-            total[variable] = total.get(variable, 0) + factor
-        return self.pulp.LpAffineExpression(total)
+    def _match_savings(self) -> None:
+        """Use at most one saving of each group."""
+        groups: dict[tuple[int, int], list[Term]] = {}
+        for saving, flag in zip(self.program.savings, self.saved, strict=True):
+            for group in saving.groups if flag is not None else ():
+                groups.setdefault((saving.op, group), []).append((1, flag))
+        for terms in groups.values():
+            if len(terms) > 1:
+                self._at_most([terms], 1)
 
-    def _done(self, v: int, step: int) -> list[tuple[Any, int]]:
-        return [(variable, 1) for s, variable in self.at[v].items() if s <= step]
+    def _add_closure(self) -> None:
+        """Require that predecessors of what runs before an op run before it, too."""
+        for u, v in self.first:
+            for first, second in ((u, v), (v, u)):
+                for w in self.program.preds[first]:
+                    if self.program.relation(w, second) is None:
+                        earlier = _minus(self.before(w, second))
+                        self._at_most([self.before(first, second), earlier], 0)
 
-    def _add_steps(self) -> None:
-        """Require one step per op and one op per step."""
-        for row in self.at:
-            self.problem += self._sum((x, 1) for x in row.values()) == 1
-        for step in range(self.count):
-            self.problem += self._sum((row[step], 1) for row in self.at if step in row) == 1
-
-    def _add_precedences(self) -> None:
-        """Require that the predecessors of an op are done by the step before it is done."""
-        for v, before in enumerate(self.graph.predecessors):
-            for u in before:
-                last = min(self.step_windows[v][1], self.step_windows[u][1])
-                for step in range(self.step_windows[v][0], last + 1):
-                    ready = self._sum(self._done(u, step - 1))
-                    self.problem += self._sum(self._done(v, step)) <= ready
-
-    def _add_loads(self, sizes: Sequence[int]) -> None:
-        """Require that the live bytes of each step are at most the peak."""
-        arrays = self.graph.arrays
-        loads: list[list[tuple[Any, int]]] = [[] for _ in range(self.count)]
-        fixed = [0] * max(1, self.count)
-        for b, size in enumerate(sizes):
-            units, birth = size // self.unit, int(arrays.birth[b])
-            users = arrays.users(b)
-            if not units or not (users or arrays.keep[b]):
-                continue
-            released = None if arrays.keep[b] else self._released(b, users)
-            for step in range(len(fixed)):
-                if birth < 0:
-                    fixed[step] += units
-                else:
-                    loads[step] += [(x, units) for x, _ in self._done(birth, step)]
-                if released is not None and step:
-                    loads[step] += [(x, -units * n) for x, n in released[step - 1]]
-        for b, pairs in self._pairs().items():
-            for step, skipped in self._skipped(b, pairs):
-                loads[step].append((skipped, -(sizes[b] // self.unit)))
-        for step, constant in enumerate(fixed):
-            load = self._sum(loads[step] if self.count else ())
-            self.problem += load + constant <= self.peak
-
-    def _pairs(self) -> dict[int, list[Any]]:
-        """Return the flags of in-place pairs by output; each input and output is in at most one."""
-        arrays = self.graph.arrays
-        by_output: dict[int, list[Any]] = {}
-        by_source: dict[int, list[Any]] = {}
-        for p, (v, output, source) in enumerate(arrays.inplace_pairs()):
-            flag = self.pulp.LpVariable(f"spared_{p}", cat="Binary")
-            by_output.setdefault(output, []).append(flag)
-            by_source.setdefault(source, []).append(flag)
-            for u in {*arrays.user.row(source).tolist()} - {v}:
-                for step in self.at[v]:
-                    ended = self._sum([*self._done(u, step - 1), (self.at[v][step], -1)])
-                    self.problem += ended >= self._sum([(flag, 1)]) - 1
-        for flags in (*by_output.values(), *by_source.values()):
-            self.problem += self._sum((flag, 1) for flag in flags) <= 1
-        return by_output
-
-    def _skipped(self, b: int, flags: Sequence[Any]) -> list[tuple[int, Any]]:
-        """Return by step the variable that is 1 if an output is written in place at the step."""
-        rows = []
-        for step, runs in self.at[int(self.graph.arrays.birth[b])].items():
-            skipped = self.pulp.LpVariable(f"skipped_{b}_{step}", 0, 1)
-            self.problem += self._sum([(skipped, 1)]) <= self._sum([(runs, 1)])
-            self.problem += self._sum([(skipped, 1)]) <= self._sum((flag, 1) for flag in flags)
-            rows.append((step, skipped))
-        return rows
-
-    def _released(self, b: int, users: Sequence[int]) -> list[list[tuple[Any, int]]]:
-        """Return by step the terms that state whether all users are done."""
-        if len(users) == 1:
-            return [self._done(users[0], step) for step in range(self.count)]
-        rows = []
-        for step in range(self.count):
-            flag = self.pulp.LpVariable(f"released_{b}_{step}", 0, 1)
-            for u in users:
-                self.problem += self._sum([(flag, 1)]) <= self._sum(self._done(u, step))
-            rows.append([(flag, 1)])
-        return rows
+    def _at_most(self, sums: Iterable[Sequence[Term]], limit: int) -> None:
+        """Add the constraint that sums of terms are at most a limit."""
+        total = _collected(term for terms in sums for term in terms)
+        limit -= total.pop(None, 0)
+        total = {x: factor for x, factor in total.items() if factor}
+        if not total:
+            # PuLP leaves out constraints without variables.
+            self.impossible |= limit < 0
+            return
+        factors = [abs(factor) for factor in total.values()]
+        self.smallest = min(self.smallest, *factors)
+        self.largest = max(self.largest, *factors)
+        self.problem += self.pulp.LpAffineExpression(total) <= limit
 
 
-def _step_windows(graph: Graph) -> list[tuple[int, int]]:
-    """Return first and last step of each op, from the numbers of ancestors and descendants."""
-    n, succ = len(graph.ops), graph.arrays.succ
-    before = reachable(graph.predecessors)
-    after = reachable([succ.row(v).tolist() for v in range(n)])
-    return [(before[v].bit_count(), n - 1 - after[v].bit_count()) for v in range(n)]
+def _turned(u: int, v: int, w: int) -> tuple[int, int, int]:
+    """Return a cycle with its smallest op first."""
+    return min((u, v, w), (v, w, u), (w, u, v))
+
+
+def _minus(terms: Iterable[Term]) -> list[Term]:
+    return [(-factor, x) for factor, x in terms]
+
+
+def _collected(terms: Iterable[Term]) -> dict[Any, int]:
+    """Add up the factors of each variable: of several terms of one, PuLP keeps the last."""
+    total: dict[Any, int] = {}
+    for factor, x in terms:
+        total[x] = total.get(x, 0) + factor
+    return total
 
 
 def _safe_units(bound: float) -> int:
@@ -235,8 +453,22 @@ def _safe_units(bound: float) -> int:
     return max(0, ceil(bound - max(MARGIN, MARGIN * abs(bound))))
 
 
-def run_highs(problem: Any, pulp: Any, seconds: float | None, workers: int) -> tuple[float, bool]:
-    """Solve the program in this process; return its bound in units and whether it finished."""
+def _call_highs(problem: Any, pulp: Any, clock: Clock) -> tuple[float, float, bool, bool]:
+    """Solve within the limits of a clock; return bound, objective, finished, infeasible."""
+    left, nodes = clock.left(), None
+    if clock.limits.work is not None:
+        left, nodes = None, None if left is None else max(1, int(left) // NODE_WORK)
+    bound, finished = run_highs(problem, pulp, left, clock.limits.workers, nodes)
+    solver = problem.solverModel
+    clock.spend(NODE_WORK * max(1, int(solver.getInfo().mip_node_count)))
+    infeasible = problem.sol_status == pulp.LpSolutionInfeasible
+    return bound, float(solver.getInfo().objective_function_value), finished, infeasible
+
+
+def run_highs(
+    problem: Any, pulp: Any, seconds: float | None, workers: int, nodes: int | None = None
+) -> tuple[float, bool]:
+    """Solve a program in this process; return its bound in units and whether it finished."""
     problem.solve(
         pulp.HiGHS(
             msg=False,
@@ -246,6 +478,7 @@ def run_highs(problem: Any, pulp: Any, seconds: float | None, workers: int) -> t
             parallel="off" if workers == 1 else "on",
             mip_feasibility_tolerance=1e-9,
             primal_feasibility_tolerance=1e-9,
+            **({} if nodes is None else {"mip_max_nodes": nodes}),
         )
     )
     finished = problem.sol_status == pulp.LpSolutionOptimal

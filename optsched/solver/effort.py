@@ -45,7 +45,7 @@ class DriverEffort:
     """For packing other orders, each round."""
     least_peak_share: float = 0.5
     """Of that, for orders of minimum peak; the rest is for orders above it."""
-    milp_ops: int = 60
+    milp_ops: int = 200
     """Above this many ops the MILP would not be built in useful time."""
     moves_share: float = 0.7
     """For orders that move few ops of a baseline, where only such are wanted."""

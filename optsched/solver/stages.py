@@ -333,6 +333,8 @@ def joint_model(best: PlanIncumbent, clock: Clock) -> None:
     """Choose order and offsets together, by CP-SAT; its bound is a claim."""
     from optsched.joint.cpsat import solve_joint
 
+    if Feature.MOVES in best.features:
+        raise UsageError("engine cpsat does not limit moved ops (max_moved)")
     outcome = solve_joint(
         best.graph,
         objective=best.objective,
@@ -345,7 +347,7 @@ def joint_model(best: PlanIncumbent, clock: Clock) -> None:
     )
     if outcome.plan is not None:
         best.offer(outcome.plan, "cpsat")
-    best.claim(best.objective, outcome.bound)
+    _claim(best, best.objective, outcome.bound, "cpsat")
     best.cut_short |= outcome.stop_reason.is_limit
     outcome.stop_reason.raise_if_interrupted()
 
@@ -362,8 +364,21 @@ def milp_order(best: PlanIncumbent, clock: Clock) -> None:
 
     if best.size > (most := best.effort.milp_ops):
         raise UsageError(f"engine milp takes up to {most} ops, {best.graph.name} has {best.size}")
-    outcome = solve_order_milp(best.graph, limits=clock, peak_bound=best.peak_bound)
+    if Feature.MOVES in best.features:
+        raise UsageError("engine milp does not limit moved ops (max_moved)")
+    start = best.best_orders(1)[0][1].tolist() if best.candidates else None
+    outcome = solve_order_milp(best.graph, limits=clock, peak_bound=best.peak_bound, start=start)
     if outcome.order is not None:
         best.offer_order(outcome.order, "milp")
         best.pack(np.asarray(outcome.order, np.int64), "milp")
-    best.claim(Objective.PEAK, outcome.bound)
+    _claim(best, Objective.PEAK, outcome.bound, "milp")
+
+
+def _claim(best: PlanIncumbent, objective: Objective, bound: int, engine: str) -> None:
+    """Keep what an engine claims, unless the best plan refutes it."""
+    from optsched.joint.claims import refutation, report
+
+    value = best.slab if objective is Objective.SLAB else best.peak
+    known = None if best.plan is None else value
+    if not report(refutation(engine, bound, known, "a checked plan")):
+        best.claim(objective, bound)

@@ -13,39 +13,62 @@ from collections.abc import Callable
 
 import numpy as np
 
+from heuristics.orderings.program import program
 from optsched.check.plan import check_order, check_plan
 from optsched.joint.cpsat import solve_joint
 from optsched.joint.milp import solve_order_milp
+from optsched.model.graph import Graph
+from optsched.model.memory_model import plannable
 from optsched.runtime.limits import Limits, Objective
-from tests.support.brute import least_joint, least_peak
-from tests.support.generators import FEATURES, PLANNABLE, random_graph
+from tests.support.brute import least_joint, least_joint_inplace, least_peak, least_peak_inplace
+from tests.support.generators import FEATURES, PLANNABLE, random_graph, with_sharing
 
 LIMITS = Limits(60.0)
 
 
 def check_orders(rng: np.random.Generator) -> list[object]:
-    """Minimum peak of one graph: brute force, CP-SAT and the MILP."""
-    features = FEATURES if rng.random() < 0.5 else PLANNABLE
-    graph = random_graph(rng, int(rng.integers(1, 10)), features=features)
-    joint = solve_joint(graph, objective=Objective.PEAK, limits=LIMITS)
-    answers: list[object] = [least_peak(graph)]
-    if joint.plan is not None:
-        answers += [joint.value, joint.bound, check_order(graph, joint.plan.order)]
-    milp = solve_order_milp(graph, limits=LIMITS)
-    answers += [milp.value, milp.bound]
+    """Minimum peak of one graph: brute force, CP-SAT and the MILP, each also independent."""
+    graph = _mixed(rng, int(rng.integers(1, 10)), 16)
+    answers: list[object] = [least_peak_inplace(graph) if graph.in_place else least_peak(graph)]
+    for independent in (False, True):
+        joint = solve_joint(graph, objective=Objective.PEAK, limits=LIMITS, independent=independent)
+        answers += [joint.refuted or answers[0]]
+        if joint.plan is not None:
+            answers += [joint.value, joint.bound, check_order(graph, joint.plan.order)]
+        # Large sizes take several digits.
+        start = None if rng.random() < 0.5 else program(graph).tolist()
+        milp = solve_order_milp(graph, limits=LIMITS, start=start, independent=independent)
+        answers += [milp.value, milp.bound, milp.refuted or answers[0]]
     return answers
 
 
 def check_joint(rng: np.random.Generator) -> list[object]:
     """Minimum slab of one graph over all orders and offsets: brute force and the joint model."""
-    features = FEATURES if rng.random() < 0.5 else PLANNABLE
-    graph = random_graph(rng, int(rng.integers(1, 6)), max_size=6, features=features)
-    expected = least_joint(graph)
-    outcome = solve_joint(graph, limits=LIMITS)
-    answers: list[object] = [None if expected is None else expected[0], outcome.value]
+    graph = _mixed(rng, int(rng.integers(1, 6)), 6)
+    answers: list[object] = [_least_slab(graph)]
+    outcome = solve_joint(graph, limits=LIMITS, independent=bool(rng.random() < 0.5))
+    answers += [outcome.value, outcome.refuted or answers[0]]
     if outcome.plan is not None:
         answers += [outcome.bound, check_plan(graph, outcome.plan).slab]
     return answers
+
+
+def _mixed(rng: np.random.Generator, ops: int, max_size: int) -> Graph:
+    """Return a graph with features in combination; a tenth has sizes of many digits."""
+    features = FEATURES if rng.random() < 0.5 else PLANNABLE
+    if rng.random() < 0.1:
+        max_size = 2**40
+    graph = random_graph(rng, ops, max_size=max_size, features=features)
+    if rng.random() < 0.4:
+        return plannable(graph, True, None)
+    return with_sharing(rng, graph) if rng.random() < 0.3 else graph
+
+
+def _least_slab(graph: Graph) -> int | None:
+    if graph.in_place:
+        return least_joint_inplace(graph)
+    expected = least_joint(graph)
+    return None if expected is None else expected[0]
 
 
 def compare(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from optsched.joint.cpsat.instance import ModelInstance
-from optsched.joint.cpsat.variables import Literal, ModelVariables
+from optsched.joint.cpsat.variables import Literal, ModelVariables, negated
 
 
 def joint_model(
@@ -159,11 +159,6 @@ def add_clause(variables: ModelVariables, first: Literal, then: Literal, *more: 
         elif literal:
             return
     variables.model.add_bool_or(literals)
-
-
-def negated(literal: Literal) -> Literal:
-    """Return the negation of a literal or constant."""
-    return 1 - literal if isinstance(literal, int) else ~literal
 
 
 def add_inplace(variables: ModelVariables) -> None:

@@ -12,20 +12,34 @@ are kept separate from proved ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from heuristics.orderings.program import program
+from heuristics.portfolio import candidate_orders
 from optsched.check.plan import check_plan
+from optsched.errors import PlanError
+from optsched.joint.claims import refutation, report
 from optsched.joint.cpsat.constraints import joint_model
 from optsched.joint.cpsat.instance import graph_instance
+from optsched.joint.cpsat.order import solve_order_cpsat
 from optsched.joint.cpsat.point import ModelPoint
 from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
 from optsched.joint.cpsat.variables import ModelVariables
+from optsched.joint.packed import best_plan
 from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
 from optsched.model.plan import Plan
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Event, Limits, Objective, OnEvent, StopReason
 
+ORDER_SHARE = 0.6
+"""Share of the time for the order of minimum peak."""
+PACKING_SHARE = 0.2
+"""Share of the remaining time for packing that order."""
+HEURISTICS_SHARE = 0.1
+"""Share of the time after which no further heuristic order is tried, without a warm start."""
 BUILD_SECONDS = 4e-5
 """Estimated seconds to build the model, per buffer and step; 2e-5 to 4e-5 were measured."""
 
@@ -44,6 +58,8 @@ class CpSatOutcome:
     """EXHAUSTED: CP-SAT reports that its search is complete. DECIDED: a plan fits the capacity."""
     plan: Plan | None = None
     """Order and offsets, or None."""
+    refuted: str = ""
+    """Line that says which claim was refuted and dropped, or an empty string."""
 
     @property
     def optimal(self) -> bool:
@@ -67,12 +83,14 @@ def solve_joint(
     slab_bound: int = 0,
     on_event: OnEvent | None = None,
     effort: CpSatEffort = EFFORT,
+    independent: bool = False,
 ) -> CpSatOutcome:
     """Choose order and offsets together.
 
-    The objective is the slab or the peak; the other quantity is not minimized. Offsets enter every
-    node of the search, so only graphs of about 30 ops are within reach. A good warm start and
-    proved bounds help most. The result is never worse than the warm start.
+    First an order of minimum peak is searched (:mod:`optsched.joint.cpsat.order`) and packed: its
+    claimed minimum is a bound on every slab, and mostly the slab meets it. Where it does not, the
+    model of order and offsets takes over; offsets enter every node of its search, so that only
+    graphs of about 30 ops are within its reach. The result is never worse than the warm start.
 
     Parameters
     ----------
@@ -94,6 +112,8 @@ def solve_joint(
         and the error is passed on; KeyboardInterrupt ends the search with the incumbent.
     effort
         Parameters of CP-SAT.
+    independent
+        Leave out the exact reductions of our own search.
 
     Raises
     ------
@@ -104,14 +124,8 @@ def solve_joint(
     """
     graph.refuse_streams("the CP-SAT model")
     clock = Clock.of(limits or Limits())
-    if not _has_time_for_model(graph, clock):
-        checked = None if warm_start is None else check_plan(graph, warm_start)
-        is_slab = objective is Objective.SLAB
-        value = None if checked is None else checked.slab if is_slab else checked.peak
-        bound = slab_bound if is_slab else peak_bound
-        return CpSatOutcome(value, bound, clock.limit_reason(), warm_start)
-    search = _JointSearch(graph, objective, capacity, clock, on_event)
-    return search.run(warm_start, peak_bound, slab_bound, effort)
+    search = _JointSearch(graph, objective, capacity, clock, on_event, effort)
+    return search.run(warm_start, peak_bound, slab_bound, independent)
 
 
 def _has_time_for_model(graph: Graph, clock: Clock) -> bool:
@@ -121,8 +135,22 @@ def _has_time_for_model(graph: Graph, clock: Clock) -> bool:
     return left is None or clock.limits.work is not None or 2 * seconds <= left
 
 
+def _first_order(graph: Graph, clock: Clock) -> Sequence[int]:
+    """Return the order of smallest peak that heuristics find in a part of the time."""
+    best: list[int] = program(graph).tolist()
+    least: int | None = None
+    for _, order in candidate_orders(graph, seed=clock.limits.seed):
+        clock.spend(len(order))
+        peak = peak_memory(graph, order)
+        if least is None or peak < least:
+            best, least = order.tolist(), peak
+        if clock.spent(HEURISTICS_SHARE):
+            break
+    return best
+
+
 class _JointSearch:
-    """The best value and the claimed bound, in bytes, while the model is solved."""
+    """The best plan and the claimed bound, in bytes, while the models are solved."""
 
     def __init__(
         self,
@@ -131,40 +159,107 @@ class _JointSearch:
         capacity: int | None,
         clock: Clock,
         on_event: OnEvent | None,
+        effort: CpSatEffort,
     ) -> None:
         self.graph, self.instance = graph, graph_instance(graph)
         self.is_slab, self.capacity = objective is Objective.SLAB, capacity
         # A limit above this number of bytes does not constrain any plan.
         self.room = self.instance.slab_limit * self.instance.unit
-        self.clock, self.on_event = clock, on_event
+        self.clock, self.on_event, self.effort = clock, on_event, effort
+        self.plan: Plan | None = None
         self.value: int | None = None
         self.bound = 0
+        self.refuted = ""
 
     def run(
-        self, warm_start: Plan | None, peak_bound: int, slab_bound: int, effort: CpSatEffort
+        self, warm_start: Plan | None, peak_bound: int, slab_bound: int, independent: bool
     ) -> CpSatOutcome:
         """Return a plan with fewer bytes than the warm start, or the warm start."""
-        self.bound = slab_bound if self.is_slab else peak_bound
+        proved = self.bound = slab_bound if self.is_slab else peak_bound
         if warm_start is not None:
             checked = check_plan(self.graph, warm_start)
-            self.value = checked.slab if self.is_slab else checked.peak
-        before = self.value
-        if self._fits():
-            return CpSatOutcome(self.value, self.bound, StopReason.DECIDED, warm_start)
+            self.plan, self.value = warm_start, checked.slab if self.is_slab else checked.peak
         try:
-            with held_interrupts():
-                variables = self._model(warm_start, peak_bound, slab_bound)
+            reason = self._solve(peak_bound, slab_bound, independent)
         except KeyboardInterrupt:
-            return CpSatOutcome(self.value, self.bound, StopReason.INTERRUPTED, warm_start)
-        found = SolverThread(variables, self._units, self.clock, effort).run(self._note)
-        self._note(found)
-        reason = self._stop_reason(found)
-        plan = warm_start
-        if found.best is not None and self.value != before:
-            plan = self._plan_of(found.best)
-        return CpSatOutcome(self.value, self.bound, reason, plan)
+            reason = StopReason.INTERRUPTED
+        line = self.refuted or refutation("cpsat", self.bound, self.value)
+        if line and not self.refuted:
+            report(line)
+        if line:
+            self.bound = proved
+        return CpSatOutcome(self.value, self.bound, reason, self.plan, line)
 
-    def _model(self, warm_start: Plan | None, peak_bound: int, slab_bound: int) -> ModelVariables:
+    def _solve(self, peak_bound: int, slab_bound: int, independent: bool) -> StopReason:
+        """Run the models in turn; return why the search ended."""
+        if self._fits():
+            return StopReason.DECIDED
+        if self.clock.expired():
+            return self.clock.limit_reason()
+        with held_interrupts():
+            start = _first_order(self.graph, self.clock) if self.plan is None else self.plan.order
+            peak_bound = self._solve_order(start, peak_bound, independent)
+        if self._is_settled():
+            return self._settled()
+        if self.clock.expired() or not _has_time_for_model(self.graph, self.clock):
+            return self.clock.limit_reason()
+        with held_interrupts():
+            variables = self._model(peak_bound, slab_bound)
+        found = SolverThread(variables, self._units, self.clock, self.effort).run(self._note)
+        self._note(found)
+        return self._stop_reason(found)
+
+    def _solve_order(self, start: Sequence[int], peak_bound: int, independent: bool) -> int:
+        """Improve the order and pack it; return the bound on the peak, which may be a claim."""
+        claim = solve_order_cpsat(
+            self.graph,
+            start,
+            clock=self.clock.share(ORDER_SHARE),
+            bound=peak_bound,
+            independent=independent,
+            effort=self.effort,
+            note=lambda _, bound: self._raise(bound),
+        )
+        self.refuted = claim.refuted
+        self._raise(claim.bound)
+        if claim.order is not None and not claim.interrupted and not self._is_settled():
+            clock = self.clock.share(PACKING_SHARE)
+            target = max(self.bound, self.capacity or 0)
+            plan = best_plan(self.graph, claim.order, clock, target=target)
+            if plan is not None:
+                self._offer(plan)
+        if claim.interrupted:
+            raise KeyboardInterrupt
+        return claim.bound
+
+    def _is_settled(self) -> bool:
+        if self.capacity is not None and self.bound > self.capacity:
+            return True
+        return self._fits() or (self.value is not None and self.value <= self.bound)
+
+    def _settled(self) -> StopReason:
+        return StopReason.DECIDED if self._fits() else StopReason.EXHAUSTED
+
+    def _offer(self, plan: Plan) -> None:
+        """Check a plan, and keep it if it is better and fits the capacity."""
+        checked = check_plan(self.graph, plan)
+        value = checked.slab if self.is_slab else checked.peak
+        if self.capacity is not None and value > self.capacity:
+            return
+        if self.value is None or value < self.value:
+            self.plan, self.value = plan, value
+            self._tell()
+
+    def _raise(self, bound: int) -> None:
+        if bound > self.bound:
+            self.bound = bound
+            self._tell()
+
+    def _tell(self) -> None:
+        if self.on_event is not None:
+            self.on_event(Event(self.clock.seconds(), self.value, self.bound, "cpsat"))
+
+    def _model(self, peak_bound: int, slab_bound: int) -> ModelVariables:
         """Return the model, with the requirement to improve on known values."""
         variables = joint_model(self.instance, peak_bound, slab_bound)
         target = variables.slab if self.is_slab else variables.peak
@@ -173,11 +268,11 @@ class _JointSearch:
         limit = self.value if self.capacity is None else self.capacity
         if limit is not None and limit < self.room:
             variables.model.add(target <= max(-1, limit // self.instance.unit))
-        if warm_start is not None:
-            variables.add_hint(ModelPoint.of_plan(self.instance, warm_start))
+        if self.plan is not None:
+            variables.add_hint(ModelPoint.of_plan(self.instance, self.plan))
         return variables
 
-    def _stop_reason(self, found: CpSatRun) -> StopReason:
+    def _stop_reason(self, found: CpSatRun[ModelPoint]) -> StopReason:
         """Return why the run ended; a refuted capacity raises the bound."""
         if found.interrupted:
             return StopReason.INTERRUPTED
@@ -190,16 +285,19 @@ class _JointSearch:
             self.bound = max(self.bound, self.capacity + 1)
         return StopReason.EXHAUSTED
 
-    def _note(self, state: CpSatRun) -> None:
+    def _note(self, state: CpSatRun[ModelPoint]) -> None:
         """Record what CP-SAT has found so far, and report improvements."""
-        before, unit = (self.value, self.bound), self.instance.unit
         if state.bound is not None:
-            self.bound = max(self.bound, state.bound * unit)
-        if state.best is not None:
-            found = self._units(state.best) * unit
-            self.value = found if self.value is None else min(self.value, found)
-        if (self.value, self.bound) != before and self.on_event is not None:
-            self.on_event(Event(self.clock.seconds(), self.value, self.bound, "cpsat"))
+            self._raise(state.bound * self.instance.unit)
+        if state.best is None:
+            return
+        found = self._units(state.best) * self.instance.unit
+        if self.value is not None and found >= self.value:
+            return
+        try:
+            self._offer(self._plan_of(state.best))
+        except PlanError as error:
+            self.refuted = report(f"cpsat: claimed a plan of {found:,} bytes, refuted: {error}")
 
     def _units(self, point: ModelPoint) -> int:
         return point.slab if self.is_slab else point.peak

@@ -7,13 +7,11 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from ortools.sat.python import cp_model
 
 from optsched.errors import UsageError
-from optsched.joint.cpsat.point import ModelPoint
-from optsched.joint.cpsat.variables import ModelVariables
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
 
@@ -41,16 +39,33 @@ EFFORT = CpSatEffort()
 """Default parameters."""
 
 
+Point = TypeVar("Point")
+Read_co = TypeVar("Read_co", covariant=True)
+
+
+class SolvedModel(Protocol[Read_co]):
+    """A model from whose solutions points are read."""
+
+    model: Any
+
+    def read(self, value: Callable[[Any], int]) -> Read_co:
+        """Return the point of the solution in which a variable has the given value."""
+
+
 @dataclass
-class CpSatRun:
+class CpSatRun(Generic[Point]):
     """Results of one run of CP-SAT so far."""
 
-    best: ModelPoint | None = None
+    best: Point | None = None
     """Best point found, or None."""
     bound: int | None = None
     """Claimed lower bound on the objective in units; None without an objective or bound."""
     finished: bool = False
     """True if CP-SAT reports that the search is complete."""
+    reported: int | None = None
+    """Objective that CP-SAT reports at the end for its best solution; None without one."""
+    infeasible: bool = False
+    """True if CP-SAT reports that the model has no solution."""
     interrupted: bool = False
     """True if the run was stopped by Ctrl-C."""
 
@@ -58,23 +73,16 @@ class CpSatRun:
 class _SolutionReader(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
     """Callback that reads each solution at once, since the final state may lack or worsen it."""
 
-    def __init__(self, variables: ModelVariables, found: Callable[[ModelPoint], None]) -> None:
+    def __init__(self, variables: SolvedModel[Point], found: Callable[[Point], None]) -> None:
         super().__init__()
         self.variables, self.found = variables, found
 
     def on_solution_callback(self) -> None:
         """Convert the solution to a point."""
-        variables = self.variables
-        steps = [
-            early + sum(1 - self.value(literal) for literal in row.values())
-            for (early, _), row in zip(variables.step_windows, variables.done, strict=False)
-        ]
-        order = tuple(sorted(range(len(steps)), key=lambda v: steps[v]))
-        offsets = tuple(self.value(offset) for offset in variables.offset)
-        self.found(ModelPoint(variables.instance, order, offsets))
+        self.found(self.variables.read(self.value))
 
 
-class SolverThread:
+class SolverThread(Generic[Point]):
     """Solver of a model in a separate thread, so that Ctrl-C ends the search and not the program.
 
     `value` is the quantity to minimize; it is computed from a point rather than from the solver's
@@ -83,19 +91,19 @@ class SolverThread:
 
     def __init__(
         self,
-        variables: ModelVariables,
-        value: Callable[[ModelPoint], int],
+        variables: SolvedModel[Point],
+        value: Callable[[Point], int],
         clock: Clock,
         effort: CpSatEffort,
     ) -> None:
         self.variables, self.value = variables, value
         self.clock, self.effort = clock, effort
         self.solver = _make_solver(clock, effort)
-        self.state = CpSatRun()
-        self.moves: queue.SimpleQueue[ModelPoint | int | None] = queue.SimpleQueue()
+        self.state: CpSatRun[Point] = CpSatRun()
+        self.moves: queue.SimpleQueue[Point | int | None] = queue.SimpleQueue()
         self.error: Exception | None = None
 
-    def run(self, on_progress: Callable[[CpSatRun], None]) -> CpSatRun:
+    def run(self, on_progress: Callable[[CpSatRun[Point]], None]) -> CpSatRun[Point]:
         """Start the thread, report its progress, and stop it in any case.
 
         `on_progress` is called in the calling thread; if it raises, the search is stopped first.
@@ -135,7 +143,7 @@ class SolverThread:
         except queue.Empty:
             return True
 
-    def _apply(self, move: ModelPoint | int) -> None:
+    def _apply(self, move: Point | int) -> None:
         state = self.state
         if isinstance(move, int):
             state.bound = move if state.bound is None else max(state.bound, move)
@@ -150,8 +158,10 @@ class SolverThread:
             if status == cp_model.MODEL_INVALID:
                 raise UsageError(f"CP-SAT rejected the model: {model.validate().strip()}")
             self.state.finished = status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+            self.state.infeasible = status == cp_model.INFEASIBLE
             if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) and model.has_objective():
                 self._on_bound(self.solver.best_objective_bound)
+                self.state.reported = round(self.solver.objective_value)
         except Exception as error:
             self.error = error
         finally:

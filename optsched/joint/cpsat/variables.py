@@ -23,7 +23,7 @@ An output that shares its bytes and is released at once does not have a rectangl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ortools.sat.python import cp_model
 
@@ -36,14 +36,22 @@ Literal = Any
 """A boolean variable of CP-SAT, its negation, or one of the constants 0 and 1."""
 
 
-class HintedModel:
+Point = TypeVar("Point")
+
+
+def negated(literal: Literal) -> Literal:
+    """Return the negation of a literal or constant."""
+    return 1 - literal if isinstance(literal, int) else ~literal
+
+
+class HintedModel(Generic[Point]):
     """A model whose variables have meanings, so that every hint is complete."""
 
     def __init__(self) -> None:
         self.model = cp_model.CpModel()
         self.meanings: list[tuple[Any, Meaning]] = []
 
-    def add_hint(self, point: ModelPoint) -> None:
+    def add_hint(self, point: Point) -> None:
         """Add a hint for every variable with its value in a point."""
         for variable, meaning in self.meanings:
             self.model.add_hint(variable, int(meaning(point)))
@@ -64,7 +72,7 @@ class HintedModel:
         return variable
 
 
-class ModelVariables(HintedModel):
+class ModelVariables(HintedModel[ModelPoint]):
     """The variables of one model; known lower bounds are given in bytes."""
 
     def __init__(
@@ -118,6 +126,15 @@ class ModelVariables(HintedModel):
         It is linear, as the item is allocated before it is released.
         """
         return self.done_by(self.instance.items[i].birth, step) - self.released_by(i, step - 1)
+
+    def read(self, value: Callable[[Any], int]) -> ModelPoint:
+        """Return the plan that a solution describes."""
+        steps = [
+            early + sum(1 - value(literal) for literal in row.values())
+            for (early, _), row in zip(self.step_windows, self.done, strict=False)
+        ]
+        order = tuple(sorted(range(len(steps)), key=lambda v: steps[v]))
+        return ModelPoint(self.instance, order, tuple(value(offset) for offset in self.offset))
 
     def _add_order(self) -> None:
         for v, (early, late) in enumerate(self.step_windows):
@@ -175,7 +192,7 @@ class ModelVariables(HintedModel):
 class InplaceVariables:
     """The variables that in-place pairs add to a model; empty without pairs."""
 
-    def __init__(self, variables: HintedModel, instance: ModelInstance) -> None:
+    def __init__(self, variables: HintedModel[ModelPoint], instance: ModelInstance) -> None:
         self.variables, self.horizon, self.pairs = variables, instance.horizon, instance.pairs
         made = range(len(self.pairs))
         self.spared = [variables.boolean("spared", lambda p, k: p.spared[k], k) for k in made]
