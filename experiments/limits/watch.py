@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import timeit
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,9 +59,11 @@ def watched() -> Iterator[Watch]:
     kept = time.monotonic, time.perf_counter
     # Some modules hold one of the two by name: what that says at first is said here as well.
     time.monotonic = partial(watch.look, time.monotonic())
-    time.perf_counter = partial(watch.look, time.perf_counter())
+    # numba, where it is not imported yet, takes its clock from there: compiling is not counted.
+    timeit.default_timer = time.perf_counter = partial(watch.look, time.perf_counter())
     try:
         yield watch
         watch.look(0.0)
     finally:
         time.monotonic, time.perf_counter = kept
+        timeit.default_timer = kept[1]

@@ -11,6 +11,13 @@ wait for a compiler:
 3. After the full estimated compile time, the kernel is compiled in this process, or loaded when
    another process that is compiling it has finished. A kernel thus takes at most about twice the
    minimum time.
+4. Once all kernels together have run as Python for a while (:data:`QUICK_SECONDS`), the question is
+   not a quick one. A kernel whose next call alone would take a share of its compile time
+   (:data:`LARGE_SHARE`) is then compiled at once, unless that takes long (:data:`LONG_SECONDS`).
+
+Time limits count neither compiling nor, for kernels that compile quickly, Python in its place
+(:func:`compile_seconds`). Heuristics thus get as far within a limit before their kernels are on
+disk as after.
 
 Both forms go through identical states, so results do not depend on which one ran.
 
@@ -56,6 +63,14 @@ LOOK_SECONDS = 0.02
 """Time in Python between checks whether a compiled form is available."""
 ASKING_SHARE = 0.1
 """Share of the compile time that Python runs before the background process is asked to compile."""
+QUICK_SECONDS = 0.5
+"""Time in Python calls of all kernels in which a question counts as quick to answer."""
+LARGE_SHARE = 0.1
+"""Share of the compile time above which one call is large: about ten calls pay for compiling."""
+LONG_SECONDS = 3.0
+"""Compile time above which a kernel is not compiled at once. Those of the exact searches take so
+long; heuristics answer without them.
+"""
 
 NUMBERS = r"None|(Int|int|bool|float)|tuple\[((Int|int|bool|float)(, )?)+\]"
 """Pattern of the return annotation of a kernel that does not return arrays."""
@@ -71,6 +86,11 @@ class Kernel(Generic[P, R]):
     part = False
     all_seconds: ClassVar[float] = 0.0
     """Time spent in Python calls of all kernels so far."""
+    spared_seconds: ClassVar[float] = 0.0
+    """Part of this time that no limit counts, because quickly compiled kernels were not on disk.
+
+    For each kernel it is at most the estimated compile time.
+    """
     waited_seconds: ClassVar[float] = 0.0
     """Time spent waiting for other processes that compile kernels so far."""
 
@@ -82,6 +102,8 @@ class Kernel(Generic[P, R]):
         """Elements of work done in these calls."""
         self.next_look = LOAD_SECONDS
         """Seconds in Python after which the choice of Python is reconsidered."""
+        self.is_missing = False
+        """True if no compiled form was on disk at the last look, and compiling it is quick."""
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -170,9 +192,9 @@ class Kernel(Generic[P, R]):
 
     def _run(self, elements: int, *args: Any) -> R:
         rate = self.seconds / self.elements if self.elements else ELEMENT_SECONDS
-        seconds = self.seconds + elements * rate
+        call = elements * rate
         if not self._is_ready():
-            if seconds < self.next_look or not self._is_worth_it(seconds, args):
+            if self.seconds + call < self.next_look or not self._is_worth_it(call, args):
                 return self._run_python(elements, args)
             self.load(*args)
         return cast("Callable[..., R]", self.compiled)(*args)
@@ -181,6 +203,8 @@ class Kernel(Generic[P, R]):
         begun = time.thread_time()
         result = cast("Callable[..., R]", self.function)(*args)
         took = time.thread_time() - begun
+        if self.is_missing:
+            Kernel.spared_seconds += max(0.0, min(took, self._compile_estimate - self.seconds))
         self.seconds += took
         self.elements += elements
         Kernel.all_seconds += took
@@ -211,18 +235,22 @@ class Kernel(Generic[P, R]):
         finally:
             watch_compiling(False)
 
-    def _is_worth_it(self, seconds: float, args: tuple[Any, ...]) -> bool:
+    def _is_worth_it(self, call: float, args: tuple[Any, ...]) -> bool:
         """Return True if the kernel should be loaded or compiled now.
 
-        `seconds` is the total time of its calls if it keeps running as Python. If the result is
-        False, the background process may be asked to compile the kernel.
+        `call` is the estimated time of the next call as Python. If the result is False, the
+        background process may be asked to compile the kernel.
         """
+        seconds = self.seconds + call
         self.next_look = seconds + LOOK_SECONDS
         importing = 0.0 if is_warm() else IMPORT_SECONDS
-        if disk_cache.has_file(self.file_name):
-            return Kernel.all_seconds + seconds - self.seconds >= importing / runs_to_come
+        is_on_disk = disk_cache.has_file(self.file_name)
+        self.is_missing = not is_on_disk and self._compile_estimate < LONG_SECONDS
+        if is_on_disk:
+            return Kernel.all_seconds + call >= importing / runs_to_come
         compiling = self._compile_estimate + importing
-        if seconds > compiling / runs_to_come:
+        is_large = Kernel.all_seconds > QUICK_SECONDS and call > LARGE_SHARE * compiling
+        if (is_large and self.is_missing) or seconds > compiling / runs_to_come:
             return True
         if seconds > ASKING_SHARE * (compiling + START_SECONDS):
             name = cast(FunctionType, self.function).__qualname__
@@ -298,12 +326,13 @@ def tell_of_compiling(tell: Callable[[], None]) -> None:
 
 
 def compile_seconds() -> float:
-    """Return the seconds this process has spent compiling or waiting for a compilation.
+    """Return the seconds this process has spent because kernels were not compiled before.
 
-    The time to load compiled kernels is not included.
+    It has compiled them, waited for another process to do so, or run them as Python in the
+    meantime. The time to load compiled kernels is not included.
     """
     own = float(_listener().duration) if is_warm() and _listener().done else 0.0
-    return own + Kernel.waited_seconds
+    return own + Kernel.waited_seconds + Kernel.spared_seconds
 
 
 _on_first: list[Callable[[], None]] = []

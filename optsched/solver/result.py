@@ -91,7 +91,7 @@ class Result:
     runtime
         Seconds.
     compile_seconds
-        How many of these went into compiling kernels, which no limit counts.
+        Seconds of these that no limit counts: kernels were compiled, or ran as Python meanwhile.
     trace
         Incumbent and bound as they moved.
     order_search

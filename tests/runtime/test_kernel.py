@@ -66,6 +66,45 @@ def test_much_work_is_compiled_at_once_and_little_is_not() -> None:
     assert is_compiled(large)
 
 
+def test_a_large_call_is_compiled_at_once_where_the_question_is_not_quick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(disk_cache, "has_file", lambda name: False)
+    for spent, share, long, expected in (
+        (jit.QUICK_SECONDS + 0.1, 1.5, jit.LONG_SECONDS, True),
+        (jit.QUICK_SECONDS - 0.1, 1.5, jit.LONG_SECONDS, False),
+        (jit.QUICK_SECONDS + 0.1, 0.5, jit.LONG_SECONDS, False),
+        (jit.QUICK_SECONDS + 0.1, 1.5, 0.0, False),
+    ):
+        monkeypatch.setattr(Kernel, "all_seconds", spent)
+        monkeypatch.setattr(jit, "LONG_SECONDS", long)
+        each = Kernel(square.function)
+        call = share * jit.LARGE_SHARE * each._compile_estimate
+        assert each.for_work(int(call / jit.ELEMENT_SECONDS))(3) == 9
+        assert is_compiled(each) == expected
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_no_limit_counts_python_in_place_of_quick_compiling(
+    kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each kernel at most as long as compiling it takes, and nothing if it is on disk."""
+    monkeypatch.setattr(disk_cache, "has_file", lambda name: kept)
+    monkeypatch.setattr(Kernel, "all_seconds", -10.0)
+    now = [0.0]
+    monkeypatch.setattr(time, "thread_time", lambda: now[0])
+
+    def slow(seconds: float) -> None:
+        now[0] += seconds
+
+    each, before = Kernel(slow), jit.compile_seconds()
+    each.next_look = 0.0
+    for seconds in (0.05, 10.0):
+        each.for_work(0)(seconds)
+    estimate = each._compile_estimate
+    assert jit.compile_seconds() - before == pytest.approx(0.0 if kept else estimate)
+
+
 def test_what_a_call_takes_is_learned_from_the_calls_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
