@@ -89,8 +89,15 @@ def _check_result(model: Model, shapes: Sequence[Shape], op: Operator, rule: Rul
         makes = "nothing" if expected is None else _product(expected)
         raise FormatError(
             f"op {op.name!r} makes {makes} of {_shown(model, shapes, read[0])}, "
-            f"not {_shown(model, shapes, made)}: give the sizes of all tensors with --dim AXIS=N"
+            f"not {_shown(model, shapes, made)}: {_hint(model.tensors[made])}"
         )
+
+
+def _hint(made: Tensor) -> str:
+    """Say what gives a result the size that its operator makes."""
+    if -1 in made.signature:
+        return "give the sizes of all tensors with --dim AXIS=N"
+    return "that size is fixed in the file, so give the model the shapes that it is to run with"
 
 
 def _differs(tensor: Tensor, shapes: Sequence[Shape]) -> bool:

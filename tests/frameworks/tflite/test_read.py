@@ -231,7 +231,12 @@ def test_sizes_that_the_operators_do_not_make_are_refused() -> None:
     ]:
         with pytest.raises(FormatError, match=said):
             read_tflite(net.bytes(), "net", dims)
-    net.outputs = [net.op("MEAN", [net.outputs[0], net.integers(1)], 1, 1)]
+    (y,) = net.outputs
+    net.tensors[y].signature = ()
+    with pytest.raises(FormatError, match="not tensor 'y' of 1 x 3: that size is fixed in the"):
+        read(net, d0=3)
+    net.tensors[y].signature = (-1, 3)
+    net.outputs = [net.op("MEAN", [y, net.integers(1)], 1, 1)]
     net.tensors[-1].signature = (-1, 1)
     with pytest.raises(FormatError, match="op 'MEAN_2': it is not known what it makes of tensor"):
         read(net, d0=3)
