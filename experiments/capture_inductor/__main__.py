@@ -35,8 +35,7 @@ STANDARD: tuple[tuple[str, float | None, bool], ...] = (
 
 
 SMALL: tuple[tuple[str, float | None, bool], ...] = (
-    *((name, 0.3, True) for name in FAMILIES),
-    ("randwire", 0.5, True),
+    *((name, budget, True) for budget in (0.3, 0.5) for name in FAMILIES),
     *((name, None, True) for name in DEEP),
 )
 """What `instances/searched` was chosen from, likewise."""
@@ -66,10 +65,15 @@ def _capture_all(options: argparse.Namespace) -> None:
     warnings.filterwarnings("ignore")
     options.out.mkdir(parents=True, exist_ok=True)
     _print_header()
+    written: set[str] = set()
     for name, budget, fake_cuda, phase in _runs(options):
         for graph in capture_model(name, phase, budget, fake_cuda):
-            if options.families and not needs_search(read_inductor(graph.document)):
+            content = json.dumps([graph.document["nodes"], graph.document["buffers"]])
+            if options.families and (
+                content in written or not needs_search(read_inductor(graph.document))
+            ):
                 continue
+            written.add(content)
             write(options.out / graph.file_name, graph)
             print(_row(graph.file_name, graph.document), flush=True)
 
@@ -82,7 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--families",
         action="store_true",
-        help="capture small models of many families, and write the graphs that need a search",
+        help="capture small models of many families, and write the graphs that need a search (of "
+        "equal graphs, the first)",
     )
     parser.add_argument(
         "--phase", nargs="+", choices=["train", "infer"], default=["train", "infer"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from optsched.plugins.inductor.capture import Build, Built
+from optsched.plugins.inductor.capture import Built
 
 CAUSAL = "labels"
 """Task: predict every token."""
@@ -32,8 +34,9 @@ class Task(nn.Module):
         return tuple(value for value in output.values() if isinstance(value, torch.Tensor))
 
 
-def language(family: str, head: str, batch: int, length: int, task: str, **settings: Any) -> Build:
-    """Build `{family}For{head}` (or the like) with attention written out in plain ops.
+@dataclass(frozen=True)
+class Language:
+    """Maker of a transformer with attention written out in plain ops, and of one batch for it.
 
     Parameters
     ----------
@@ -44,26 +47,44 @@ def language(family: str, head: str, batch: int, length: int, task: str, **setti
     batch, length
         Sequences, and tokens in each.
     task
-        `CAUSAL` or `ANSWER`: which targets the model is given.
-    **settings
-        Passed on to the configuration.
+        `CAUSAL` or `ANSWER`: the targets that the model is given.
+    settings
+        Settings of the configuration.
     """
 
-    def build() -> Built:
+    family: str
+    head: str
+    batch: int
+    length: int
+    task: str
+    settings: Mapping[str, Any]
+
+    def with_settings(self, **settings: Any) -> Language:
+        """Return the maker with further settings of the configuration."""
+        return replace(self, settings={**self.settings, **settings})
+
+    def __call__(self) -> Built:
+        """Build the model and the batch."""
         import transformers
 
-        config = getattr(transformers, f"{family}Config")(**settings)
+        config = getattr(transformers, f"{self.family}Config")(**self.settings)
         config._attn_implementation = "eager"
         config.use_cache = False
-        model = getattr(transformers, head)(config)
+        model = getattr(transformers, self.head)(config)
         # The package falls back on this too, with a warning that would break the graph in two.
         model.loss_type = model.loss_type or "ForCausalLM"
+        batch, length = self.batch, self.length
         inputs = {"input_ids": torch.randint(0, config.vocab_size, (batch, length))}
-        if task == CAUSAL:
+        if self.task == CAUSAL:
             inputs["labels"] = torch.randint(0, config.vocab_size, (batch, length))
         else:
             inputs["start_positions"] = torch.randint(0, length, (batch,))
             inputs["end_positions"] = torch.randint(0, length, (batch,))
         return Task(model), (), inputs
 
-    return build
+
+def language(
+    family: str, head: str, batch: int, length: int, task: str, **settings: Any
+) -> Language:
+    """Return the maker of a model of the package, with settings of its configuration."""
+    return Language(family, head, batch, length, task, settings)

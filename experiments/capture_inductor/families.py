@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.capture_inductor import branching, pyramids
 from experiments.capture_inductor import irregular as net
-from experiments.capture_inductor.attention import CAUSAL, language
+from experiments.capture_inductor.attention import CAUSAL, Language, language
 from experiments.capture_inductor.convolutional import on_images
 from optsched.plugins.inductor.capture import Build
 
@@ -39,23 +39,23 @@ _T5 = {
 _EXPERTS = {"experts_implementation": "batched_mm", "num_key_value_heads": 2, "head_dim": 64}
 
 
-def sized(family: str, head: str, length: int = 256, **settings: Any) -> Build:
+def sized(family: str, head: str, length: int = 256, **settings: Any) -> Language:
     """Build a decoder or encoder of three layers, with further settings."""
     return language(family, head, 4, length, CAUSAL, **(_WIDE | settings))
 
 
-def encoder_decoder(family: str, head: str, **settings: Any) -> Build:
+def encoder_decoder(family: str, head: str, **settings: Any) -> Language:
     """Build an encoder and a decoder of two layers each."""
     return language(family, head, 4, 256, CAUSAL, **settings)
 
 
-def _experts(family: str, **settings: Any) -> Build:
+def _experts(family: str, **settings: Any) -> Language:
     return sized(family, f"{family}ForCausalLM", 128, **(_EXPERTS | settings))
 
 
 _images = partial(on_images, batch=16, side=128)
 
-ENCODER_DECODERS: dict[str, Build] = {
+ENCODER_DECODERS: dict[str, Language] = {
     "bart": encoder_decoder("Bart", "BartForConditionalGeneration", **_BART),
     "pegasus": encoder_decoder("Pegasus", "PegasusForConditionalGeneration", **_BART),
     "mbart": encoder_decoder("MBart", "MBartForConditionalGeneration", **_BART),
@@ -70,7 +70,7 @@ ENCODER_DECODERS: dict[str, Build] = {
     "umt5": encoder_decoder("UMT5", "UMT5ForConditionalGeneration", **_T5),
 }
 
-STATE_SPACE: dict[str, Build] = {
+STATE_SPACE: dict[str, Language] = {
     "mamba": sized("Mamba", "MambaForCausalLM", 16, num_hidden_layers=3),
     "falcon_mamba": sized("FalconMamba", "FalconMambaForCausalLM", 16, num_hidden_layers=2),
     "mamba2": sized(
@@ -99,7 +99,7 @@ STATE_SPACE: dict[str, Build] = {
     ),
 }  # fmt: skip
 
-EXPERTS: dict[str, Build] = {
+EXPERTS: dict[str, Language] = {
     "mixtral": _experts("Mixtral", num_local_experts=4),
     "qwen2_moe": _experts(
         "Qwen2Moe", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=256,
@@ -118,7 +118,7 @@ EXPERTS: dict[str, Build] = {
     ),
 }  # fmt: skip
 
-OTHERS: dict[str, Build] = {
+OTHERS: dict[str, Language] = {
     "qwen2": sized("Qwen2", "Qwen2ForCausalLM", num_key_value_heads=2),
     "gpt_neox": sized("GPTNeoX", "GPTNeoXForCausalLM"),
     "gemma2": sized("Gemma2", "Gemma2ForCausalLM", num_key_value_heads=2, head_dim=64),
@@ -155,5 +155,16 @@ CONVOLUTIONAL: dict[str, Build] = {
     "nfnet": _images(branching.nfnet),
 }
 
-FAMILIES = ENCODER_DECODERS | STATE_SPACE | EXPERTS | OTHERS | CONVOLUTIONAL
+LANGUAGE = ENCODER_DECODERS | STATE_SPACE | EXPERTS | OTHERS
+
+FEW_WORDS: dict[str, Build] = {
+    f"{name}_words2k": build.with_settings(vocab_size=2048)
+    for name, build in LANGUAGE.items()
+    # Their token ids of special meaning lie beyond.
+    if name not in ("marian", "xlnet")
+}
+"""The same with a small vocabulary. Scores of many words are most of what a small model keeps for
+the backward pass: then budgets of 0.3 and 0.5 recompute the same."""
+
+FAMILIES: dict[str, Build] = {**LANGUAGE, **FEW_WORDS, **CONVOLUTIONAL}
 """Models by name."""
