@@ -1,1 +1,0 @@
-"""How long the first run waits for compiled code."""

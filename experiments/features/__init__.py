@@ -1,1 +1,0 @@
-"""What in-place, workspace and pools gain or cost on real graphs, with proofs."""

@@ -1,1 +1,0 @@
-"""Whether pack() beats solve() on the order of its own plan."""
