@@ -7,7 +7,7 @@ from typing import Any
 
 from optsched.errors import FormatError
 from optsched.model.graph import Graph
-from optsched.solver.search_progress import SearchProgress
+from optsched.solver.resume import SearchProgress
 from optsched.store import SearchState, StoredPlan
 
 
@@ -34,7 +34,7 @@ def read_search(
         # The graph is equal but numbered differently: digests of packings and search trees do not
         # carry over.
         rounds = progress.rounds.of_other_ids()
-        progress = replace(progress, packed=(), seen=(), rounds=rounds, graph=known.graph)
+        progress = replace(progress, packed={}, seen={}, rounds=rounds, graph=known.graph)
     if known.peak_bound > progress.peak_bound:
         progress = replace(progress, peak_bound=known.peak_bound, peak_proof=known.peak_proof)
     progress = replace(progress, refuted_slab=max(progress.refuted_slab, known.refuted_slab))

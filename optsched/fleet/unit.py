@@ -35,7 +35,7 @@ from optsched.runtime.memory import limited_memory
 from optsched.runtime.worker_pool import Deadline
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
-from optsched.solver.search_progress import SearchProgress
+from optsched.solver.resume import SearchProgress
 from optsched.store import (
     Bound,
     PlanStore,

@@ -21,10 +21,13 @@ from hashlib import blake2b
 from types import NoneType
 from typing import Any
 
+import numpy as np
+
 from optsched.errors import UsageError, expect
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
-from optsched.model.pools import Pool
+from optsched.model.pools import Pool, pool_graph, pools_of
+from optsched.model.steps import Order
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import Objective, choose_member
@@ -94,6 +97,12 @@ class Question:
         return self.rules.apply(self.graph)
 
     @cached_property
+    def pool_graphs(self) -> tuple[Graph, ...]:
+        """The planned graph once per pool, with bytes in that pool alone; empty for one pool."""
+        pools = pools_of(self.planned)
+        return tuple(pool_graph(self.planned, pool) for pool in pools) if len(pools) > 1 else ()
+
+    @cached_property
     def scope(self) -> bytes:
         """Digest of the set of allowed plans; equal for questions with the same bounds."""
         near = (self.near.order, self.max_moved) if self.near and self.max_moved is not None else ()
@@ -105,9 +114,30 @@ class Question:
         """Ops of the baseline that an allowed order moves at most; None for any number."""
         return None if self.near is None else self.near.max_moved
 
-    def allows(self, order: Sequence[int]) -> bool:
+    def allows(self, order: Order) -> bool:
         """Return True if an order of :attr:`planned` is near enough to the baseline."""
-        return self.near is None or self.near.allows(order)
+        return self.max_moved is None or self.moved(order) <= self.max_moved
+
+    def moved(self, order: Order) -> int:
+        """Return the number of ops of the baseline that an order moves; 0 without a baseline."""
+        return 0 if self.near is None else self.near.moved(np.asarray(order).tolist())
+
+    def key(self, peak: int, slab: int, moved: int = 0) -> tuple[int, int, int]:
+        """Return the key by which plans compare, the least being best, from their figures.
+
+        Parameters
+        ----------
+        peak, slab
+            Bytes.
+        moved
+            Ops of the baseline that the plan moves; they break ties if few moves are preferred.
+        """
+        prefers_few = self.near is not None and self.near.fewest_moves
+        moves = moved if prefers_few else 0
+        if self.objective is Objective.PEAK:
+            return peak, moves, slab
+        # If few moves are preferred, all plans within the capacity are equally good.
+        return max(slab, self.capacity or 0) if prefers_few else slab, moves, peak
 
     def covers(self, other: Question) -> bool:
         """Return True if every plan that answers `other` answers this question, too.

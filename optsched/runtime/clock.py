@@ -43,9 +43,11 @@ class Clock:
     _started: float = field(init=False, repr=False)
     _begun: float = field(init=False, repr=False)
     _end: float | None = field(init=False, repr=False)
+    _compiled: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._started, self._begun = time.monotonic(), self._meter.now()
+        self._compiled = compile_seconds()
         limit = self.limits.work if self._meter.by_work else self.limits.seconds
         self._end = None if limit is None else self._begun + limit
 
@@ -59,6 +61,15 @@ class Clock:
     def seconds(self) -> float:
         """Return the wall-clock seconds since the start, for display."""
         return time.monotonic() - self._started
+
+    def compile_seconds(self) -> float:
+        """Return the seconds of compiling kernels since the start, which no limit counts."""
+        return compile_seconds() - self._compiled
+
+    @property
+    def limit(self) -> float | None:
+        """The full limit, in the unit of :meth:`now`; None without a limit."""
+        return None if self._end is None else self._end - self._begun
 
     def now(self) -> float:
         """Return a reading; differences are seconds, or units of work if work is limited."""

@@ -1,30 +1,30 @@
-"""The one loop of every driver: stages in turn, each with a share of the clock, while it pays.
+"""The loop that all solvers share: stages in turn, each with a share of the time that is left.
 
-`solve` and `pack` differ in their stages and in what they keep: an :class:`Incumbent` of a graph
-holds plan, orders and bounds, that of a packing problem offsets and a bound. What a stage cannot
-do it declares, and is asked once, here.
+`solve` and `pack` differ in their stages and in the state of their search: :class:`Known` of a
+graph has a plan, orders and bounds, :class:`KnownPacking` of live ranges has offsets and a bound.
+A stage declares which questions it can answer, and yields findings; the state merges them.
 
-`run_stages(incumbent, (Stage(heuristics), Stage(search, share=0.6), Stage(model, most=60)))` gives
-the search six tenths of the time that is left.
+`run_stages(known, resume, (Stage(heuristics), Stage(search, share=0.6), Stage(model, most=60)))`
+gives the search six tenths of the time that is left.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from optsched.errors import expect_function
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts, take_interrupt
-from optsched.runtime.kernel import compile_seconds
 from optsched.runtime.limits import Event, Limits, OnEvent, StopReason
+from optsched.solver.finding import Finding
 
 
 class Feature(Flag):
-    """What a question may have that a stage has to know about."""
+    """Features of a question that stages need, or cannot handle."""
 
     NONE = 0
     INPLACE = auto()
@@ -32,21 +32,34 @@ class Feature(Flag):
     POOLS = auto()
     """Several slabs."""
     PEAK = auto()
-    """The peak is asked for, and offsets decide nothing."""
+    """The peak is minimized, so offsets decide nothing."""
     MOVES = auto()
-    """Only so many ops of a baseline may be moved."""
+    """Orders may move only a limited number of ops of a baseline."""
+    FEWEST = auto()
+    """The objective is decided, and moved ops are minimized among plans that are as good."""
+    STREAMS = auto()
+    """Ops run on several streams."""
+    ONE_ORDER = auto()
+    """The ops of each stream can run in one order only."""
 
 
-class Incumbent(ABC):
-    """The best answer and bound so far of one question, on one clock.
+class Knowledge(ABC):
+    """State of a search: the best answer and bound of a question so far, and the time left.
 
-    Limits count from now. `capacity` are bytes that would be enough, None where the minimum is
-    asked for; `on_event` is told of every better answer and bound.
+    Parameters
+    ----------
+    limits
+        Limits, which count from now, or a running clock.
+    capacity
+        Bytes that are enough; None if the minimum is asked for.
+    on_event
+        Called with every better answer and bound.
     """
 
     features = Feature.NONE
+    """Features of the question."""
     size = 0
-    """Ops or buffers; a stage may take only so many."""
+    """Number of ops or buffers."""
 
     def __init__(
         self, limits: Limits | Clock, capacity: int | None, on_event: OnEvent | None
@@ -54,10 +67,8 @@ class Incumbent(ABC):
         expect_function("on_event", on_event)
         self.clock, self.capacity, self.on_event = Clock.of(limits), capacity, on_event
         self.trace: list[Event] = []
-        self.told: int | None = None
         self.interrupted = False
         self.reserve = 0.0
-        self.compiled_before = compile_seconds()
 
     @abstractmethod
     def value(self) -> int | None:
@@ -69,32 +80,33 @@ class Incumbent(ABC):
 
     @abstractmethod
     def done(self) -> bool:
-        """Whether the question is answered."""
+        """Return True if the question is answered."""
+
+    @abstractmethod
+    def merge(self, finding: Finding[Any]) -> None:
+        """Check the plans of a finding, and keep what is better than the state."""
 
     def has_time(self) -> bool:
-        """Whether there is time for one more answer, if it takes as long as the last."""
+        """Return True if the time left is enough for one more answer, judging by the last one."""
         left = self.clock.left()
         return left is None or left > self.reserve
 
     def part(self, share: float = 1.0) -> Clock:
-        """Return a clock for a share of the time left, less what making an answer of it takes."""
+        """Return a clock for a share of the time left, without the time to make a last answer."""
         return self.clock.share(share, self.reserve)
 
-    def compile_seconds(self) -> float:
-        """Return the seconds of this run that kernels took to compile, which no limit counts."""
-        return compile_seconds() - self.compiled_before
-
     def report(self, source: str, bound: int = 0, value: int | None = None) -> None:
-        """Tell the caller what is known now, or what an engine knows if that is more."""
-        known = [x for x in (self.told, self.value(), value) if x is not None]
-        self.told = min(known, default=None)
-        event = Event(self.clock.seconds(), self.told, max(self.bound(), bound), source)
+        """Report the best value and bound to the caller, or an engine's own if they are better."""
+        told = self.trace[-1].incumbent if self.trace else None
+        values = [x for x in (told, self.value(), value) if x is not None]
+        best = min(values, default=None)
+        event = Event(self.clock.seconds(), best, max(self.bound(), bound), source)
         self.trace.append(event)
         if self.on_event is not None:
             self.on_event(event)
 
     def stop_reason(self) -> StopReason:
-        """Return why it ended."""
+        """Return the reason why the search ended."""
         if self.done():
             return StopReason.PROVED if self.capacity is None else StopReason.DECIDED
         if self.interrupted:
@@ -102,57 +114,76 @@ class Incumbent(ABC):
         return StopReason.EXHAUSTED if self.has_time() else self.clock.limit_reason()
 
 
-Asked = TypeVar("Asked", bound=Incumbent)
+State = TypeVar("State", bound=Knowledge)
+Run = Callable[[State, Any, Clock], Iterator[Finding[Any]]]
+"""A stage's function. It reads the state, yields findings, and changes only its own part of the
+second argument, the :class:`optsched.solver.resume.Resume` of the search."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stage(Generic[Asked]):
-    """One engine's turn."""
+class Stage(Generic[State]):
+    """One engine's turn in a search."""
 
-    run: Callable[[Asked, Clock], bool | None]
-    """Takes the incumbent and a clock for its share. One that is repeated returns whether more time
-    might bring more."""
+    run: Run[State]
     share: float = 1.0
     """Part of the time left."""
     needs: Feature = Feature.NONE
+    """Features that a question must have."""
     lacks: Feature = Feature.NONE
-    """Features it is made for, and those it cannot take."""
+    """Features that the stage cannot handle."""
     most: int | None = None
-    """Ops or buffers it takes at most."""
+    """Maximum number of ops or buffers."""
     named: bool = False
-    """Asked for by the caller: it has its say even where the question is answered."""
+    """True to run it even if the question is answered, since the caller asked for it."""
+    repeat: bool = False
+    """True to run it in rounds after the other stages, while it may find more."""
 
-    def serves(self, asked: Asked) -> bool:
-        """Whether it can take the question."""
-        if self.lacks & asked.features or self.needs & ~asked.features:
+    def serves(self, known: State) -> bool:
+        """Return True if the stage can answer the question."""
+        if self.lacks & known.features or self.needs & ~known.features:
             return False
-        return self.most is None or asked.size <= self.most
+        return self.most is None or known.size <= self.most
 
 
-def run_stages(
-    asked: Asked, stages: Sequence[Stage[Asked]], repeated: Sequence[Stage[Asked]] = ()
-) -> None:
-    """Run stages in turn, and then others round by round while one of these may bring more.
+def run_stages(known: State, resume: Any, stages: Sequence[Stage[State]]) -> bool:
+    """Run each stage once, then those that repeat in rounds, while one of them may find more.
 
-    Without a limit there is one such round, so that there is an end.
+    Without a limit there is one such round, so that the search ends.
+
+    Returns
+    -------
+    bool
+        True if a stage that ran once was stopped by its share of the time.
     """
+    more = False
+    repeated = [stage for stage in stages if stage.repeat]
     try:
         with held_interrupts():
             for stage in stages:
-                _run_stage(asked, stage)
-            while sum([_run_stage(asked, stage) for stage in repeated]):
-                # Without a plan stages have their say beyond the limit, but for one round only.
-                if asked.clock.left() is None or asked.clock.expired():
-                    return
-                # A stage that has hardly any work left ends at once: rounds must count as well.
-                asked.clock.spend(asked.size)
+                more |= not stage.repeat and run_stage(known, resume, stage)
+            while sum([run_stage(known, resume, stage) for stage in repeated]):
+                # Stages run beyond the limit while there is no plan, but for one round only.
+                if known.clock.left() is None or known.clock.expired():
+                    break
+                # A stage without work left ends at once, so that rounds must count as work too.
+                known.clock.spend(known.size)
     except KeyboardInterrupt:
-        asked.interrupted = True
+        known.interrupted = True
+    return more
 
 
-def _run_stage(asked: Asked, stage: Stage[Asked]) -> bool:
+def run_stage(known: State, resume: Any, stage: Stage[State]) -> bool:
+    """Run a stage and merge its findings; return True if it may find more.
+
+    A stage ends itself once the question is answered, and some do not: the bound that comes with a
+    plan that fits the capacity says how much less may be enough.
+    """
     take_interrupt()
-    late = asked.value() is not None and asked.clock.expired()
-    if late or not stage.serves(asked) or (asked.done() and not stage.named):
+    late = known.value() is not None and known.clock.expired()
+    if late or not stage.serves(known) or (known.done() and not stage.named):
         return False
-    return bool(stage.run(asked, asked.part(stage.share)))
+    more = False
+    for finding in stage.run(known, resume, known.part(stage.share)):
+        known.merge(finding)
+        more |= finding.more
+    return more

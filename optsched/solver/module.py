@@ -38,7 +38,9 @@ from optsched.runtime.limits import (
 )
 from optsched.runtime.text import counted
 from optsched.solver.effort import EFFORT
-from optsched.solver.incumbent import PlanIncumbent
+from optsched.solver.finding import Finding
+from optsched.solver.known import Known
+from optsched.solver.order_packing import found_orders
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import Result, Status
@@ -228,14 +230,16 @@ class _ModuleRun:
         graph = self._graph(name, "slab")
         order = np.array(found.plan.order, np.int64)
         question = Question(graph, objective=self.objective)
-        best = PlanIncumbent(question, clock)
-        best.offer_order(order, "order of least peak")
+        known = Known(question, clock)
+        for finding in found_orders(known, "order of least peak", order):
+            known.merge(finding)
         if not graph.in_place:
             problem, _ = packing_problem(graph, order)
             packed = pack(problem, limits=clock)
             if packed.offsets is not None:
-                best.offer(make_plan(graph, order, packed.offsets), "its packing")
-        return replace(found, plan=best.plan, slab=best.slab, question=question)
+                plan = make_plan(graph, order, packed.offsets)
+                known.merge(Finding("its packing", plans=(plan,)))
+        return replace(found, plan=known.plan, slab=known.measured.slab, question=question)
 
     def _below(
         self, name: str, key: str, bound: str, found: Result, objective: Objective, clock: Clock

@@ -6,7 +6,7 @@ The same stages pack the orders of :func:`optsched.solver.pipeline.solve`, pool 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import SupportsIndex, Unpack
 
@@ -32,12 +32,13 @@ from optsched.runtime.limits import (
     StopReason,
     choose_limits,
 )
-from optsched.solver.driver import Incumbent, Stage, run_stages
+from optsched.solver.driver import Knowledge, Stage, run_stages
+from optsched.solver.finding import Finding, slab_bound
 from optsched.solver.result import PackingResult
 
 _LOG = logging.getLogger(__name__)
 LAST = "hill_climb"
-"""The one heuristic packer that is slower than a search which succeeds."""
+"""The one heuristic packer that is slower than a successful search."""
 
 
 @keywords
@@ -56,23 +57,23 @@ def pack(
     Parameters
     ----------
     problem
-        Buffers and their live ranges, or what :func:`optsched.read_packing` returns.
+        Buffers and their live ranges, or a result of :func:`optsched.read_packing`.
     capacity
-        Stop at the first packing of at most this many bytes (`65536` or `"64KiB"`);
-        `problem.capacity` if None.
+        Stop at the first packing of at most this many bytes, `65536` or `"64KiB"` (default:
+        `problem.capacity`).
     reserved
         Bytes that no buffer may use; they count as part of the slab.
     align
-        A power of two to whose multiples sizes are rounded up and offsets are placed.
+        A power of two; sizes are rounded up and offsets placed at its multiples.
     limits, on_event, named
         As for :func:`optsched.solve`.
 
     Raises
     ------
     GraphError
-        If a region makes no sense or a buffer is pinned into one, or onto another buffer.
+        If a region is invalid, or a buffer is pinned into one or onto another buffer.
     UsageError
-        If the buffers name pools, which `pack_pools` is for, or an option makes no sense.
+        If the buffers name pools, which need `pack_pools`, or an option is invalid.
     """
     clock = Clock.of(choose_limits(limits, named))
     problem = problem_of(problem)
@@ -82,18 +83,18 @@ def pack(
     joined = problem.joined
     joined.problem.refuse_clashing_pins()
     problem = with_reserved(joined.problem, reserved, capacity=capacity)
-    best = PackingIncumbent(problem, clock, capacity, on_event)
-    run_stages(best, WHOLE)
-    result = best.result()
+    known = KnownPacking(problem, clock, capacity, on_event)
+    run_stages(known, None, WHOLE)
+    result = known.result()
     if result.slab_bound > MAX_ADDRESS and (capacity is None or capacity > MAX_ADDRESS):
         raise GraphError(f"{problem.name}: every packing takes more than 2**63 - 1 bytes")
-    # Regions stand behind the buffers, and are not for the caller.
+    # Reserved regions follow the buffers, and the caller did not ask for their offsets.
     own = None if result.offsets is None else result.offsets[joined.place]
     return replace(result, offsets=own)
 
 
 def problem_of(problem: PackingProblem | PackingTable) -> PackingProblem:
-    """Return the packing problem that is meant."""
+    """Return the packing problem of a table, or the problem itself."""
     if not isinstance(problem, PackingProblem):
         if any(getattr(problem, "pools", None) or ()):
             raise UsageError("the buffers of this packing name pools: use pack_pools")
@@ -103,8 +104,16 @@ def problem_of(problem: PackingProblem | PackingTable) -> PackingProblem:
     return problem
 
 
-class PackingIncumbent(Incumbent):
-    """The best packing of one problem so far."""
+class KnownPacking(Knowledge):
+    """State of a search for a packing of live ranges.
+
+    Parameters
+    ----------
+    problem
+        Live ranges.
+    limits, capacity, on_event
+        As for :class:`optsched.solver.driver.Knowledge`.
+    """
 
     def __init__(
         self,
@@ -121,51 +130,58 @@ class PackingIncumbent(Incumbent):
         self.is_searched = False
 
     def value(self) -> int | None:
-        """Return the slab of the best packing."""
+        """Return the slab of the best packing in bytes; None without one."""
         return None if self.offsets is None else self.slab
 
     def bound(self) -> int:
-        """Return the proved lower bound on the slab."""
+        """Return the proved lower bound on the slab in bytes."""
         return self.slab_bound
 
-    @property
-    def enough(self) -> int:
-        """Bytes below which nobody needs to go."""
-        return max(self.slab_bound, self.capacity or 0)
-
     def done(self) -> bool:
-        """Whether the slab is proved minimum, or the capacity decided."""
+        """Return True if the slab is proved minimum, or the capacity decided."""
         if self.capacity is not None and self.slab_bound > self.capacity:
             return True
-        return self.offsets is not None and self.slab <= self.enough
+        enough = max(self.slab_bound, self.capacity or 0)
+        return self.offsets is not None and self.slab <= enough
 
-    def offer(self, offsets: IntArray, source: str) -> None:
-        """Keep a packing if it is better; every one that is kept is checked."""
+    def merge(self, finding: Finding[IntArray]) -> None:
+        """Check packings and keep the best one, and the highest bound.
+
+        Raises
+        ------
+        PlanError
+            If a packing is wrong, and no heuristic made it.
+        """
+        for bound in finding.bounds:
+            if bound.value > self.slab_bound:
+                self.slab_bound, self.proof = bound.value, bound.proof
+        for offsets in finding.plans:
+            try:
+                self._keep(offsets, finding.source)
+            except Exception as error:
+                if not finding.trial:
+                    raise
+                name = self.problem.name
+                _LOG.warning("packing %s failed on %s: %r", finding.source, name, error)
+
+    def _keep(self, offsets: IntArray, source: str) -> None:
         slab = self.problem.slab_size(offsets)
         if self.offsets is None or slab < self.slab:
             check_packing(self.problem, offsets.tolist(), slab=slab)
             self.offsets, self.slab = offsets, slab
             self.report(source)
 
-    def try_packer(self, name: str) -> None:
-        """Offer what a heuristic packer makes; one that fails is logged and left out."""
-        self.clock.spend(len(self.problem))
-        try:
-            self.offer(OWN_PACKINGS[name](self.problem), name)
-        except Exception as error:
-            _LOG.warning("packing %s failed on %s: %r", name, self.problem.name, error)
-
     def relay(self, event: Event) -> None:
-        """Pass an engine's progress on, on our own clock and with our best packing."""
+        """Report an engine's progress on our own clock, with our best packing."""
         self.report(event.source, event.bound, event.incumbent)
 
     def stop_reason(self) -> StopReason:
-        """Return why it ended."""
+        """Return the reason why the search ended."""
         reason = super().stop_reason()
         return StopReason.EXHAUSTED if self.is_searched and not self.done() else reason
 
     def result(self) -> PackingResult:
-        """Put together what is known."""
+        """Return the result."""
         is_least = self.offsets is not None and self.slab <= self.slab_bound
         return PackingResult(
             offsets=self.offsets,
@@ -175,47 +191,66 @@ class PackingIncumbent(Incumbent):
             stop_reason=self.stop_reason(),
             capacity=self.capacity,
             runtime=self.clock.seconds(),
-            compile_seconds=self.compile_seconds(),
+            compile_seconds=self.clock.compile_seconds(),
             left_out={} if self.done() else packings_left_out(len(self.problem)),
         )
 
 
-def try_heuristics(best: PackingIncumbent, clock: Clock) -> None:
-    """Try the heuristic packers, the best one first; that one whatever the time."""
-    turn = packing_turn(len(best.problem)) if best.problem.is_in_range else []
+Packings = Iterator[Finding[IntArray]]
+
+
+def try_heuristics(known: KnownPacking, resume: None, clock: Clock) -> Packings:
+    """Try the heuristic packers, the best one first and regardless of the time."""
+    turn = packing_turn(len(known.problem)) if known.problem.is_in_range else []
     for name in turn:
-        if best.done() or (best.offsets is not None and clock.expired()):
+        if known.done() or (known.offsets is not None and clock.expired()):
             break
         if name != LAST:
-            best.try_packer(name)
+            yield from _packed_by(known, name)
 
 
-def search_packings(best: PackingIncumbent, clock: Clock) -> None:
+def search_packings(known: KnownPacking, resume: None, clock: Clock) -> Packings:
     """Search all packings."""
     from optsched.packing import solve_packing
 
     outcome = solve_packing(
-        best.problem,
+        known.problem,
         limits=clock,
-        capacity=best.capacity,
-        warm_start=best.offsets,
-        on_event=best.relay,
+        capacity=known.capacity,
+        warm_start=known.offsets,
+        on_event=known.relay,
     )
-    if outcome.bound > best.slab_bound:
-        best.slab_bound, best.proof = outcome.bound, outcome.proof or Proof.PACKING_SEARCH
-    if outcome.offsets is not None:
-        best.offer(outcome.offsets, "packing search")
-    best.is_searched = not outcome.stop_reason.is_limit
+    known.is_searched = not outcome.stop_reason.is_limit
+    yield Finding(
+        "packing search",
+        plans=() if outcome.offsets is None else (outcome.offsets,),
+        bounds=slab_bound(outcome.bound, outcome.proof or Proof.PACKING_SEARCH),
+    )
     outcome.stop_reason.raise_if_interrupted()
 
 
-def climb_hills(best: PackingIncumbent, clock: Clock) -> None:
-    """Try the one packer that is slower than a search which succeeds."""
-    if LAST in packing_turn(len(best.problem)) and best.problem.is_in_range:
-        best.try_packer(LAST)
+def climb_hills(known: KnownPacking, resume: None, clock: Clock) -> Packings:
+    """Try the one packer that is slower than a successful search."""
+    if LAST in packing_turn(len(known.problem)) and known.problem.is_in_range:
+        yield from _packed_by(known, LAST)
 
 
-CONTINUED: tuple[Stage[PackingIncumbent], ...] = (Stage(search_packings),)
-"""For an order that the quick heuristics have packed already."""
-WHOLE: tuple[Stage[PackingIncumbent], ...] = (Stage(try_heuristics), *CONTINUED, Stage(climb_hills))
-"""All that is known of packing."""
+def _packed_by(known: KnownPacking, name: str) -> Packings:
+    """Yield the packing of a heuristic packer; one that fails is logged and left out."""
+    known.clock.spend(len(known.problem))
+    try:
+        offsets = OWN_PACKINGS[name](known.problem)
+    except Exception as error:
+        _LOG.warning("packing %s failed on %s: %r", name, known.problem.name, error)
+        return
+    yield Finding(name, plans=(offsets,), trial=True)
+
+
+CONTINUED: tuple[Stage[KnownPacking], ...] = (Stage(search_packings),)
+"""Stages for an order that quick heuristics have packed already."""
+WHOLE: tuple[Stage[KnownPacking], ...] = (
+    Stage(try_heuristics),
+    *CONTINUED,
+    Stage(climb_hills),
+)
+"""All stages of packing."""

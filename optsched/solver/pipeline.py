@@ -1,18 +1,18 @@
 """solve(): heuristics, bounds, exact search of orders, packing, the joint model; one checked plan.
 
-The composition root: it says which stages an engine has, and holds no algorithm of its own. Each
-stage runs only while something is left to prove, so an easy graph never imports a solver.
+:func:`solve` makes a question of its arguments, and :func:`answer` runs the stages of an engine on
+it. Each stage runs only while something is left to prove, so that an easy graph imports no solver.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from types import NoneType
 from typing import SupportsIndex, Unpack
 
 from heuristics.orderings.program import program
+from optsched.check.plan import check_order
 from optsched.errors import UsageError, expect
 from optsched.model.arrays import Integers
 from optsched.model.graph import Graph
@@ -29,30 +29,33 @@ from optsched.runtime.limits import (
     Limits,
     Objective,
     OnEvent,
+    Proof,
     choose_limits,
     choose_member,
 )
-from optsched.solver import stages
+from optsched.solver import near, order_packing, stages, streams
 from optsched.solver.driver import Feature, Stage, run_stages
 from optsched.solver.effort import EFFORT
-from optsched.solver.incumbent import PlanIncumbent
-from optsched.solver.moves import begin_near, fewest_moves_stages, orders_near
+from optsched.solver.finding import Finding, slab_bound
+from optsched.solver.known import Known
+from optsched.solver.order_packing import Findings, found_orders
 from optsched.solver.result import Result
-from optsched.solver.search_progress import SearchProgress
-from optsched.solver.streams import STREAM_STAGES, stream_walk
+from optsched.solver.resume import Resume
+
+Stages = tuple[Stage[Known], ...]
 
 
 class Engine(StrEnum):
-    """Who closes what the heuristics and simple bounds leave open."""
+    """Exact engine to run after heuristics and simple bounds."""
 
     AUTO = "auto"
-    """Our search first, the joint CP-SAT model where the graph is small."""
+    """Our own search; then the joint CP-SAT model if the graph is small."""
     CPSAT = "cpsat"
-    """The joint CP-SAT model, whatever the size."""
+    """The joint CP-SAT model, regardless of the size."""
     MILP = "milp"
     """The order by MILP: an independent second opinion on small graphs."""
     HEURISTICS = "heuristics"
-    """Nobody: heuristics and bounds only."""
+    """None: heuristics and bounds only."""
 
 
 @keywords
@@ -66,7 +69,7 @@ def solve(
     engine: Engine | str = Engine.AUTO,
     limits: Limits | Clock | None = None,
     warm_start: Plan | None = None,
-    progress: SearchProgress | None = None,
+    progress: Resume | None = None,
     order_rules: OrderRules = NO_RULES,
     baseline: Plan | Integers | Sequence[str] | None = None,
     max_moved: SupportsIndex | None = None,
@@ -74,156 +77,231 @@ def solve(
     on_event: OnEvent | None = None,
     **named: Unpack[LimitKeywords],
 ) -> Result:
-    """Choose an order and offsets of minimum slab or peak, with proof or an honest gap.
+    """Choose an order and offsets of minimum slab or peak, with a proof or a gap.
 
     Parameters
     ----------
     graph
-        What to plan. Where its buffers name several pools each of these has a slab, the slab is
-        the sum of them all, and the peak is over all pools together.
+        Graph to plan. If its buffers name several pools, each pool has a slab, the slab is the sum
+        of these, and the peak is that of all pools together.
     objective
         `slab` (minimum slab, then minimum peak) or `peak` (minimum peak, then minimum slab).
     capacity
-        Ask only whether a slab of this many bytes is enough, whatever the objective: `65536` or
-        `"64KiB"`.
+        Bytes of slab that are enough, regardless of the objective: `65536` or `"64KiB"`. None to
+        minimize.
     inplace
-        Whether an op may write an output into a candidate input that dies at it.
+        True if an op may write an output into a candidate input that dies at it.
     align
-        A power of two to whose multiples sizes are rounded up and offsets are placed.
+        A power of two; sizes are rounded up and offsets placed at its multiples.
     engine
-        See :class:`Engine`.
+        Exact engine, see :class:`Engine`.
     limits
-        Time or work, threads, seed; a minute by default. Ctrl-C ends the search as they do.
+        Time or work, threads and seed (default: 60 seconds). Ctrl-C ends the search as they do.
     warm_start
-        A plan to start from; it must be valid.
+        A valid plan to start from.
     progress
-        What an earlier search of this graph left (`Result.progress`), to go on from there. Its
-        bounds are believed: it must come from a search that you trust.
+        State of an earlier search of this graph (`Result.progress`) to resume. Its bounds are
+        believed: it must come from a search that you trust.
     order_rules
-        Ops to run first or last, and groups to run in one sequence.
+        Ops to run first or last, and groups to run in a given sequence.
     baseline
-        An order to stay near: a plan, or the ids or names of all ops. Where the next two ask for
-        one and none is given, the order in which the graph lists its ops.
+        An order to stay near: a plan, or the ids or names of all ops (default: the order in which
+        the graph lists its ops, if one of the next two asks for a baseline).
     max_moved
-        Ops of the baseline that may be moved: `n` less the longest common subsequence. Bounds are
-        then of the orders that do so.
+        Maximum number of moved ops of the baseline: all but those of a longest common subsequence.
+        Bounds are then about the orders within this limit.
     fewest_moves
-        Whether of all plans with the best value of the objective one that moves fewest ops is
-        wanted; only if that is proved as well, the status is optimal.
+        True to minimize moved ops among the plans with the best value of the objective. The status
+        is optimal only if that is proved as well.
     on_event
-        Called whenever the best plan or bound moves.
+        Called with every better plan and bound.
     named
-        The limits one by one: `time_limit=5`, `work=`, `workers=`, `seed=`.
+        Single limits: `time_limit=5`, `work=`, `workers=`, `seed=`.
 
     Returns
     -------
     Result
-        Its plan has passed the independent checker and is never worse than the best heuristic's.
+        Its plan was accepted by the independent checker and is at least as good as those of the
+        heuristics.
 
     Raises
     ------
     UsageError
-        If an option makes no sense, alone or beside another.
+        If an option is invalid, alone or with another one.
     GraphError
-        If no order keeps the rules, or moves so few ops.
+        If no order keeps the rules or the limit on moved ops.
     PlanError
         If the warm start breaks a rule of the graph.
     """
     expect("warm_start", warm_start, Plan, NoneType)
-    expect("progress", progress, SearchProgress, NoneType)
+    expect("progress", progress, Resume, NoneType)
     expect("order_rules", order_rules, OrderRules)
     graph = plannable(graph, inplace, align)
     given = baseline.order if isinstance(baseline, Plan) else baseline
     asked = choose_member(Objective, objective, "objective")
     room = None if capacity is None else parse_bytes(capacity)
-    near = make_baseline(graph, given, max_moved, fewest_moves)
-    # A capacity is one of the slab, so the slab is what the search lowers.
-    lowered = asked if room is None else Objective.SLAB
-    question = Question(graph, order_rules, near, lowered, room)
-    best = PlanIncumbent(question, choose_limits(limits, named), on_event)
-    schedule = _schedule(best, choose_member(Engine, engine, "engine"))
-    if warm_start is not None:
-        best.start_from(warm_start)
-    if progress is not None:
-        best.go_on_from(progress)
-    _run(best, schedule)
-    if best.plan is None and best.interrupted:
-        best.offer_order(program(graph), "program order")
-    stages.pack_at_the_end(best)
-    return best.result()
+    question = Question(
+        graph,
+        order_rules,
+        make_baseline(graph, given, max_moved, fewest_moves),
+        # A capacity limits the slab, so that the slab is what the search lowers.
+        asked if room is None else Objective.SLAB,
+        room,
+    )
+    clock = Clock.of(choose_limits(limits, named))
+    engine = choose_member(Engine, engine, "engine")
+    return answer(question, clock, engine, warm_start, progress, on_event)
 
 
-def _schedule(best: PlanIncumbent, engine: Engine) -> Schedule:
-    """Return an engine's stages; on streams refuse what takes ops for running one at a time."""
-    if not best.graph.on_streams:
-        return _SCHEDULES[engine]
-    if best.baseline is not None:
-        best.graph.refuse_streams("a count of moved ops")
+def answer(
+    question: Question,
+    clock: Clock,
+    engine: Engine = Engine.AUTO,
+    plan: Plan | None = None,
+    start: Resume | None = None,
+    on_event: OnEvent | None = None,
+) -> Result:
+    """Answer a question about one graph: run an engine's stages until their findings settle it.
+
+    Parameters
+    ----------
+    question
+        The question; its pools, if any, are ignored.
+    clock
+        Time or work left.
+    engine
+        Exact engine.
+    plan, start
+        A plan and the state of an earlier search to start from.
+    on_event
+        Called with every better plan and bound.
+    """
+    known, resume = Known(question, clock, on_event), Resume.of(question, start)
+    schedule = _schedule(known, engine)
+    for finding in _take_up(known, resume, plan):
+        known.merge(finding)
+    cut_short = _run(known, resume, schedule)
+    for finding in _make_a_plan(known):
+        known.merge(finding)
+    return known.result(resume, cut_short)
+
+
+def _schedule(known: Known, engine: Engine) -> Stages:
+    """Return an engine's stages; refuse engines that assume one op at a time on streams."""
+    if not known.graph.on_streams:
+        return _STAGES[engine]
+    if known.question.near is not None:
+        known.graph.refuse_streams("a count of moved ops")
     if engine is Engine.AUTO:
-        return Schedule(STREAM_STAGES, (Stage(stream_walk), Stage(stages.last_packing)))
+        return _STREAM_STAGES
     if engine is not Engine.HEURISTICS:
-        best.graph.refuse_streams(f"engine {engine}")
-    return _SCHEDULES[engine]
+        known.graph.refuse_streams(f"engine {engine}")
+    return _STAGES[engine]
 
 
-def _run(best: PlanIncumbent, schedule: Schedule) -> None:
-    """Run all stages; where fewest moves are wanted too, those that count them come behind."""
-    if best.baseline is not None:
-        begin_near(best, best.baseline)
-    whole = best.clock
-    if best.fewest:
-        best.clock = whole.share(best.effort.objective_share)
+def _run(known: Known, resume: Resume, schedule: Stages) -> bool:
+    """Run all stages, then those that minimize moves if that is asked for.
+
+    Returns
+    -------
+    bool
+        True if a stage was stopped by its share of the time.
+    """
+    near_by, clock = known.question.near, known.clock
+    minimizes_moves = near_by is not None and near_by.fewest_moves
     try:
-        run_stages(best, schedule.first, schedule.repeated)
-        best.clock = whole
-        if best.fewest and not best.interrupted:
-            best.counts_moves = True
-            run_stages(best, fewest_moves_stages(best.effort))
+        if minimizes_moves:
+            known.clock = clock.share(EFFORT.objective_share)
+        cut_short = run_stages(known, resume, schedule)
+        known.clock = clock
+        if minimizes_moves and not known.interrupted:
+            known.features |= Feature.FEWEST
+            run_stages(known, resume, near.FEWEST_STAGES)
     except TooManySavingsError as error:
-        op = f"{best.graph.name}: op {best.graph.ops[error.op].name!r}"
+        op = f"{known.graph.name}: op {known.graph.ops[error.op].name!r}"
         raise UsageError(f"{op}: {error}; solve without in-place") from None
+    return cut_short
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """Stages that run once in turn, and those repeated after them while they may bring more."""
-
-    first: tuple[Stage[PlanIncumbent], ...]
-    repeated: tuple[Stage[PlanIncumbent], ...] = ()
+# What is known before, and at the end.
 
 
-def _pools_apart(best: PlanIncumbent, clock: Clock) -> None:
-    """Plan each pool by itself, whatever order the others would like: a bound, and orders."""
+def _take_up(known: Known, resume: Resume, plan: Plan | None) -> Findings:
+    """Yield the caller's plan, and what an earlier search has found and proved."""
+    if plan is not None:
+        _refuse_start(known.question, plan)
+        yield Finding("warm start", plans=(plan,))
+        yield from found_orders(known, "warm start", plan.order)
+    if resume.graph:
+        yield from _resumed(known, resume)
+    if known.question.near is not None:
+        yield from near.baseline_order(known)
+
+
+def _refuse_start(question: Question, plan: Plan) -> None:
+    if plan.placed(question.planned) != question.planned:
+        raise UsageError("the warm start has buffers in other pools than their own")
+    if not question.allows(plan.order):
+        raise UsageError(f"the warm start moves more than {question.max_moved} ops of the baseline")
+
+
+def _resumed(known: Known, resume: Resume) -> Findings:
+    name, source = known.graph.name, "earlier search"
+    for order in resume.orders:
+        check_order(known.graph, order)
+        yield from found_orders(known, source, order)
+    least = known.orders.least_peak()
+    if least is not None and least < resume.peak_bound:
+        raise UsageError(f"{name}: an order refutes the bound of an earlier search")
+    yield Finding(source, bounds=resume.bounds)
+    if known.plan is not None and known.measured.slab < known.slab_bound:
+        raise UsageError(f"{name}: a plan refutes the bound of an earlier search")
+    # Heuristics and bounds are not repeated once there are orders.
+    resume.orders = tuple(tuple(order.tolist()) for _, order in known.best_orders(1))
+    if known.plan is None:
+        # Without the plan that came of them, these packings are worth another look.
+        resume.packed.clear()
+        resume.seen.clear()
+
+
+def _make_a_plan(known: Known) -> Findings:
+    """Yield a plan of the best order if limits or an interrupt left none, however late it is."""
+    if known.plan is None and known.interrupted:
+        yield from found_orders(known, "program order", program(known.question.graph))
+    yield from order_packing.pack_at_the_end(known)
+
+
+# The stages of each engine.
+
+
+def _pools_apart(known: Known, resume: Resume, clock: Clock) -> Findings:
+    """Plan each pool by itself, regardless of the other pools' orders: a bound, and orders."""
     peaks = slabs = 0
-    for number, graph in enumerate(best.pool_graphs):
-        part = clock.share(1 / (len(best.pool_graphs) - number))
-        found = solve(graph, limits=part)
+    parts = known.question.pool_graphs
+    for number, graph in enumerate(parts):
+        found = answer(Question(graph), clock.share(1 / (len(parts) - number)))
         peaks, slabs = peaks + found.peak_bound, slabs + found.slab_bound
         if found.plan is not None:
-            best.offer_order(found.plan.order, f"order of pool {number}")
+            yield from found_orders(known, f"order of pool {number}", found.plan.order)
         found.stop_reason.raise_if_interrupted()
-    best.refute_slab(slabs - 1, "pools apart", pool_peaks=peaks)
+    bounds = (*slab_bound(slabs), *slab_bound(peaks, Proof.JOINT))
+    yield Finding("pools apart", bounds=bounds)
 
 
-def _schedules() -> dict[Engine, Schedule]:
+def _stages() -> dict[Engine, Stages]:
     effort, small = EFFORT, EFFORT.small_ops
     bounds = (
         Stage(stages.heuristic_orders),
         Stage(stages.closure_bounds, share=effort.closure_share),
     )
-    heuristics = (*bounds, Stage(stages.pack_heuristically))
-    repeated = (
-        Stage(stages.search_again, share=effort.again_share, lacks=Feature.MOVES),
-        Stage(stages.other_orders, share=effort.others_share, lacks=stages.OTHER_ORDERS_LACK),
-        Stage(stages.last_packing),
-    )
+    heuristics = (*bounds, Stage(order_packing.pack_heuristically))
     searches = (
         *bounds,
-        Stage(stages.pack_before_search),
+        Stage(order_packing.pack_before_search),
         Stage(_pools_apart, share=effort.pool_share, needs=Feature.POOLS, lacks=Feature.PEAK),
         Stage(stages.order_search),
-        Stage(orders_near, share=effort.moves_share, needs=Feature.MOVES),
-        Stage(stages.first_packing, share=effort.first_packing_share),
+        Stage(near.orders_near, share=effort.moves_share, needs=Feature.MOVES),
+        Stage(order_packing.first_packing, share=effort.first_packing_share),
         Stage(
             stages.pooled_walk,
             share=effort.walk_share,
@@ -234,15 +312,33 @@ def _schedules() -> dict[Engine, Schedule]:
         Stage(
             stages.joint_model_if_exact, share=effort.joint_share, lacks=Feature.MOVES, most=small
         ),
+        Stage(stages.search_again, share=effort.again_share, lacks=Feature.MOVES, repeat=True),
+        Stage(
+            stages.other_orders,
+            share=effort.others_share,
+            lacks=stages.OTHER_ORDERS_LACK,
+            repeat=True,
+        ),
+        Stage(order_packing.last_packing, repeat=True),
     )
-    cpsat = Stage(stages.joint_model, named=True)
-    milp = Stage(stages.milp_order, named=True)
     return {
-        Engine.AUTO: Schedule(searches, repeated),
-        Engine.CPSAT: Schedule((*heuristics, cpsat)),
-        Engine.MILP: Schedule((*heuristics, milp)),
-        Engine.HEURISTICS: Schedule(heuristics),
+        Engine.AUTO: searches,
+        Engine.CPSAT: (*heuristics, Stage(stages.joint_model, named=True)),
+        Engine.MILP: (*heuristics, Stage(stages.milp_order, named=True)),
+        Engine.HEURISTICS: heuristics,
     }
 
 
-_SCHEDULES = _schedules()
+_STAGES = _stages()
+_STREAM_STAGES: Stages = (
+    Stage(stages.heuristic_orders),
+    Stage(streams.only_order, needs=Feature.ONE_ORDER),
+    Stage(order_packing.pack_before_search),
+    Stage(streams.one_at_a_time, share=EFFORT.one_stream_share),
+    Stage(streams.stream_walk, share=EFFORT.walk_share),
+    Stage(order_packing.first_packing, share=EFFORT.first_packing_share),
+    Stage(streams.all_stream_orders, share=EFFORT.all_orders_share, most=EFFORT.small_ops),
+    Stage(streams.stream_walk, repeat=True),
+    Stage(order_packing.last_packing, repeat=True),
+)
+"""Stages of engine AUTO on several streams."""

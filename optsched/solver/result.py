@@ -13,7 +13,7 @@ from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
 from optsched.model.plan import Plan
 from optsched.model.question import Question, rules_record
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
-from optsched.solver.search_progress import SearchProgress
+from optsched.solver.resume import Resume
 
 
 class Status(StrEnum):
@@ -117,7 +117,7 @@ class Result:
     compile_seconds: float = 0.0
     trace: tuple[Event, ...] = field(default=(), repr=False)
     order_search: Mapping[str, int] = field(default_factory=dict, repr=False)
-    progress: SearchProgress | None = field(default=None, repr=False, compare=False)
+    progress: Resume | None = field(default=None, repr=False, compare=False)
     moved: int | None = None
     moved_bound: int = 0
 

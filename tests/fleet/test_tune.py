@@ -30,7 +30,7 @@ from optsched.reports.study_files import study_csv, study_html
 from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver.pipeline import solve
-from optsched.solver.search_progress import SearchProgress
+from optsched.solver.resume import SearchProgress
 from optsched.store import PlanStore, SearchState, StoredQuestion, collect_garbage
 from tests.fleet.fleets import SETTINGS, WORK, make_fleet, undisturbed
 from tests.support.families.small import SMALL_GRAPHS, diamond

@@ -15,7 +15,7 @@ from optsched.check.plan import check_plan
 from optsched.model.graph import Graph
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
-from optsched.solver.search_progress import SearchProgress
+from optsched.solver.resume import SearchProgress
 from tests.support.brute import least_joint
 from tests.support.generators import PLANNABLE, random_graph
 

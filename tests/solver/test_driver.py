@@ -14,8 +14,10 @@ from optsched.model.pools import Pool
 from optsched.model.question import Question
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
-from optsched.solver.incumbent import PlanIncumbent
+from optsched.solver.known import Known
+from optsched.solver.order_packing import found_orders
 from optsched.solver.pipeline import solve
+from optsched.solver.resume import Resume
 from optsched.solver.spill.solve import solve_in_pools
 from optsched.solver.stages import other_orders
 
@@ -82,8 +84,9 @@ def test_other_orders_end_where_no_known_order_has_room() -> None:
     build.op("join", reads=["a", "b", "c"], writes={"y": 1})
     build.output("y")
     clock = Clock.of(Limits(seconds=5.0))
-    best = PlanIncumbent(Question(build.build()), clock)
-    best.offer_order([0, 1, 2, 3], "given")
-    assert best.plan is not None
-    best.capacity = best.peak - 1
-    assert not other_orders(best, clock)
+    known = Known(Question(build.build()), clock)
+    for finding in found_orders(known, "given", [0, 1, 2, 3]):
+        known.merge(finding)
+    assert known.plan is not None
+    known.capacity = known.measured.peak - 1
+    assert not any(finding.more for finding in other_orders(known, Resume(), clock))

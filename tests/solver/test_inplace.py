@@ -18,7 +18,7 @@ from optsched.joint.milp import solve_order_milp
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits, Proof
-from optsched.solver.incumbent import PlanIncumbent
+from optsched.solver.known import Known
 from optsched.solver.pipeline import Engine, solve
 from tests.model.test_inplace import chain, more_candidates
 from tests.support.brute import least_peak
@@ -108,8 +108,8 @@ def test_an_op_that_writes_in_place_in_too_many_ways_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Else the first order and bound settle it, which look at one order at a time.
-    monkeypatch.setattr(PlanIncumbent, "order_done", lambda _: False)
-    monkeypatch.setattr(PlanIncumbent, "done", lambda _: False)
+    monkeypatch.setattr(Known, "order_done", lambda _: False)
+    monkeypatch.setattr(Known, "done", lambda _: False)
     build = GraphBuilder("fused")
     count = 11
     for i in range(count):

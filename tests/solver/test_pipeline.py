@@ -22,12 +22,15 @@ from optsched.model.question import Question
 from optsched.runtime import clock as clock_module
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Objective, Proof, StopReason
-from optsched.solver import incumbent, pipeline, stages
+from optsched.solver import known, order_packing, pipeline, stages
 from optsched.solver.driver import Stage
 from optsched.solver.effort import EFFORT
-from optsched.solver.incumbent import PlanIncumbent
+from optsched.solver.finding import Finding
+from optsched.solver.known import Known
+from optsched.solver.order_packing import found_orders
 from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import Status
+from optsched.solver.resume import Resume
 from tests.support.brute import least_peak
 from tests.support.families.small import SMALL_GRAPHS, diamond
 from tests.support.families.wiring import random_wiring
@@ -137,12 +140,11 @@ def test_what_fits_is_said_of_the_slab_whatever_the_objective() -> None:
 
 
 def test_interrupt_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*arguments: object) -> bool:
+    def interrupted(*arguments: object) -> Iterator[Finding[Plan]]:
         raise KeyboardInterrupt
 
-    first = pipeline._SCHEDULES[Engine.HEURISTICS].first[0]
-    schedule = pipeline.Schedule((first, Stage(interrupted)))
-    monkeypatch.setitem(pipeline._SCHEDULES, Engine.AUTO, schedule)
+    first = pipeline._STAGES[Engine.HEURISTICS][0]
+    monkeypatch.setitem(pipeline._STAGES, Engine.AUTO, (first, Stage(interrupted)))
     graph = random_graph(np.random.default_rng(4), ops=40)
     result = solve(graph)
     if result.status is not Status.OPTIMAL:
@@ -226,9 +228,10 @@ def test_time_is_kept_for_the_check_of_another_plan(monkeypatch: pytest.MonkeyPa
         now[0] += 2.0
         return check_plan(graph, plan)
 
-    monkeypatch.setattr(incumbent, "check_plan", check_slowly)
-    best = PlanIncumbent(Question(diamond()), Limits(seconds=10.0))
-    best.offer_order([0, 1, 2], "program")
+    monkeypatch.setattr(known, "check_plan", check_slowly)
+    best = Known(Question(diamond()), Limits(seconds=10.0))
+    for finding in found_orders(best, "program", [0, 1, 2]):
+        best.merge(finding)
     # Eight seconds are left, and four of these are for a plan.
     assert best.part(0.25).left() == 2.0
     assert best.part().left() == 4.0
@@ -237,10 +240,10 @@ def test_time_is_kept_for_the_check_of_another_plan(monkeypatch: pytest.MonkeyPa
     assert best.part().left() == 0.0
     assert not best.has_time()
     before = now[0]
-    stages.order_search(best, best.part())
-    stages.first_packing(best, best.part())
+    assert not list(stages.order_search(best, Resume(), best.part()))
+    assert not list(order_packing.first_packing(best, Resume(), best.part()))
     assert now[0] == before
-    best.slab += 1
+    best.measured = best.measured._replace(slab=best.measured.slab + 1)
     assert best.stop_reason() is StopReason.TIME_LIMIT
 
 

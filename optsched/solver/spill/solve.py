@@ -39,7 +39,7 @@ from optsched.runtime.limits import (
     choose_limits,
 )
 from optsched.solver.effort import SPILL_EFFORT
-from optsched.solver.incumbent import written_plan
+from optsched.solver.known import written_plan
 from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import PackingResult, Result, Status
 from optsched.solver.spill.bounds import Homes, find_homes, find_shortage, spilled_bound

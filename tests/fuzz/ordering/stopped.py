@@ -36,7 +36,7 @@ from optsched.ordering.tree import parts
 from optsched.ordering.tree import search as tree_search
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
-from optsched.solver.search_progress import SearchProgress
+from optsched.solver.resume import SearchProgress
 from tests.support.block_graphs import block_document
 from tests.support.brute import least_peak
 from tests.support.clocks import ExpiringClock, InterruptingClock

@@ -1,0 +1,79 @@
+"""Findings: the plans, orders and bounds that a stage of a search yields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from optsched.model.steps import Order
+from optsched.runtime.limits import Objective, Proof
+
+PlanType = TypeVar("PlanType")
+MOVED = "moved"
+"""Number of ops of the baseline that a plan moves, as the quantity of a bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A lower bound: no plan that the question allows has fewer bytes.
+
+    Parameters
+    ----------
+    quantity
+        Quantity that is bounded: an :class:`Objective`, or :data:`MOVED`.
+    value
+        Bytes; for moves, ops of the baseline.
+    proof
+        Kind of proof; a CLAIMED bound is a solver's word and closes nothing.
+    """
+
+    quantity: str
+    value: int
+    proof: Proof
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """Key by which bounds on one quantity compare; of equal ones a joint bound says more."""
+        return self.value, self.proof is Proof.JOINT
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Generic[PlanType]):
+    """Results of a stage; any part may be empty.
+
+    Parameters
+    ----------
+    source
+        Name of the heuristic, bound or engine, for progress reports.
+    plans
+        Plans, or offsets of a packing problem. The checker sees each one.
+    orders
+        Orders worth packing.
+    bounds
+        Lower bounds, proved or claimed.
+    more
+        True if the stage could find more, given more time.
+    trial
+        True for plans of heuristics, which users may add: a wrong one is logged and dropped.
+    statistics
+        Counters of the engine by name.
+    """
+
+    source: str
+    plans: tuple[PlanType, ...] = ()
+    orders: tuple[Order, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    more: bool = False
+    trial: bool = False
+    statistics: Mapping[str, int] = field(default_factory=dict)
+
+
+def peak_bound(value: int, proof: Proof | None = None) -> tuple[Bound, ...]:
+    """Return a bound on the peak of all orders, proved by search unless another proof is given."""
+    return (Bound(Objective.PEAK, value, proof or Proof.SEARCH),)
+
+
+def slab_bound(value: int, proof: Proof = Proof.JOINT_SEARCH) -> tuple[Bound, ...]:
+    """Return a bound on the slab of all plans, by default one from a search through all orders."""
+    return (Bound(Objective.SLAB, value, proof),)

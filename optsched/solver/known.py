@@ -1,0 +1,369 @@
+"""What a search knows about a question: the best plan and orders, bounds with proofs, the trace.
+
+:meth:`Known.merge` is the only place where plans, orders and bounds are accepted. The checker sees
+every plan there, and orders that the question does not allow are dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from optsched.check.plan import check_plan
+from optsched.errors import PlanError
+from optsched.formats.native_plan import plan_document, read_plan_document
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.model.plan import Plan
+from optsched.model.pools import apart_bytes, pinned_bytes
+from optsched.model.question import Question
+from optsched.model.steps import Order
+from optsched.model.streams import has_one_order
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReason
+from optsched.solver.driver import Feature, Knowledge
+from optsched.solver.effort import EFFORT
+from optsched.solver.finding import MOVED, Bound, Finding
+from optsched.solver.result import Result
+from optsched.solver.resume import Resume
+
+_LOG = logging.getLogger(__name__)
+
+
+class Measured(NamedTuple):
+    """Peak and slab of a plan in bytes, and the number of ops of the baseline that it moves."""
+
+    peak: int
+    slab: int
+    moved: int
+
+
+class RankedOrder(NamedTuple):
+    """An order with its rank, the lower the better, and its peak, both in bytes."""
+
+    rank: int
+    peak: int
+    order: IntArray
+
+
+class OrderList:
+    """The orders that a search has found, each with its peak.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    parts
+        Graphs of its pools if the sum of their slabs is minimized: orders are then ranked by the
+        sum of the pools' peaks. Empty to rank them by the peak.
+    """
+
+    def __init__(self, graph: Graph, parts: Sequence[Graph]) -> None:
+        self.graph, self.parts = graph, parts
+        self.found: list[RankedOrder] = []
+        self.peaks: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def add(self, order: Order) -> None:
+        """Add an order."""
+        found = np.asarray(order, np.int64)
+        peak = rank = self.peak_of(found)
+        if self.parts:
+            rank = sum(peak_memory(part, found) for part in self.parts)
+        self.found.append(RankedOrder(rank, peak, found))
+
+    def peak_of(self, order: IntArray) -> int:
+        """Return the peak of an order, which is measured only once."""
+        # Orders of many ops take megabytes, so that their digests are the keys.
+        key = blake2b(order.tobytes(), digest_size=16).digest()
+        if key not in self.peaks:
+            self.peaks[key] = peak_memory(self.graph, order)
+        return self.peaks[key]
+
+    def least_peak(self) -> int | None:
+        """Return the lowest peak of the orders; None without one."""
+        return min((known.peak for known in self.found), default=None)
+
+    def best(self, count: int) -> list[tuple[int, IntArray]]:
+        """Return the peak and order of the best few different orders."""
+        found: dict[bytes, tuple[int, IntArray]] = {}
+        for _, peak, order in sorted(self.found, key=lambda known: known.rank):
+            found.setdefault(order.tobytes(), (peak, order))
+            if len(found) == count:
+                break
+        return list(found.values())
+
+
+class Known(Knowledge):
+    """State of a search for plans of a graph.
+
+    Parameters
+    ----------
+    question
+        The question.
+    limits
+        Limits, which count from now, or a running clock.
+    on_event
+        Called with every better plan and bound.
+    """
+
+    def __init__(
+        self, question: Question, limits: Limits | Clock, on_event: OnEvent | None = None
+    ) -> None:
+        super().__init__(limits, question.capacity, on_event)
+        self.question, self.features = question, features_of(question)
+        self.plan: Plan | None = None
+        self.measured = Measured(0, 0, 0)
+        ranked_by_pool = question.objective is Objective.SLAB
+        self.orders = OrderList(self.graph, question.pool_graphs if ranked_by_pool else ())
+        # In every order a pinned buffer ends where it ends, and pairs stay apart.
+        least = max(pinned_bytes(self.graph), apart_bytes(self.graph))
+        self.bounds: dict[str, Bound] = {
+            Objective.PEAK: Bound(Objective.PEAK, 0, Proof.BOUND),
+            Objective.SLAB: Bound(Objective.SLAB, least, Proof.JOINT_SEARCH),
+            MOVED: Bound(MOVED, 0, Proof.SEARCH),
+        }
+        self.claimed: dict[str, int] = {Objective.PEAK: 0, Objective.SLAB: 0}
+        self.statistics: dict[str, int] = {}
+
+    @property
+    def graph(self) -> Graph:
+        """The planned graph: order rules are control edges of it."""
+        return self.question.planned
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of ops."""
+        return len(self.graph.ops)
+
+    # The objective.
+
+    def value(self) -> int | None:
+        """Return the objective of the best plan in bytes; None without a plan."""
+        if self.plan is None:
+            return None
+        is_slab = self.question.objective is Objective.SLAB
+        return self.measured.slab if is_slab else self.measured.peak
+
+    def bound(self) -> int:
+        """Return the proved lower bound on the objective in bytes."""
+        return self.slab_bound if self.question.objective is Objective.SLAB else self.peak_bound
+
+    @property
+    def peak_bound(self) -> int:
+        """The proved lower bound on the peak in bytes."""
+        return self.bounds[Objective.PEAK].value
+
+    @property
+    def slab_bound(self) -> int:
+        """The proved lower bound on the slab, which is at least the peak, in bytes."""
+        return max(self.peak_bound, self.bounds[Objective.SLAB].value)
+
+    @property
+    def moved_bound(self) -> int:
+        """Number of ops that every plan as good as the best one moves."""
+        return self.bounds[MOVED].value
+
+    @property
+    def slab_wanted(self) -> int:
+        """Slab of the best plan, or the capacity if that is enough and moves are minimized."""
+        counts_moves = Feature.FEWEST in self.features
+        return max(self.measured.slab, self.capacity or 0) if counts_moves else self.measured.slab
+
+    def done(self) -> bool:
+        """Return True if the question is answered."""
+        if self.capacity is not None and self.slab_bound > self.capacity:
+            return True
+        if self.plan is None:
+            return False
+        if Feature.FEWEST in self.features and self.measured.moved > self.moved_bound:
+            return False
+        fits = self.capacity is not None and self.measured.slab <= self.capacity
+        return fits or (self.value() or 0) <= self.bound()
+
+    def order_done(self) -> bool:
+        """Return True if an order of minimum peak is known and proved."""
+        least = self.orders.least_peak()
+        return least is not None and least <= self.peak_bound
+
+    def best_orders(self, count: int) -> list[tuple[int, IntArray]]:
+        """Return the peak and order of the best few orders."""
+        return self.orders.best(count)
+
+    def is_better(self, measured: Measured) -> bool:
+        """Return True if a plan with these figures is allowed and better than the best so far."""
+        most = self.question.max_moved
+        if most is not None and measured.moved > most:
+            return False
+        key = self.question.key
+        return self.plan is None or key(*measured) < key(*self.measured)
+
+    # What stages find.
+
+    def merge(self, finding: Finding[Plan]) -> None:
+        """Check the plans of a finding, and keep all that is better than what is known.
+
+        Raises
+        ------
+        PlanError
+            If a plan breaks a rule of the graph, and no heuristic made it.
+        """
+        for plan in finding.plans:
+            try:
+                self._keep_plan(plan, finding.source)
+            except PlanError as error:
+                if not finding.trial:
+                    raise
+                name = self.graph.name
+                _LOG.warning("packing %s is wrong on %s: %s", finding.source, name, error)
+        for bound in finding.bounds:
+            self._keep_bound(bound, finding.source)
+        for order in finding.orders:
+            if self.question.allows(order):
+                self.orders.add(order)
+        self.statistics |= finding.statistics
+
+    def _keep_plan(self, plan: Plan, source: str) -> None:
+        begun = self.clock.now()
+        checked = check_plan(self.graph, plan)
+        self.clock.spend(len(self.graph.buffers))
+        self.reserve = EFFORT.checks_a_plan * (self.clock.now() - begun)
+        measured = Measured(checked.peak, checked.slab, self.question.moved(plan.order))
+        if self.is_better(measured):
+            self.plan, self.measured = plan, measured
+            self.report(source)
+
+    def _keep_bound(self, bound: Bound, source: str) -> None:
+        if bound.proof is Proof.CLAIMED:
+            self._keep_claim(bound, source)
+            return
+        before = self.peak_bound, self.slab_bound
+        if bound.rank > self.bounds[bound.quantity].rank:
+            self.bounds[bound.quantity] = bound
+        if (self.peak_bound, self.slab_bound) != before:
+            self.report(source)
+
+    def _keep_claim(self, bound: Bound, source: str) -> None:
+        """Keep a solver's claim, unless the best plan refutes it."""
+        from optsched.joint.claims import refutation, report
+
+        by_slab = bound.quantity == Objective.SLAB
+        value = self.measured.slab if by_slab else self.measured.peak
+        known = None if self.plan is None else value
+        if not report(refutation(source, bound.value, known, "a checked plan")):
+            self.claimed[bound.quantity] = max(self.claimed[bound.quantity], bound.value)
+
+    def relay(self, source: str, *, orders: bool = False) -> OnEvent:
+        """Return an event handler for an engine, which reports its bound with our best value.
+
+        With `orders` it reports the engine's best peak too, if the peak is minimized.
+        """
+        # With pinned buffers an order may have no packing at all.
+        packs = not pinned_bytes(self.graph) and Feature.MOVES not in self.features
+        wanted = orders and self.question.objective is Objective.PEAK and packs
+        return lambda event: self.report(source, event.bound, event.incumbent if wanted else None)
+
+    # What the caller gets.
+
+    def result(self, resume: Resume, cut_short: bool) -> Result:
+        """Return the result; the checker sees its plan once more, as it is written to a file.
+
+        Parameters
+        ----------
+        resume
+            State from which a later search could continue.
+        cut_short
+            True if an engine was stopped by its share of the time.
+        """
+        if self.plan is not None:
+            peak, slab, _ = self.measured
+            written = written_plan(self.graph, self.plan)
+            if written != self.plan:
+                check_plan(self.graph, written, peak=peak, slab=slab)
+        claimed = self.claimed[self.question.objective]
+        return Result(
+            plan=self.plan,
+            peak=None if self.plan is None else self.measured.peak,
+            slab=None if self.plan is None else self.measured.slab,
+            peak_bound=self.peak_bound,
+            slab_bound=self.slab_bound,
+            peak_proof=self._peak_proof(),
+            slab_proof=self._slab_proof(),
+            stop_reason=self._stop_reason(cut_short),
+            question=self.question,
+            claimed_bound=claimed if claimed > self.bound() else None,
+            runtime=self.clock.seconds(),
+            compile_seconds=self.clock.compile_seconds(),
+            trace=tuple(self.trace),
+            order_search=self.statistics,
+            progress=self._left_for_later(resume),
+            moved=None if self.plan is None or self.question.near is None else self.measured.moved,
+            moved_bound=self.moved_bound,
+        )
+
+    def _left_for_later(self, resume: Resume) -> Resume | None:
+        """Return what a later search can start from; None if it would not be of use."""
+        # What is known about orders near a baseline does not hold for all orders.
+        if self.done() or self.capacity is not None or Feature.MOVES in self.features:
+            return None
+        orders = [order.tolist() for _, order in self.best_orders(EFFORT.packed_orders)]
+        return resume.sealed(self.question, self.bounds, orders)
+
+    def _stop_reason(self, cut_short: bool) -> StopReason:
+        """Return the stop reason; nothing is exhausted if an engine ran out of its share."""
+        reason = self.stop_reason()
+        if reason is StopReason.EXHAUSTED and cut_short:
+            return self.clock.limit_reason()
+        return reason
+
+    def _peak_proof(self) -> Proof | None:
+        if self.plan is None:
+            return None
+        if self.measured.peak <= self.peak_bound:
+            return self.bounds[Objective.PEAK].proof
+        return Proof.CLAIMED if self.measured.peak <= self.claimed[Objective.PEAK] else None
+
+    def _slab_proof(self) -> Proof | None:
+        slab, own = self.measured.slab, self.bounds[Objective.SLAB]
+        if self.plan is None:
+            return None
+        if slab <= self.peak_bound:
+            return Proof.JOINT
+        if slab <= own.value:
+            return own.proof
+        return Proof.CLAIMED if slab <= self.claimed[Objective.SLAB] else None
+
+
+def features_of(question: Question) -> Feature:
+    """Return the features of a question that decide which stages can answer it."""
+    graph, near = question.planned, question.near
+    has = {
+        Feature.INPLACE: graph.in_place,
+        Feature.POOLS: bool(question.pool_graphs),
+        Feature.PEAK: question.objective is Objective.PEAK,
+        Feature.MOVES: near is not None and near.max_moved is not None,
+        Feature.STREAMS: graph.on_streams,
+        Feature.ONE_ORDER: graph.on_streams and has_one_order(graph),
+    }
+    found = Feature.NONE
+    for feature, present in has.items():
+        found |= feature if present else Feature.NONE
+    return found
+
+
+def written_plan(graph: Graph, plan: Plan) -> Plan:
+    """Return a plan as it is read back from the file that is written of it."""
+    return read_plan_document(graph, plan_document(graph, plan))[0]
+
+
+def packing_key(order: Order, pairs: Any) -> bytes:
+    """Return a digest of an order and its chosen in-place pairs, which identify a packing."""
+    rows = [np.asarray(row, np.int64).tobytes() for row in (order, *pairs)]
+    return blake2b(b"".join(rows), digest_size=16).digest()

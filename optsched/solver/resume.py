@@ -1,0 +1,230 @@
+"""State that a search leaves to the next one on the same graph, so that nothing is done twice.
+
+With a plan and a bound alone, a second hour of search would repeat much of the first: heuristics,
+rounds of small effort, packings that are settled. :class:`Resume` records which of these are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from optsched.errors import FormatError, UsageError
+from optsched.model.question import Question, digest_of
+from optsched.ordering.progress import (
+    MOST_PAIRS,
+    MOST_PARTS,
+    NOTHING_BEHIND,
+    OpenTree,
+    OrderProgress,
+)
+from optsched.runtime.limits import Objective, Proof
+from optsched.solver.finding import Bound, peak_bound, slab_bound
+
+MOST_ORDERS = 16
+MOST_DIGESTS = 4_096
+"""Maximum number of digests of each kind; the latest are kept. Others are looked at once more."""
+_DIGEST_BYTES = 16
+"""Length of the digest of a graph, of a packing and of live ranges."""
+
+Digests = dict[bytes, None]
+"""A set of digests in the order in which they were added."""
+
+
+@dataclass(slots=True)
+class Resume:
+    """State from which a later search starts, beside the best plan.
+
+    Parameters
+    ----------
+    peak_bound, peak_proof
+        Lower bound on the peak of every order, and its proof.
+    refuted_slab
+        No plan has a slab of this many bytes or less.
+    pool_peaks
+        Bytes that the pools need together, each planned by itself; a lower bound on the slab.
+    orders
+        The best orders, best first.
+    rounds
+        State of the search of orders.
+    packed, seen
+        Digests of packings that are settled, and of live ranges that were packed for a while.
+    graph
+        Digest of the planned graph, in its memory model and under its rules. A search of another
+        graph cannot be resumed.
+    searches
+        Number of searches in this run for which ties were broken at random.
+    """
+
+    peak_bound: int = 0
+    peak_proof: Proof = Proof.BOUND
+    refuted_slab: int = -1
+    pool_peaks: int = 0
+    orders: tuple[tuple[int, ...], ...] = ()
+    rounds: OrderProgress = NOTHING_BEHIND
+    packed: Digests = field(default_factory=dict)
+    seen: Digests = field(default_factory=dict)
+    graph: bytes = b""
+    searches: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        self.packed, self.seen = dict.fromkeys(self.packed), dict.fromkeys(self.seen)
+
+    @classmethod
+    def of(cls, question: Question, start: Resume | None) -> Resume:
+        """Return the state in which a search begins: that of an earlier one, or none.
+
+        Raises
+        ------
+        UsageError
+            If the earlier search was of another graph.
+        """
+        if start is None:
+            return cls()
+        graph = question.planned
+        known = start.graph == digest_of(graph)
+        if not known or len(start.rounds.blame) not in (0, len(graph.ops)):
+            raise UsageError(
+                f"{graph.name}: the earlier search was of another graph, or in another "
+                "memory model or under other order rules"
+            )
+        return replace(start, searches=0)
+
+    @property
+    def slab_bound(self) -> int:
+        """The proved lower bound on the slab in bytes."""
+        return max(self.peak_bound, self.pool_peaks, self.refuted_slab + 1)
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """All proved bounds."""
+        return (
+            *peak_bound(self.peak_bound, self.peak_proof),
+            *slab_bound(self.refuted_slab + 1),
+            *slab_bound(self.pool_peaks, Proof.JOINT),
+        )
+
+    def without_packings(self) -> Resume:
+        """Return the state for a search without the plan that came of the packings."""
+        return replace(self, packed={}, seen={})
+
+    def sealed(
+        self, question: Question, bounds: Mapping[str, Bound], orders: Sequence[Sequence[int]]
+    ) -> Resume:
+        """Return the state at the end of a search, with its bounds and best orders."""
+        peak, slab = bounds[Objective.PEAK], bounds[Objective.SLAB]
+        is_joint = slab.proof is Proof.JOINT
+        return Resume(
+            peak.value,
+            peak.proof,
+            -1 if is_joint else slab.value - 1,
+            slab.value if is_joint else 0,
+            tuple(tuple(order) for order in orders),
+            self.rounds,
+            dict.fromkeys(tuple(self.packed)[-MOST_DIGESTS:]),
+            dict.fromkeys(tuple(self.seen)[-MOST_DIGESTS:]),
+            digest_of(question.planned),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain numbers and texts, ready for JSON."""
+        record = asdict(self)
+        del record["searches"]
+        record["orders"] = [list(order) for order in self.orders]
+        record["rounds"]["digest"] = self.rounds.digest.hex()
+        record["graph"] = self.graph.hex()
+        for name in ("packed", "seen"):
+            record[name] = [digest.hex() for digest in record[name]]
+        return record
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], ops: int) -> Resume:
+        """Return the state of a record of :meth:`to_dict`, for a graph with the number of ops.
+
+        Raises
+        ------
+        FormatError
+            If the record is damaged: it may come from a file.
+        """
+        try:
+            return cls(
+                peak_bound=_number(record["peak_bound"], 0),
+                peak_proof=Proof(record["peak_proof"]),
+                refuted_slab=_number(record["refuted_slab"], -1),
+                pool_peaks=_number(record["pool_peaks"], 0),
+                orders=_few(record["orders"], MOST_ORDERS, lambda row: _order(row, ops)),
+                rounds=_rounds(record.get("rounds"), ops),
+                packed=dict.fromkeys(_few(record["packed"], MOST_DIGESTS, _digest)),
+                seen=dict.fromkeys(_few(record["seen"], MOST_DIGESTS, _digest)),
+                graph=_digest(record["graph"]) if record.get("graph") else b"",
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"this is no progress of a search: {error}") from error
+
+
+SearchProgress = Resume
+"""The former name, for programs that import it."""
+
+
+def _rounds(record: Mapping[str, Any] | None, ops: int) -> OrderProgress:
+    """Read where rounds have got to; the notes of older versions do not say."""
+    if record is None:
+        return NOTHING_BEHIND
+    trees = _few(record["trees"], MOST_PARTS, _tree)
+    parts, pairs = sum(len(tree.rows) for tree in trees), sum(tree.pairs for tree in trees)
+    if parts > MOST_PARTS or pairs > MOST_PAIRS:
+        raise ValueError("trees with too many parts or pairs")
+    return OrderProgress(
+        _number(record["steps"], 0),
+        _number(record["stride"], 0),
+        _of_all(record["blame"], ops),
+        _few(record["lines"], ops, lambda line: _number(line, 0)),
+        trees,
+        _digest(record["digest"]) if record["digest"] else b"",
+    )
+
+
+def _tree(record: Mapping[str, Any]) -> OpenTree:
+    rest = (_number(record[name], 0) for name in ("at_hand", "root", "patience"))
+    return OpenTree(_number(record["budget"], 0), _few(record["rows"], MOST_PARTS, _row), *rest)
+
+
+def _row(row: object) -> tuple[int, ...]:
+    """Read a number of pairs and then pairs; of which ops they are is for the problem to say."""
+    found = _few(row, MOST_PAIRS, lambda value: _number(value, 0))
+    if not found:
+        raise ValueError("a part of a tree does not say how many pairs it shares")
+    return found
+
+
+def _few(rows: object, most: int, read: Callable[[Any], Any]) -> tuple[Any, ...]:
+    if not isinstance(rows, Sequence) or len(rows) > most:
+        raise ValueError(f"a list of up to {most} is missing")
+    return tuple(read(row) for row in rows)
+
+
+def _of_all(row: object, ops: int) -> tuple[int, ...]:
+    numbers = _few(row, ops, lambda value: _number(value, 0))
+    if numbers and len(numbers) != ops:
+        raise ValueError(f"{len(numbers)} numbers stand for {ops} ops")
+    return numbers
+
+
+def _number(value: object, least: int) -> int:
+    if type(value) is not int or not least <= value < 2**62:
+        raise ValueError(f"{value!r} is no number from {least} on")
+    return value
+
+
+def _order(row: object, ops: int) -> tuple[int, ...]:
+    """Read a permutation; whether the graph allows it is for the graph to say."""
+    if not isinstance(row, Sequence) or len(row) != ops or sorted(row) != list(range(ops)):
+        raise ValueError(f"an order of {ops} ops is missing")
+    return tuple(row)
+
+
+def _digest(text: object) -> bytes:
+    if not isinstance(text, str) or len(text) != 2 * _DIGEST_BYTES:
+        raise ValueError("a digest is missing")
+    return bytes.fromhex(text)
