@@ -229,7 +229,7 @@ def test_checker_refuses_moved_pins_and_views_and_full_pools() -> None:
     at = graph.buffer_ids
     assert plan.pools[at["x"]] == "s"
     assert plan.pools[at["v"]] == plan.pools[at["p"]] == "d"
-    with pytest.raises(PlanError, match="exceeds its 7"):
+    with pytest.raises(PlanError, match="exceeds its capacity of 7"):
         check_plan(graph, plan, capacities={"s": 7})
 
     def moved(name: str, pool: str) -> Plan:
