@@ -25,6 +25,7 @@ def capture(name: str, folder: Path) -> None:
     import torch
     from functorch.compile import aot_module
     from torch._functorch import config
+    from torch._functorch.compile_utils import fx_graph_cse
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
     from experiments.recompute.networks import JOINT
@@ -37,6 +38,7 @@ def capture(name: str, folder: Path) -> None:
 
     def partition(joint: Any, inputs: Any, **how: Any) -> Any:
         joint.graph.eliminate_dead_code()
+        joint.graph = fx_graph_cse(joint.graph)
         joint.recompile()
         graph = from_fx(joint, name=name)
         known = set(graph.op_ids)

@@ -44,6 +44,8 @@ def _use(rows: CutRows, key: Key, multiplier: int) -> RowUse:
     op, problem = rows.problem.ops[v], rows.problem
     if kind == "fit":
         return RowUse(kind, op, (), multiplier)
+    if kind == "round":
+        return RowUse(kind, op, (a,), multiplier)
     if kind == "live":
         return RowUse(kind, op, (problem.storages[a].buffer, problem.ops[b]), multiplier)
     ids = (problem.ops[a], problem.ops[b]) if kind == "down" else (problem.ops[a],)

@@ -12,6 +12,8 @@ module makes each row anew from the graph. The variables lie between 0 and 1:
     down   d(p) - d(u) >= 0                 p is needed by u
     live   l(b) - x(w) + x(p) >= 0          w reads what only p makes
     fit    - sum of size * l >= bytes that v uses - peak
+    round  as fit, for integers: buffers of fewer than q bytes are taken as released, and the number
+           of q bytes that each other one has, rounded up, as released if l is 0
 
 `x` and `d` of an op are numbers where the graph says so: what v needs has run, what needs v has
 not, and an op that must not run again has `x = 1 - d`. A graph output is live once it is made. The
@@ -36,8 +38,8 @@ from optsched.model.graph import Graph
 from optsched.model.runs import runs_once
 from optsched.model.training import find_loss, forward_ops, with_barrier
 
-KINDS = {"again": 1, "first": 1, "down": 2, "live": 2, "fit": 0}
-"""Kinds of rows, and how many ids follow the op."""
+KINDS = {"again": 1, "first": 1, "down": 2, "live": 2, "fit": 0, "round": 1}
+"""Kinds of rows, and how many ids follow the op; "round" has a number of bytes instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,8 @@ class _Rows:
         v, ids = use.op, use.ids
         if use.kind == "fit":
             return self._fit(v)
+        if use.kind == "round":
+            return self._round(v, ids[0])
         if use.kind == "live":
             return self._live_row(v, *ids)
         if use.kind == "down":
@@ -235,6 +239,22 @@ class _Rows:
                 found[variable] = found.get(variable, 0) - buffer.size * coefficient
         return found
 
+    def _round(self, v: int, q: int) -> _Terms:
+        """Return the row of whole parts of q bytes that are to be released."""
+        if q < 1:
+            raise PlanError(f"row 'round' divides by {q}")
+        fit = self._fit(v)
+        room = fit.pop(_CONSTANT)
+        found: _Terms = {_CONSTANT: 0}
+        large = 0
+        for variable, negative in fit.items():
+            if -negative >= q:
+                large -= negative
+                found[variable] = negative // q
+                found[_CONSTANT] -= found[variable]
+        found[_CONSTANT] -= -(-(large - room) // q)
+        return found
+
     def _live(self, v: int, b: int) -> _Terms:
         """Return `l` of a buffer that v does not use: a number where that is certain."""
         made = self._made_later(v, b)
@@ -243,9 +263,10 @@ class _Rows:
         if made == {_CONSTANT: 1}:
             return {}
         readers = self.users.get(b, set()) - {self.graph.producers[b]}
-        if not made and any(self._later(v, w) == {_CONSTANT: 1} for w in readers):
+        later = [self._later(v, w) for w in readers]
+        if not made and {_CONSTANT: 1} in later:
             return {_CONSTANT: 1}
-        return {("l", v, b): 1}
+        return {("l", v, b): 1} if any(later) else {}
 
     def _born(self, b: int) -> int:
         birth, maker = self.graph.buffers[b].birth, self.graph.producers[b]

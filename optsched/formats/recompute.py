@@ -53,6 +53,9 @@ def _tree_document(graph: Graph, tree: RecomputeTree) -> dict[str, Any]:
         }
     rows: list[list[Any]] = []
     for use in tree.rows:
+        if use.kind == "round":
+            rows.append([use.kind, graph.ops[use.op].name, *use.ids, use.multiplier])
+            continue
         things = (graph.buffers, graph.ops) if use.kind == "live" else (graph.ops, graph.ops)
         names = [things[i][x].name for i, x in enumerate(use.ids)]
         rows.append([use.kind, graph.ops[use.op].name, *names, use.multiplier])
@@ -117,6 +120,9 @@ def _read_row(graph: Graph, row: object) -> RowUse:
         raise FormatError(f"certificate: {show(row)} is not a row")
     if len(row) != 3 + KINDS[row[0]]:
         raise FormatError(f"certificate: row {show(row)} must name {KINDS[row[0]] + 1} things")
+    if row[0] == "round":
+        op, size = _id(graph.op_ids, row[1], "op"), _integer(row[2])
+        return RowUse("round", op, (size,), _integer(row[3]))
     kinds = ["buffer", "op"] if row[0] == "live" else ["op"] * (len(row) - 3)
     tables = {"op": graph.op_ids, "buffer": graph.buffer_ids}
     ids = [_id(tables[what], name, what) for what, name in zip(kinds, row[2:-1], strict=True)]

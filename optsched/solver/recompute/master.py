@@ -39,7 +39,10 @@ class Relaxed(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Result of the integer program; `nodes` is None if the time was too short."""
+    """Result of the integer program.
+
+    `nodes` is None if the time was too short, or if no nodes are enough; `exact` tells these apart.
+    """
 
     nodes: frozenset[int] | None
     exact: bool
@@ -76,7 +79,7 @@ class Master:
         program.update(self.peak, ())
         values = program.solve(seconds, integral=True)
         if values is None:
-            return Chosen(None, False)
+            return Chosen(None, program.is_infeasible())
         again = self.rows.problem.again
         nodes = frozenset(u for i, u in enumerate(again) if values[i] > 0.5)
         return Chosen(nodes, program.is_optimal())
@@ -118,10 +121,7 @@ class Master:
     def bound_of(self, leaf: Leaf, branches: Branches) -> int:
         """Return what a leaf proves under the current peak."""
         rows = self.rows
-        listed = [
-            (y, rows.terms[i], rows.bounds[i] - (self.peak if rows.keys[i][0] == "fit" else 0))
-            for i, y in leaf.rows.items()
-        ]
+        listed = [(y, rows.terms[i], rows.bound(i, self.peak)) for i, y in leaf.rows.items()]
         columns = self.columns
         for y, branch in zip(leaf.branches, branches, strict=True):
             listed.append((y, *branch_row(columns, *branch)))
@@ -163,12 +163,13 @@ class _Program:
             self.highs.addCol(cost, 0.0, 1.0, 0, [], [])
         self.columns = self.rows.columns
         for i in range(self.count, len(self.rows.keys)):
-            self._add(self.rows.terms[i], self.rows.bounds[i], self.rows.keys[i][0] == "fit")
-        self.count = len(self.rows.keys)
+            kind = self.rows.keys[i][0]
+            self._add(self.rows.terms[i], 0, kind == "fit", kind == "round")
         for i, key in enumerate(self.rows.keys):
-            if key[0] == "fit":
-                bound = (self.rows.bounds[i] - peak) / self.bytes
+            if i >= self.count or key[0] in ("fit", "round"):
+                bound = self.rows.bound(i, peak) / (self.bytes if key[0] == "fit" else 1.0)
                 self.highs.changeRowBounds(i, bound, self.kinds.kHighsInf)
+        self.count = len(self.rows.keys)
         columns = {u: i for i, u in enumerate(self.rows.problem.again)}
         for branch in branches:
             self._add(*branch_row(columns, *branch), excess=True)

@@ -22,6 +22,12 @@ and the bytes must fit:
 
     sum of size * l <= peak - bytes that v reads and writes        "fit"
 
+Storages often come in multiples of a size q. Let a storage be large if it has at least q bytes, and
+call `1 - l` released. The bytes to release, less all small storages, are at most the sum of
+`size * (1 - l)` over the large ones. Dividing by q and rounding up gives
+
+    sum of ceil(size / q) * (1 - l) >= ceil(large bytes to release / q)        "round"
+
 All variables lie between 0 and 1 in every schedule, whatever its order and its number of repeats.
 The variable `r` of a node is the same in the rows of all v, so the least sum of `cost * r` over
 the rows of any choice of nodes v is a lower bound on the extra compute.
@@ -59,7 +65,7 @@ class CutRows:
     """Rows `sum of coefficients * columns >= bound`, in integers, made for one node after another.
 
     The first columns are `r` of the nodes that may run again, in their order. A row "fit" is stored
-    with the bound `bytes that v reads and writes`; the peak is subtracted when it is used.
+    with the bytes that v reads and writes as its bound; :meth:`bound` takes the peak into account.
 
     Parameters
     ----------
@@ -67,10 +73,13 @@ class CutRows:
         The problem.
     small
         Storages with fewer bytes are left out, which only lowers the bounds.
+    most_divisors
+        Rows "round" per node.
     """
 
     problem: RecomputeProblem
     small: int = 0
+    most_divisors: int = 6
     columns: int = field(init=False)
     keys: list[Key] = field(default_factory=list)
     terms: list[tuple[tuple[int, int], ...]] = field(default_factory=list)
@@ -87,6 +96,17 @@ class CutRows:
         self.active.append(v)
         _NodeRows(self, v).make()
         return True
+
+    def bound(self, i: int, peak: int) -> int:
+        """Return the bound of a row under a peak."""
+        kind, _, q, _ = self.keys[i]
+        if kind == "fit":
+            return self.bounds[i] - peak
+        if kind == "round":
+            # The bound is `own bytes + large bytes`; released are the parts of the large storages.
+            parts = -sum(value for _, value in self.terms[i])
+            return -(-(self.bounds[i] - peak) // q) - parts
+        return self.bounds[i]
 
     def put(self, key: Key, terms: tuple[tuple[int, int], ...], bound: int) -> None:
         """Append a row."""
@@ -131,6 +151,19 @@ class _NodeRows:
         self._order_first_runs()
         # -sum(size * l) >= constant - peak
         self.rows.put(("fit", self.v, 0, 0), tuple(fit), constant)
+        for q in self._divisors(fit):
+            large = [(column, size) for column, size in fit if -size >= q]
+            # Sizes are negative here, so that rounding down rounds their number up.
+            terms = tuple((column, size // q) for column, size in large)
+            total = constant - sum(size for _, size in large)
+            self.rows.put(("round", self.v, q, 0), terms, total)
+
+    def _divisors(self, fit: list[tuple[int, int]]) -> list[int]:
+        """Return the sizes that rows "round" divide by: those of the most bytes."""
+        bytes_: dict[int, int] = {}
+        for _, size in fit:
+            bytes_[-size] = bytes_.get(-size, 0) - size
+        return sorted(bytes_, key=lambda size: -bytes_[size])[: self.rows.most_divisors]
 
     def _live(self, s: int) -> Affine:
         """Return whether a storage is live as a term of the fit."""

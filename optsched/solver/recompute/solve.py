@@ -24,7 +24,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.recompute.bound import IMPOSSIBLE
-from optsched.solver.recompute.master import Master
+from optsched.solver.recompute.master import Chosen, Master
 from optsched.solver.recompute.problem import RecomputeProblem, make_problem
 from optsched.solver.recompute.prove import Proof, prove
 from optsched.solver.recompute.repair import Repair, limited
@@ -163,10 +163,11 @@ class Planner:
         if self.base.peak <= peak:
             return
         self.master.peak = peak
-        start, target = self._search_sets(peak, clock)
-        self._prove(peak, target, clock.share(0.5))
-        best = self.best(peak)
-        if self._is_done(peak) or self.proof(peak).bound >= IMPOSSIBLE:
+        start, target, exact = self._search_sets(peak, clock)
+        fits = start.peak <= peak
+        # An exact set that fits cannot be improved: only its proof may be missing.
+        self._prove(peak, target, clock if fits and exact else clock.share(0.5))
+        if self._is_done(peak) or self.proof(peak).bound >= IMPOSSIBLE or (fits and exact):
             return
         starts = [start, *self._other_starts(peak, clock)]
         near = [x for x in self.pool.values() if x.peak <= 1.1 * peak and x.cost]
@@ -187,29 +188,32 @@ class Planner:
         best = self.best(peak)
         return best is not None and best.cost <= self.proof(peak).bound
 
-    def _search_sets(self, peak: int, clock: Clock) -> tuple[Schedule, int]:
-        """Ask the master and search orders; return the last schedule, and the cost of its set."""
-        found = self.base
-        target = 0
+    def _search_sets(self, peak: int, clock: Clock) -> tuple[Schedule, int, bool]:
+        """Ask the master and search orders.
+
+        Return the last schedule, the cost of its set, and True if no set satisfies the rows at
+        smaller cost. The cost is :data:`IMPOSSIBLE` if no set satisfies them.
+        """
+        found, target, exact = self.base, 0, False
         for _ in range(self.effort.turns):
             if not self._add_rows(found, peak) or clock.expired():
                 break
-            again = self._choose(clock)
-            if again is None:
-                break
-            found, target = self._order(again, peak, clock)
+            nodes, exact = self._choose(clock)
+            if nodes is None:
+                return found, IMPOSSIBLE if exact else target, exact
+            found = self._order(nodes, peak, clock)
+            target = found.cost
             if found.peak <= peak:
                 break
-        return found, target
+        return found, target, exact
 
-    def _choose(self, clock: Clock) -> frozenset[int] | None:
-        return self.master.choose(min(self.effort.choose_seconds, self._part(clock, 3))).nodes
+    def _choose(self, clock: Clock) -> Chosen:
+        return self.master.choose(min(self.effort.choose_seconds, self._part(clock, 3)))
 
-    def _order(self, again: frozenset[int], peak: int, clock: Clock) -> tuple[Schedule, int]:
+    def _order(self, again: frozenset[int], peak: int, clock: Clock) -> Schedule:
         nodes = with_repeats(self.problem, self.base.nodes, again)
         limit = limited(clock, self.effort.order_seconds)
-        found = self._keep(self.unroller.search(nodes, peak, limit))
-        return found, found.cost
+        return self._keep(self.unroller.search(nodes, peak, limit))
 
     def _add_rows(self, found: Schedule, peak: int) -> bool:
         """Add rows of the first runs that exceed a peak, the largest first."""
@@ -235,9 +239,9 @@ class Planner:
             if clock.expired():
                 break
             self.master.peak = int(part * peak)
-            again = self._choose(clock)
+            again = self._choose(clock).nodes
             if again is not None:
-                found.append(self._order(again, peak, clock)[0])
+                found.append(self._order(again, peak, clock))
         self.master.peak = peak
         return found
 
