@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from heuristics import register_ordering, register_packing
-    from optsched.api import certify, explain, hunt, report
+    from optsched.api import certify, explain, hunt, recompute, report
     from optsched.check.module import check_module
     from optsched.check.packing import check_packing
     from optsched.check.plan import check_plan
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 # bear an interrupt; so `typing` is not imported either.
 _HOME = {
     "heuristics": "register_ordering register_packing",
-    "optsched.api": "certify explain hunt report",
+    "optsched.api": "certify explain hunt recompute report",
     "optsched.check.module": "check_module",
     "optsched.check.packing": "check_packing",
     "optsched.check.plan": "check_plan",
@@ -149,6 +149,7 @@ __all__ = [
     "read_module",
     "read_packing",
     "read_plan",
+    "recompute",
     "register_format",
     "register_ordering",
     "register_packing",

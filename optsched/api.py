@@ -6,12 +6,12 @@ argument, as for :func:`optsched.solve`. Each imports what it needs when it is c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack, cast
 
 from optsched.errors import UsageError, expect, expect_function
 from optsched.model.graph import Graph
@@ -20,6 +20,7 @@ from optsched.model.order_rules import NO_RULES, OrderRules
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 from optsched.model.question import digest_of
+from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, Objective, choose_limits, choose_member
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from optsched.counterexamples.search import OnProgress
     from optsched.explanation import Explanation
     from optsched.formats.minimalloc import PackingTable
+    from optsched.solver.recompute.result import RecomputeResult
 
 
 @keywords
@@ -63,6 +65,81 @@ def explain(
 
     chosen = choose_limits(limits, named)
     return explanation.explain(plannable(graph, inplace), changes=changes, limits=chosen)
+
+
+@keywords
+def recompute(
+    graph: Graph,
+    peak: int | str | SupportsIndex | Sequence[int | str],
+    *,
+    cost: str | None = None,
+    costs: Mapping[str, int] | None = None,
+    loss: Sequence[str] = (),
+    limits: Limits | None = None,
+    **named: Unpack[LimitKeywords],
+) -> RecomputeResult | tuple[RecomputeResult, ...]:
+    """Find the least extra compute with which a training graph fits a peak, and prove it.
+
+    Forward ops may run again after the loss. In-place writing is not counted.
+
+    Parameters
+    ----------
+    graph
+        A training graph, such as :func:`from_fx` reads from a joint graph.
+    peak
+        Bytes such as `"8GiB"`, or several budgets, which share their work.
+    cost
+        `kernel`, `roofline`, `flops`, `bytes` or `given` (:mod:`optsched.formats.costs`); by
+        default `kernel`, or the costs that the graph states in a unit of its own.
+    costs
+        Cost of each op by name, instead of `cost`.
+    loss
+        Ops that make the loss; found by the inputs named `tangents` by default.
+    limits, named
+        As for :func:`solve`.
+
+    Returns
+    -------
+    RecomputeResult or tuple
+        One per budget. The order of `result.sequence` may name an op more than once, and
+        `result.unrolled.graph` is the ordinary graph of these runs.
+
+    Raises
+    ------
+    UsageError
+        If the graph has no loss, or an option makes no sense.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, recompute
+    >>> build = GraphBuilder("step", cost_unit="ms")
+    >>> build.input("tangents_1", 0, "excluded")
+    >>> build.op("a", writes={"x": 5}, cost=2)
+    >>> build.op("b", reads=["x"], writes={"y": 1}, cost=3)
+    >>> build.op("loss", reads=["y"], writes={"l": 6}, cost=1)
+    >>> build.output("l")
+    >>> build.op("back", reads=["x", "tangents_1"], writes={"g": 1})
+    >>> build.output("g")
+    >>> result = recompute(build.build(), peak=12)
+    >>> result.status, result.extra, [repeat.op for repeat in result.repeats]
+    ('optimal', 0, [])
+    """
+    from optsched.formats.costs import costs_of, with_costs
+    from optsched.solver.recompute.solve import recompute as plan
+
+    expect("recompute", graph, Graph)
+    if costs is not None and cost is not None:
+        raise UsageError("give either cost= or costs=, not both")
+    if isinstance(loss, str):
+        raise UsageError(f"loss must be a list of op names: write [{loss!r}]")
+    for name in loss:
+        expect("loss", name, str)
+    several = isinstance(peak, Sequence) and not isinstance(peak, str | bytes)
+    given: Sequence[Any] = cast(Sequence[Any], peak) if several else [peak]
+    peaks = [parse_bytes(x) for x in given]
+    priced = with_costs(graph, cost) if costs is None else costs_of(graph, costs, "given")
+    found = plan(priced, peaks, loss=loss, limits=choose_limits(limits, named))
+    return found if several else found[0]
 
 
 @keywords

@@ -62,6 +62,7 @@ PUBLIC = {
     "read_graph",
     "read_packing",
     "read_plan",
+    "recompute",
     "register_format",
     "register_ordering",
     "register_packing",

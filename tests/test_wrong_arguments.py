@@ -24,6 +24,7 @@ from optsched import (
     Pool,
     Question,
 )
+from tests.support.brute_recompute import training_graph
 from tests.support.families.small import diamond
 from tests.support.registries import registries_kept
 
@@ -31,6 +32,7 @@ GRAPH = diamond()
 RESULT = optsched.solve(GRAPH, time_limit=5)
 assert RESULT.plan is not None
 PLAN, MODULE = RESULT.plan, Module("m", {"diamond": GRAPH}, "diamond")
+STEP = training_graph(np.random.default_rng(3), rich=False)
 PACKING = PackingProblem(size=[8, 4], start=[0, 2], end=[4, 6])
 ORDER = [0, 1, 2]
 ODD: list[Any] = [
@@ -52,6 +54,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "PlanStore": (("new.store",), {}),
     "Pool": (("fast",), {}),
     "Question": ((GRAPH,), {}),
+    "recompute": ((STEP, 12), {}),
     "apply_plan": (("graph.json", "plan.json", "out"), {}),
     "certify": ((GRAPH,), {}),
     "check_module": ((MODULE, {"diamond": PLAN}), {}),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from optsched.cli import common
 from optsched.cli.module import check_module, minimal, note_unverified
 from optsched.cli.options import GRAPH_MODEL, NEAR, ORDER_RULES, Command, flag, option
+from optsched.cli.recompute import COST_OPTIONS, check_repeats
 from optsched.errors import PlanError, UsageError
 from optsched.runtime.text import counted
 
@@ -41,9 +42,12 @@ def _check(args: argparse.Namespace) -> int:
 def _check_plan(args: argparse.Namespace) -> int:
     from optsched.check.claims import check_claims, claimed_restriction
     from optsched.formats import read_plan_claims
+    from optsched.formats.runs import recompute_claims
     from optsched.model.question import rules_of_record
 
     graph = common.read_graph(args, args.graph, ordered=False)
+    if (repeated := recompute_claims(args.plan)) is not None:
+        return check_repeats(args, graph, repeated)
     plan, claims = read_plan_claims(args.plan, graph)
     if claims["inplace"] and not args.inplace:
         raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
@@ -191,6 +195,7 @@ CHECK = Command(
             "--replay",
             "also execute the plan on a slab of patterns, which must survive until each read",
         ),
+        *COST_OPTIONS,
         *NEAR,
         *ORDER_RULES,
         *GRAPH_MODEL,

@@ -16,6 +16,7 @@ from optsched.cli.compare import COMPARE
 from optsched.cli.hunt import HUNT
 from optsched.cli.options import Command, add_commands
 from optsched.cli.pack import PACK
+from optsched.cli.recompute import RECOMPUTE
 from optsched.cli.report import REPORT
 from optsched.cli.solve import SOLVE
 from optsched.cli.store import STORE
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Command] = {
     "apply": files.APPLY,
     "export": files.EXPORT,
     "pack": PACK,
+    "recompute": RECOMPUTE,
     "store": STORE,
     "warmup": files.WARMUP,
 }

@@ -17,6 +17,7 @@ from optsched.cli.options import (
     choice,
     option,
 )
+from optsched.cli.recompute import COST_OPTIONS, explain_peak
 from optsched.errors import OptschedError, UsageError
 from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted
@@ -88,6 +89,8 @@ def _input_bytes(args: argparse.Namespace) -> dict[str, int]:
 
 
 def _explain(args: argparse.Namespace) -> int:
+    if args.peak is not None:
+        return explain_peak(args)
     from optsched.explanation import explain
 
     graph = common.read_graph(args, args.graph, ordered=False)
@@ -201,7 +204,14 @@ def _warmup(args: argparse.Namespace) -> int:
 INFO = Command("what a graph is made of", (GRAPH, *GRAPH_MODEL), _info)
 EXPLAIN = Command(
     "why no order has a smaller peak",
-    (GRAPH, *LIMITS, *ORDER_RULES, *GRAPH_MODEL),
+    (
+        GRAPH,
+        option("--peak", metavar="BYTES", help="explain what this peak costs in extra compute"),
+        *COST_OPTIONS,
+        *LIMITS,
+        *ORDER_RULES,
+        *GRAPH_MODEL,
+    ),
     _explain,
 )
 CONVERT = Command(

@@ -24,6 +24,7 @@ from optsched.formats.layout import PlacedBuffer, PlanLayout, layout_of, layout_
 from optsched.formats.minimalloc import minimalloc_text, packing_of, with_pools
 from optsched.formats.native_plan import Planned
 from optsched.formats.opening import check_options, open_source, opened, read_file, read_module_file
+from optsched.formats.runs import planned_graph
 from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, write_bytes
 from optsched.formats.table import find_format
 from optsched.model.graph import Graph
@@ -135,6 +136,8 @@ def _layout(
     if isinstance(plan, Planned):
         graph = graph or plan.graph
     if isinstance(graph, Graph):
+        if isinstance(plan, str | Path):
+            graph = planned_graph(plan, graph)
         graph, found, _ = checked_plan(graph, plan)
         return layout_of(graph, found)
     if not isinstance(plan, str | Path):

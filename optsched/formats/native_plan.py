@@ -22,7 +22,7 @@ NOTES = ("objective", "peak_proof", "slab_proof", "memory_model")
 
 _PLAN_KEYS = {
     *("format", "graph", "contents", "inplace", "order", "offsets", "slabs", "pool", "capacities"),
-    *("versions", "trace", "order_rules"),
+    *("versions", "trace", "order_rules", "recompute"),
     *NUMBERS,
     *BOUNDS,
     *NOTES,
@@ -126,10 +126,18 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
         claims["versions"] = {key: versions.text(key) for key in versions.value}
     if "trace" in top.value:
         claims["trace"] = [_read_event(i, x) for i, x in enumerate(top.items("trace"))]
-    order = tuple(_planned_id(graph, graph.op_ids, x, "op") for x in top.texts("order"))
+    order = _read_order(graph, top)
     offsets = _read_offsets(graph, Record(top.mapping("offsets"), "offsets"))
     pools = _read_pools(graph, Record(top.mapping("pool"), "pool")) if "pool" in top.value else ()
     return Plan(order, offsets, pools), claims
+
+
+def _read_order(graph: Graph, top: Record) -> tuple[int, ...]:
+    """Return the order; with repeats, `graph` is the unrolled graph, whose ops are in order."""
+    names = top.texts("order")
+    if "recompute" in top.value and len(names) == len(graph.ops) and len(set(names)) < len(names):
+        return tuple(range(len(names)))
+    return tuple(_planned_id(graph, graph.op_ids, x, "op") for x in names)
 
 
 def read_rules(document: Record, known: Collection[str] = _RULE_KEYS) -> dict[str, Any]:

@@ -115,8 +115,7 @@ def _classes(problem: RecomputeProblem, relaxed: Relaxed) -> Iterator[tuple[int,
     found: dict[tuple[object, ...], list[int]] = {}
     for u in relaxed.repeats:
         sizes = tuple(problem.storages[s].size for s in problem.makes[u])
-        kind = problem.graph.ops[problem.ops[u]].kind
-        found.setdefault((kind, problem.cost[u], sizes), []).append(u)
+        found.setdefault((problem.cost[u], sizes), []).append(u)
     classes = [tuple(nodes) for nodes in found.values()]
     totals = [sum(relaxed.repeats[u] for u in nodes) for nodes in classes]
     if any(abs(total - round(total)) > WHOLE for total in totals):

@@ -109,7 +109,7 @@ class RecomputeResult:
 
 def repeats_of(graph: Graph, sequence: tuple[int, ...]) -> tuple[Repeat, ...]:
     """Return the repeats of a sequence."""
-    if len(sequence) == len(graph.ops):
+    if len(sequence) <= len(graph.ops):
         return ()
     made = unroll(graph, sequence)
     readers: dict[int, set[str]] = {}

@@ -1,0 +1,232 @@
+"""Plan repeats of ops, so that a training step fits a peak; and check such plans."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optsched.cli import common
+from optsched.cli.options import GRAPH, LIMITS, READING, Command, number, option, positive, repeated
+from optsched.errors import PlanError, UsageError
+from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from optsched.model.graph import Graph
+    from optsched.solver.recompute.result import RecomputeResult
+
+COSTS = ("kernel", "roofline", "flops", "bytes", "given")
+GIB = 2**30
+PACK_SHARE = 0.1
+"""Part of the time for the offsets of the plan."""
+
+
+def _recompute(args: argparse.Namespace) -> int:
+    from optsched.reports.front import front_table, recompute_record, recompute_text
+    from optsched.reports.tables import print_table
+
+    if not args.peak and args.points is None:
+        raise UsageError("give --peak BYTES, several of them, or --points N")
+    common.protect([args.output, args.certificate, args.page], args.graph, args.costs)
+    if (args.output or args.certificate) and len(args.peak) != 1:
+        raise UsageError("-o and --certificate are of one plan: give a single --peak")
+    results = _plan(args, priced(args, read_training_graph(args)))
+    records = [recompute_record(result) for result in results]
+    if args.page:
+        from optsched.reports.front import front_page
+
+        Path(args.page).write_text(front_page(results), "utf-8")
+    if args.output and results[0].sequence is not None:
+        _write_plan(args, results[0])
+    if args.certificate:
+        _write_certificate(args, results[0])
+    if args.json:
+        common.print_json(args, records[0] if len(records) == 1 else {"front": records})
+    elif len(results) == 1:
+        common.say(recompute_text(results[0]))
+    else:
+        print_table(common.console(), front_table(results), "--json shows all columns")
+    return _exit_code(results)
+
+
+def read_training_graph(args: argparse.Namespace) -> Graph:
+    """Read the graph without order rules and memory models that recompute does not have."""
+    return common.reading(args).read_unordered(args.graph)
+
+
+def priced(args: argparse.Namespace, graph: Graph) -> Graph:
+    """Return the graph with the costs that the options ask for."""
+    from optsched.formats.costs import read_costs, with_costs
+
+    if args.costs is not None and args.cost is not None:
+        raise UsageError("give either --cost or --costs, not both")
+    return with_costs(graph, args.cost) if args.costs is None else read_costs(args.costs, graph)
+
+
+def _plan(args: argparse.Namespace, graph: Graph) -> Sequence[RecomputeResult]:
+    from optsched.runtime.clock import Clock
+    from optsched.solver.recompute.solve import Planner, recompute
+
+    clock = Clock.of(common.limits(args))
+    peaks = [parse_bytes(text) for text in args.peak]
+    if args.points is not None:
+        planner = Planner(graph, args.loss)
+        top = planner.find_base(clock.share(0.1)).peak
+        own = max(map(planner.problem.own_bytes, range(len(planner.problem.ops))), default=0)
+        peaks += [top - (top - own) * i // max(1, args.points - 1) for i in range(args.points)]
+    return recompute(graph, sorted(peaks, reverse=True), loss=args.loss, limits=clock)
+
+
+def _write_plan(args: argparse.Namespace, result: RecomputeResult) -> None:
+    from optsched.formats.fields import json_bytes
+    from optsched.formats.runs import runs_document
+    from optsched.formats.source import write_bytes
+    from optsched.model.packing_problem import packing_problem
+    from optsched.model.plan import make_plan
+    from optsched.runtime.limits import Limits
+    from optsched.solver.pack import pack
+
+    made = result.unrolled
+    order = range(len(made.source))
+    problem, _ = packing_problem(made.graph, order)
+    seconds = 5.0 if args.time_limit == float("inf") else max(1.0, PACK_SHARE * args.time_limit)
+    offsets = pack(problem, limits=Limits(seconds=seconds)).offsets
+    if offsets is None:
+        raise UsageError(f"{args.output}: no offsets were found in time for the plan")
+    plan = make_plan(made.graph, order, offsets)
+    claims = {
+        "peak": result.budget,
+        "extra": result.extra,
+        "bound": result.bound,
+        "cost_unit": result.graph.cost_unit,
+        "loss": list(result.loss),
+    }
+    graph = read_training_graph(args)
+    write_bytes(args.output, json_bytes(runs_document(graph, made, plan, claims)))
+
+
+def _write_certificate(args: argparse.Namespace, result: RecomputeResult) -> None:
+    from optsched.certificate.recompute import certify_recompute
+    from optsched.formats.recompute import write_recompute
+
+    write_recompute(certify_recompute(result), args.certificate, result.graph)
+
+
+def _exit_code(results: Sequence[RecomputeResult]) -> int:
+    if any(x.stop_reason == "interrupted" for x in results):
+        return common.INTERRUPTED
+    statuses = {x.status for x in results}
+    if len(results) == 1 and "infeasible" in statuses:
+        return common.DOES_NOT_FIT
+    if "unknown" in statuses:
+        return common.NOTHING_FOUND
+    return common.UNPROVED if "feasible" in statuses else common.OK
+
+
+def check_repeats(args: argparse.Namespace, graph: Graph, claims: dict[str, Any]) -> int:
+    """Check a plan with repeats: its runs, offsets and cost, and a certificate of its bound."""
+    from optsched.check.plan import check_plan
+    from optsched.check.runs import check_runs
+    from optsched.formats import read_plan_claims
+    from optsched.formats.runs import planned_graph
+
+    graph = priced(args, graph)
+    unrolled = planned_graph(args.plan, graph)
+    plan, stated = read_plan_claims(args.plan, unrolled)
+    names = [op.name for op in unrolled.ops]
+    sequence = [graph.op_ids[_source(name, graph)] for name in names]
+    found = check_runs(graph, sequence)
+    checked = check_plan(unrolled, plan, peak=stated["peak"], slab=stated["slab"])
+    if found.peak != checked.peak:
+        raise PlanError(f"its runs need {found.peak} bytes, its unrolled graph {checked.peak}")
+    if found.peak > claims["peak"]:
+        raise PlanError(f"the plan needs {found.peak} bytes, more than its {claims['peak']}")
+    same = claims["cost_unit"] == graph.cost_unit
+    if same and found.extra != claims["extra"]:
+        raise PlanError(f"plan claims an extra cost of {claims['extra']}, it is {found.extra}")
+    record: dict[str, Any] = {"valid": True, "peak": found.peak, "slab": checked.slab}
+    record |= {"extra": found.extra, "repeats": found.repeats, "cost_unit": graph.cost_unit}
+    text = f"valid: peak {counted(found.peak, 'byte')}, slab {counted(checked.slab, 'byte')}, "
+    text += f"{counted(found.repeats, 'repeat')} of cost {found.extra:,} ({graph.cost_unit})"
+    if args.certificate is not None:
+        bound = _check_bound(args, graph, claims["peak"])
+        record["bound"] = bound
+        text += f"\nproved: no plan within {claims['peak']:,} bytes costs less than {bound:,}"
+        text += ": the plan is optimal" if bound >= found.extra else ""
+    common.print_result(args, record, text)
+    return common.OK
+
+
+def _source(name: str, graph: Graph) -> str:
+    """Return the name of the op of a run."""
+    while name not in graph.op_ids:
+        name = name.rpartition("@")[0]
+    return name
+
+
+def _check_bound(args: argparse.Namespace, graph: Graph, peak: int) -> int:
+    from optsched.check.recompute import check_recompute
+    from optsched.formats.opening import open_source
+    from optsched.formats.recompute import read_recompute_document
+
+    document = open_source(args.certificate).document
+    certificate = read_recompute_document(graph, document)
+    bound = check_recompute(graph, certificate)
+    if certificate.peak < peak or bound is None:
+        raise PlanError(f"{args.certificate}: is about a peak of {certificate.peak} bytes")
+    return bound
+
+
+def explain_peak(args: argparse.Namespace) -> int:
+    """Say what makes a peak impossible, or what it costs and what the next bytes less cost."""
+    from optsched.reports.front import recompute_record, recompute_text
+    from optsched.solver.recompute.solve import recompute
+
+    peak = parse_bytes(args.peak)
+    less = GIB if peak >= 10 * GIB else max(1, peak // 10)
+    graph = priced(args, read_training_graph(args))
+    at, below = recompute(graph, [peak, peak - less], limits=common.limits(args))
+    text = recompute_text(at)
+    if at.extra is not None:
+        text += f"\n{less:,} bytes less cost "
+        if below.bound is None:
+            text = text.removesuffix("cost ") + f"are impossible: {below.blocker}"
+        elif below.extra is None:
+            text += f"at least {max(0, below.bound - at.extra):,} more; no plan was found"
+        else:
+            more, least = below.extra - at.extra, max(0, below.bound - at.extra)
+            text += f"{more:,} more ({100 * more / max(1, at.total):.3g} % of a step)"
+            text += "" if more == least else f", at least {least:,}"
+    record = {**recompute_record(at), "below": recompute_record(below)}
+    common.print_result(args, record, text)
+    return _exit_code([at])
+
+
+COST_OPTIONS = (
+    option(
+        "--cost",
+        choices=COSTS,
+        default=None,
+        help="cost of running an op again; kernel by default, or the costs that the graph states",
+    ),
+    option("--costs", metavar="FILE", help="measured costs by op instead (optsched-costs/1)"),
+)
+RECOMPUTE = Command(
+    "find the least extra compute with which a training step fits a peak",
+    (
+        GRAPH,
+        repeated("--peak", "BYTES", "most live bytes, such as 8GiB"),
+        number("--points", positive, "a front of N budgets instead"),
+        *COST_OPTIONS,
+        repeated("--loss", "OP", "op that makes the loss, where no input is named tangents"),
+        option("-o", "--output", help="write the plan here (.gz to compress)"),
+        option("--certificate", metavar="FILE", help="write why no plan costs less"),
+        option("--page", metavar="FILE", help="write the front as an HTML page"),
+        *LIMITS,
+        *READING,
+    ),
+    _recompute,
+)

@@ -1,0 +1,141 @@
+"""Fronts of extra compute against peak: records, text for a terminal, and an HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from optsched.reports.page import document, origin
+from optsched.reports.tables import Table, as_html, make_table, safe
+from optsched.runtime.bytes import format_bytes
+from optsched.runtime.text import counted
+from optsched.solver.recompute.result import RecomputeResult
+
+SHOWN = 12
+"""Repeated ops that are listed."""
+_WIDTH, _HEIGHT, _EDGE = 640, 320, 48
+
+
+def recompute_record(result: RecomputeResult) -> dict[str, Any]:
+    """Return a result as plain numbers and names, ready for JSON."""
+    return {
+        "instance": result.graph.name,
+        "budget": result.budget,
+        "status": result.status,
+        "peak": result.peak,
+        "extra": result.extra,
+        "bound": result.bound,
+        "cost_unit": result.graph.cost_unit,
+        "cost_of_one_step": result.total,
+        "gap": result.gap,
+        "stop_reason": str(result.stop_reason),
+        "seconds": round(result.seconds, 3),
+        "why_impossible": result.blocker,
+        "not_counted": "outputs written over inputs (in place)",
+        "repeats": [
+            {
+                "op": repeat.op,
+                "count": repeat.count,
+                "cost": repeat.cost,
+                "saves": repeat.size,
+                "readers": list(repeat.readers),
+            }
+            for repeat in result.repeats
+        ],
+    }
+
+
+def recompute_text(result: RecomputeResult) -> str:
+    """Return a result in words."""
+    head = f"{result.graph.name}: peak of at most {result.budget:,} bytes"
+    if result.status == "infeasible":
+        return f"{head} is impossible at any extra compute, proved: {result.blocker}"
+    bound = _share(result, result.bound)
+    if result.extra is None:
+        return f"{head}: no plan found; any has at least {bound} extra compute"
+    proof = "proved least" if result.status == "optimal" else f"bound {bound}"
+    runs = sum(repeat.count for repeat in result.repeats)
+    lines = [
+        f"{head}: {_share(result, result.extra)} extra compute, {proof}",
+        f"  planned peak {result.peak:,} bytes; {counted(runs, 'repeat')}; "
+        f"costs in {result.graph.cost_unit}",
+    ]
+    for repeat in result.repeats[:SHOWN]:
+        readers = ", ".join(repeat.readers[:3]) + (" ..." if len(repeat.readers) > 3 else "")
+        times = "" if repeat.count == 1 else f" {repeat.count} times"
+        cost = _share(result, repeat.cost)
+        saved = f"{repeat.size:,} bytes are not kept for {readers or 'its readers'}"
+        lines.append(f"  {repeat.op} runs again{times} ({cost}): {saved}")
+    if len(result.repeats) > SHOWN:
+        lines.append(f"  and {len(result.repeats) - SHOWN} more")
+    return "\n".join(lines)
+
+
+def _share(result: RecomputeResult, cost: int | None) -> str:
+    if cost is None:
+        return "-"
+    return f"{100 * cost / max(1, result.total):.3g} %"
+
+
+def front_table(results: Sequence[RecomputeResult]) -> Table:
+    """Return one row per budget; shares are of the cost of one step."""
+    heads = ("budget", "peak", "extra", "bound", "proof", "repeats", "seconds")
+    rows = [
+        [
+            format_bytes(x.budget),
+            "-" if x.peak is None else format_bytes(x.peak),
+            _share(x, x.extra),
+            _share(x, x.bound),
+            x.status if x.status != "infeasible" else "impossible",
+            str(sum(repeat.count for repeat in x.repeats)),
+            f"{x.seconds:.1f}",
+        ]
+        for x in results
+    ]
+    return make_table(heads, "nnnnsnn", rows)
+
+
+def front_page(results: Sequence[RecomputeResult]) -> str:
+    """Return an HTML page of a front: picture, table, and why each op runs again."""
+    name = results[0].graph.name if results else ""
+    body = [f"<h1>Extra compute of {safe(name)}</h1>", front_picture(results)]
+    body.append(as_html(front_table(results)))
+    unit = results[0].graph.cost_unit if results else ""
+    body.append(f"<p>Costs in {safe(unit)}, in % of one step. Writing in place is not counted.</p>")
+    for result in results:
+        lines = recompute_text(result).splitlines()
+        body.append("<p>" + "<br>".join(safe(line, 2000) for line in lines) + "</p>")
+    return document(f"front of {name}", "".join(body) + origin())
+
+
+def front_picture(results: Sequence[RecomputeResult]) -> str:
+    """Return an SVG: peak to the right, extra compute up; dots are plans, ticks are bounds."""
+    known = [x for x in results if x.status != "infeasible"]
+    most = max((x.budget for x in results), default=1) or 1
+    top = max((x.extra or x.bound or 0 for x in known), default=0) or 1
+
+    def place(budget: int, cost: int) -> tuple[float, float]:
+        x = _EDGE + (_WIDTH - 2 * _EDGE) * budget / most
+        return round(x, 1), round(_HEIGHT - _EDGE - (_HEIGHT - 2 * _EDGE) * cost / top, 1)
+
+    parts = []
+    for result in results:
+        if result.bound is None:
+            x, y = place(result.budget, 0)
+            parts.append(f'<text x="{x}" y="{y}" text-anchor="middle">&#215;</text>')
+            continue
+        x, y = place(result.budget, result.bound)
+        parts.append(f'<path d="M{x - 5} {y}H{x + 5}" stroke="currentColor"/>')
+        if result.extra is not None:
+            x, y = place(result.budget, result.extra)
+            parts.append(f'<circle cx="{x}" cy="{y}" r="3.5" fill="currentColor"/>')
+    axes = f"M{_EDGE} {_EDGE}V{_HEIGHT - _EDGE}H{_WIDTH - _EDGE}"
+    parts.append(f'<path d="{axes}" fill="none" stroke="currentColor"/>')
+    share = 100 * top / max(1, results[0].total) if results else 0
+    label = f'<text x="{_EDGE}" y="{_EDGE - 8}">{share:.3g} % extra compute</text>'
+    end = f'<text x="{_WIDTH - _EDGE}" y="{_HEIGHT - 16}" text-anchor="end">'
+    label += f"{end}peak up to {format_bytes(most)}; &#215; is impossible</text>"
+    size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}"'
+    return (
+        f'<svg role="img" {size} xmlns="http://www.w3.org/2000/svg">{"".join(parts)}{label}</svg>'
+    )

@@ -1,0 +1,140 @@
+"""The command `recompute`: plans, fronts, certificates, exit codes and refused input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from optsched import GraphBuilder, read_graph, recompute, write_graph
+from optsched.cli import main
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> str:
+    build = GraphBuilder("step", cost_unit="ms")
+    build.input("tangents_1", 0, "excluded")
+    last: list[str] = []
+    for i in range(5):
+        build.op(f"f{i}", reads=last, writes={f"x{i}": 10}, cost=3 + i)
+        last = [f"x{i}"]
+    build.op("loss", reads=last, writes={"loss": 1}, cost=1, once=True)
+    build.output("loss")
+    last = ["tangents_1"]
+    for i in reversed(range(5)):
+        build.op(f"b{i}", reads=[*last, f"x{i}"], writes={f"g{i}": 10})
+        last = [f"g{i}"]
+    build.output("g0")
+    path = tmp_path / "step.json"
+    write_graph(build.build(), path)
+    return str(path)
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    code = main(["recompute", *args, "--time-limit", "20"])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_plan_and_its_certificate_are_checked(
+    step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, proof = str(tmp_path / "plan.json"), str(tmp_path / "proof.json")
+    code, out, _ = run(capsys, step, "--peak", "51", "-o", plan, "--certificate", proof)
+    assert code == 0
+    assert "proved least" in out
+    assert main(["check", step, plan, proof]) == 0
+    assert "the plan is optimal" in capsys.readouterr().out
+    document = json.loads(Path(plan).read_text())
+    assert len(document["order"]) > len(set(document["order"]))
+    assert main(["export", plan, step, "--to", "csv"]) == 0
+    capsys.readouterr()
+    document["recompute"]["extra"] += 1
+    Path(plan).write_text(json.dumps(document))
+    assert main(["check", step, plan]) == 1
+    assert "plan claims an extra cost of" in capsys.readouterr().err
+
+
+def test_a_repeat_of_an_op_that_runs_once_is_refused(
+    step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = str(tmp_path / "plan.json")
+    run(capsys, step, "--peak", "51", "-o", plan)
+    document = json.loads(Path(plan).read_text())
+    document["order"].append("loss")
+    Path(plan).write_text(json.dumps(document))
+    assert main(["check", step, plan]) == 1
+    assert "op 'loss' runs again, but it draws random numbers" in capsys.readouterr().err
+
+
+def test_an_impossible_peak_names_the_op(step: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, step, "--peak", "25", "--json")
+    assert code == 4
+    record = json.loads(out)
+    assert record["status"] == "infeasible"
+    assert "op 'b3' alone reads and writes 30 bytes" in record["why_impossible"]
+
+
+def test_a_front_is_monotone(step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "front.html"
+    code, out, _ = run(capsys, step, "--points", "5", "--json", "--page", str(page))
+    assert code in (0, 3)
+    rows = json.loads(out)["front"]
+    extras = [row["extra"] for row in rows if row["extra"] is not None]
+    assert len(rows) == 5
+    assert extras == sorted(extras)
+    assert "<svg" in page.read_text()
+    _, out, _ = run(capsys, step, "--peak", "51", "--peak", "61")
+    assert "budget" in out
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        ({"f0": 1}, "costs miss op 'f1' of graph 'step'"),
+        ({"other": 1}, "costs name op 'other', which is not in graph 'step'"),
+        ({"f0": -1}, "f0 must be at least 0, got -1"),
+    ],
+)
+def test_costs_of_another_graph_are_refused(
+    costs: dict[str, int],
+    message: str,
+    step: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "costs.json"
+    path.write_text(json.dumps({"format": "optsched-costs/1", "unit": "us", "costs": costs}))
+    code, _, err = run(capsys, step, "--peak", "51", "--costs", str(path))
+    assert code == 2
+    assert message in err
+
+
+def test_usage_is_refused_in_one_line(
+    step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "give --peak BYTES" in run(capsys, step)[2]
+    assert "which is not in graph" in run(capsys, step, "--peak", "51", "--loss", "nope")[2]
+    build = GraphBuilder("no loss")
+    build.op("a", writes={"x": 1})
+    write_graph(build.build(), tmp_path / "other.json")
+    assert "has no loss" in run(capsys, str(tmp_path / "other.json"), "--peak", "51")[2]
+    assert "states 'ms'" in run(capsys, step, "--peak", "51", "--cost", "kernel")[2]
+
+
+def test_explain_tells_what_the_next_bytes_cost(
+    step: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", step, "--peak", "51", "--time-limit", "20"]) == 0
+    assert "5 bytes less cost" in capsys.readouterr().out
+    assert main(["explain", step, "--peak", "25", "--time-limit", "20"]) == 4
+    assert "impossible" in capsys.readouterr().out
+
+
+def test_from_python(step: str) -> None:
+    graph = read_graph(step)
+    first, second = recompute(graph, ["51B", 61], time_limit=20)
+    assert first.status == "optimal"
+    assert first.extra >= second.extra
+    assert recompute(graph, 51, costs={op.name: 1 for op in graph.ops}, time_limit=20).extra == 1
