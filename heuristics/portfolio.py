@@ -6,17 +6,16 @@ A heuristic that fails is logged and skipped: it only costs a warm start.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
-
-import numpy as np
 
 from heuristics import OWN_ORDERINGS, OWN_PACKINGS, Packing
 from heuristics.orderings.lpmf import lpmf_backward_random, lpmf_random
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
-from optsched.model.packing_problem import PackingProblem, select
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.reductions import ByPool, Groups, Reduced
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,6 +45,8 @@ RANDOM_RUNS = 20
 """Number of randomized LPMF runs, half of them backward."""
 RANDOM_WORK = 200_000
 """Maximum number of ops scheduled in all random runs, unless the number of runs is given."""
+ONE_POOL = ByPool()
+"""All buffers in one pool."""
 
 
 def candidate_orders(
@@ -113,44 +114,40 @@ def packings_left_out(buffers: int) -> dict[str, str]:
 
 
 def candidate_offsets(
-    problem: PackingProblem, rows: Sequence[IntArray] = ()
+    problem: PackingProblem, pools: ByPool = ONE_POOL
 ) -> Iterator[tuple[str, IntArray]]:
     """Yield name and offsets of the packings worth trying.
 
-    `rows` are the positions of each pool's buffers, if there are several pools. Each pool keeps its
-    best packing so far.
+    With several pools, each pool keeps its best packing so far.
     """
-    best: list[IntArray | None] = [None] * len(rows)
+    reduced = Reduced(problem, pools, Groups())
+    best: list[IntArray | None] = [None] * len(reduced.parts)
     for name in PROMISING_PACKINGS if problem.is_in_range else ():
         try:
-            offsets = pack_apart(problem, rows, OWN_PACKINGS[name])
+            packed = [OWN_PACKINGS[name](part) for part in reduced.parts]
         except Exception as error:
             _LOG.warning("packing %s failed on %s: %r", name, problem.name, error)
             continue
-        for number, row in enumerate(rows if len(rows) > 1 else ()):
-            part, known = select(problem, row), best[number]
-            if known is None or part.slab_size(offsets[row]) < part.slab_size(known):
-                best[number] = offsets[row]
-            else:
-                offsets[row] = known
-        yield name, offsets
+        if len(pools) > 1:
+            rows = zip(reduced.parts, best, packed, strict=True)
+            best[:] = packed = [_smaller(part, known, new) for part, known, new in rows]
+        yield name, reduced.lift(packed)
 
 
-def pack_apart(problem: PackingProblem, rows: Sequence[IntArray], packing: Packing) -> IntArray:
-    """Return the offsets of a packing that is applied to the buffers of each pool separately.
+def _smaller(problem: PackingProblem, known: IntArray | None, new: IntArray) -> IntArray:
+    """Return the offsets of the smaller slab, the known ones if both are equal."""
+    if known is None or problem.slab_size(new) < problem.slab_size(known):
+        return new
+    return known
+
+
+def pack_apart(problem: PackingProblem, pools: ByPool, packing: Packing) -> IntArray:
+    """Return the offsets of a packing that is applied to each pool separately.
 
     Packings need not handle groups that share an offset: each group is passed as one buffer.
     """
-    if problem.must_share:
-        joined = problem.joined
-        rows = [np.unique(joined.place[row]) for row in rows]
-        return pack_apart(joined.problem, rows, packing)[joined.place]
-    if len(rows) < 2:
-        return packing(problem)
-    offsets = np.zeros(len(problem), np.int64)
-    for row in rows:
-        offsets[row] = packing(select(problem, row))
-    return offsets
+    reduced = Reduced(problem, pools, Groups())
+    return reduced.lift([packing(part) for part in reduced.parts])
 
 
 def _random_order(graph: Graph, seed: int, run: int, best: int) -> tuple[str, IntArray]:

@@ -40,13 +40,14 @@ def _pack(args: argparse.Namespace) -> int:
 def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer:
     from optsched.compare.saving import packing_saving
     from optsched.formats import read_packing
-    from optsched.model.memory_model import aligned_packing, parse_alignment
+    from optsched.model.memory_model import parse_alignment
+    from optsched.model.reductions import Aligned
     from optsched.reports.results import reserve_lines, reserve_record
 
     common.protect([args.output], path)
     packing = read_packing(path, pins=args.pins)
     if args.align is not None:
-        problem = aligned_packing(packing.problem, parse_alignment(args.align))
+        problem = Aligned(parse_alignment(args.align)).reduce(packing.problem)[0]
         packing = replace(packing, problem=problem)
     if slabs or any(packing.pools or ()):
         record, text, code = _pack_pools(args, packing, slabs)

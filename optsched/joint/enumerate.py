@@ -18,10 +18,8 @@ steps have the same constraints, for instance `a b d c`, is skipped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from optsched.joint.oracle import GiveUpError, PackingOracle
 from optsched.joint.partial_orders import OrderGrowth, PartialOrder
@@ -29,9 +27,10 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs
 from optsched.model.order_rules import Baseline, ascending_ends
-from optsched.model.packing_problem import PackingProblem, packing_problem, select
+from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import pool_rows
+from optsched.model.reductions import ByPool
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
@@ -198,7 +197,7 @@ class _OrderEnumeration:
         taken = tuple(pair for _, pairs in steps for pair in sorted(pairs))
         problem, ids = packing_problem(self.graph, order, taken)
         rows = pool_rows(self.graph, ids)
-        parts = [select(problem, row) for row in rows]
+        parts = rows.reduce(problem)
         while True:
             offsets, refused = self._decide(problem, parts, rows)
             if offsets is None:
@@ -219,7 +218,7 @@ class _OrderEnumeration:
         return last - 1
 
     def _decide(
-        self, problem: PackingProblem, parts: list[PackingProblem], rows: list[IntArray]
+        self, problem: PackingProblem, parts: Sequence[PackingProblem], rows: ByPool
     ) -> tuple[IntArray | None, list[int]]:
         """Return offsets within the capacity, or None and a capacity that each pool cannot meet.
 
@@ -233,7 +232,4 @@ class _OrderEnumeration:
             return None, [self.capacity if one is None else -1 for one in found]
         if sum(one[0] for one in found if one is not None) > self.capacity:
             return None, [one[0] - 1 for one in found if one is not None]
-        offsets = np.zeros(len(problem), np.int64)
-        for row, one in zip(rows, found, strict=True):
-            offsets[row] = 0 if one is None else one[1]
-        return offsets, []
+        return rows.lift(problem, [one[1] for one in found if one is not None]), []

@@ -7,13 +7,10 @@ from math import lcm
 from pathlib import Path
 from typing import SupportsIndex
 
-import numpy as np
-
 from optsched.errors import UsageError
 from optsched.model.elements import MAX_TOTAL_BYTES, Buffer, InputPolicy
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, OrderRules
-from optsched.model.packing_problem import PackingProblem
 from optsched.model.regions import ConstantsRegion, with_constants, with_workspace_apart
 from optsched.model.streams import in_levels
 from optsched.runtime.bytes import parse_bytes
@@ -133,26 +130,6 @@ def _is_placed(buffer: Buffer) -> bool:
     """Return True if a buffer has bytes of its own in the slab, or can get some as a constant."""
     return buffer.alias_of is None and not (
         buffer.external and buffer.input is not InputPolicy.CONSTANT
-    )
-
-
-def aligned_packing(problem: PackingProblem, align: int) -> PackingProblem:
-    """Return a packing problem with sizes rounded up and offsets aligned, as `MemoryModel` does.
-
-    Raises
-    ------
-    UsageError
-        If the sum of the sizes is too large.
-    GraphError
-        If a buffer is pinned to an offset that is not aligned.
-    """
-    sizes = [-(-size // align) * align for size in problem.size.tolist()]
-    if sum(sizes) >= MAX_TOTAL_BYTES:
-        raise UsageError(f"{problem.name}: sizes rounded up to {align} add up to 2**62 or more")
-    return replace(
-        problem,
-        size=np.array(sizes, np.int64),
-        alignment=np.array([lcm(a, align) for a in problem.alignment.tolist()], np.int64),
     )
 
 

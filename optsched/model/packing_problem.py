@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import lcm
 from typing import SupportsIndex
 
 import numpy as np
 
 from optsched.errors import GraphError
-from optsched.model.arrays import IntArray, Integers, Rows, pack_rows
+from optsched.model.arrays import IntArray, Integers, Rows
 from optsched.model.columns import integers, unique_names
-from optsched.model.conflicts import HEAVIEST_BUFFERS, NO_SETS, Conflicts, Whole, sets_among
-from optsched.model.elements import MAX_ADDRESS, MAX_TOTAL_BYTES
+from optsched.model.conflicts import NO_SETS, Conflicts, Whole
 from optsched.model.graph import Graph
-from optsched.model.inplace_choice import Pairs, heads
-from optsched.model.liveness import live_ranges
-from optsched.model.parts import Gap, Parts, fullest, gaps_between
-from optsched.model.sharing import Rectangle, check_groups, make_groups, make_pairs, unite
-from optsched.model.steps import Order, steps_of
-from optsched.model.stream_relation import stream_relation
+from optsched.model.inplace_choice import Pairs
+from optsched.model.joined import Joined, join
+from optsched.model.order_columns import order_columns
+from optsched.model.packing_checks import check_numbers
+from optsched.model.parts import Gap, Parts, fullest
+from optsched.model.selection import select
+from optsched.model.sharing import Rectangle, check_groups, make_groups, make_pairs
+from optsched.model.steps import Order
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
 from optsched.runtime.text import counted
 
 __all__ = ["Gap", "Joined", "PackingProblem", "Parts", "packing_problem", "select"]
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """A packing problem in which each must-share group is replaced by one buffer."""
-
-    problem: PackingProblem
-    """The problem without groups. The buffer of a group has the position and the name of the
-    group's first member.
-    """
-    place: IntArray
-    """Shape `(k,)`: position in :attr:`problem` of each buffer of the original problem."""
-
-    def offsets(self, given: IntArray) -> IntArray:
-        """Return the offsets of the joined buffers for offsets of all buffers, shape `(k,)`."""
-        found = np.zeros(len(self.problem), np.int64)
-        found[self.place] = given
-        return found
 
 
 @keywords
@@ -148,81 +130,17 @@ class PackingProblem:
         fields["capacity"] = None if capacity is None else parse_bytes(capacity)
         for what, value in fields.items():
             object.__setattr__(self, what, value)
-        self._check()
+        check_numbers(self)
         object.__setattr__(self, "keep_apart", make_pairs(keep_apart, known))
         object.__setattr__(self, "must_share", make_groups(must_share, known))
         if self.must_share:
             check_groups(self.must_share, self.keep_apart, known, self.pin, self.alignment)
-
-    def _check(self) -> None:
-        """Raise an error if a number is invalid."""
-        count = len(self.size)
-        for what in ("start", "end", "alignment", "pin"):
-            if len(getattr(self, what)) != count:
-                given = len(getattr(self, what))
-                raise GraphError(f"{what} has {given} entries, but size has {count}")
-        for i in np.flatnonzero(self.end < self.start):
-            raise GraphError(
-                f"buffer {self.names[i]!r}: live range [{self.start[i]}, {self.end[i]}) is reversed"
-            )
-        for values, what, least in ((self.size, "size", 0), (self.alignment, "alignment", 1)):
-            for i in np.flatnonzero(values < least):
-                raise GraphError(
-                    f"buffer {self.names[i]!r}: {what} must be at least {least}, got {values[i]}"
-                )
-        for i in np.flatnonzero((self.pin > 0) & (self.pin % self.alignment != 0)):
-            raise GraphError(
-                f"buffer {self.names[i]!r}: pin {self.pin[i]} is not a multiple "
-                f"of alignment {self.alignment[i]}"
-            )
-        if sum(self.size.tolist()) > MAX_TOTAL_BYTES:
-            raise GraphError("sizes add up to more than 2**62 bytes")
-        self._refuse_large()
-        if self.gaps and len(self.gaps) != count:
-            raise GraphError(f"gaps has {len(self.gaps)} entries, but size has {count}")
-        for owner, gaps in enumerate(self.gaps):
-            self._check_gaps(owner, gaps)
 
     def __repr__(self) -> str:
         size = int(self.size.sum())
         return (
             f"PackingProblem({self.name!r}, {counted(len(self), 'buffer')}, {size:,} bytes in all)"
         )
-
-    def _refuse_large(self) -> None:
-        """Raise an error if sums of the given numbers could exceed 64-bit integers."""
-        for i in np.flatnonzero(self.alignment > MAX_TOTAL_BYTES):
-            raise GraphError(
-                f"buffer {self.names[i]!r}: alignment {self.alignment[i]} is above the limit of "
-                "2**62 bytes"
-            )
-        for i in np.flatnonzero(self.pin > MAX_ADDRESS - self.size):
-            raise GraphError(
-                f"buffer {self.names[i]!r}: pinned to {self.pin[i]} it ends beyond 2**63 - 1"
-            )
-        for i in np.flatnonzero((self.start < -MAX_TOTAL_BYTES) | (self.end > MAX_TOTAL_BYTES)):
-            raise GraphError(
-                f"buffer {self.names[i]!r}: live range [{self.start[i]}, {self.end[i]}) is outside "
-                "-2**62 to 2**62"
-            )
-
-    def _check_gaps(self, i: int, gaps: tuple[Gap, ...]) -> None:
-        at = int(self.start[i])
-        for gap in gaps:
-            if not isinstance(gap, Gap):
-                raise GraphError(f"buffer {self.names[i]!r}: expected a Gap, got {gap!r}")
-            low, high = gap.window or (0, 0)
-            if not at <= gap.start < gap.end <= self.end[i]:
-                raise GraphError(
-                    f"buffer {self.names[i]!r}: gap {gap.start}-{gap.end} is reversed, overlaps "
-                    f"another gap or exceeds the live range [{self.start[i]}, {self.end[i]})"
-                )
-            if not 0 <= low <= high <= self.size[i]:
-                raise GraphError(
-                    f"buffer {self.names[i]!r}: gap window {low}:{high} exceeds its "
-                    f"{self.size[i]} bytes"
-                )
-            at = gap.end
 
     def __len__(self) -> int:
         return len(self.names)
@@ -341,9 +259,7 @@ class PackingProblem:
     @cached_property
     def joined(self) -> Joined:
         """The problem in which each group is one buffer, and the positions of the buffers in it."""
-        if not self.must_share:
-            return Joined(self, np.arange(len(self)))
-        return _join(self)
+        return join(self)
 
     def use_entries(self) -> tuple[IntArray, IntArray]:
         """Return all uses of buffers: the buffer and the step of each, without duplicates.
@@ -364,162 +280,17 @@ class PackingProblem:
         return int((np.asarray(offsets)[live] + self.size[live]).max(initial=0))
 
 
-def _join(problem: PackingProblem) -> Joined:
-    """Replace each group by one buffer."""
-    head = np.arange(len(problem))
-    for group in problem.must_share:
-        head[list(group)] = group[0]
-    kept, place = np.unique(head, return_inverse=True)
-    columns = {
-        name: getattr(problem, name).copy() for name in ("start", "end", "size", "alignment", "pin")
-    }
-    gaps = list(problem.gaps) or [()] * len(problem)
-    for group in problem.must_share:
-        first, live = group[0], [i for i in group if problem.end[i] > problem.start[i]]
-        members = live or list(group)
-        start = int(problem.start[members].min())
-        end = int(problem.end[members].max()) if live else start
-        size = int(problem.size[members].max())
-        columns["start"][first], columns["end"][first], columns["size"][first] = start, end, size
-        columns["alignment"][first] = lcm(*problem.alignment[list(group)].tolist())
-        columns["pin"][first] = problem.pin[list(group)].max()
-        rows = [(int(problem.size[i]), problem.rectangles(i)) for i in live]
-        gaps[first] = gaps_between(start, end, size, unite(rows, size))
-    uses = problem.uses
-    if uses is not None:
-        pairs = np.unique(np.column_stack([place[uses.owners()], uses.idx]), axis=0)
-        uses = pack_rows(pairs[:, 0], pairs[:, 1], len(kept))
-    there = (problem.end > problem.start) & (problem.size > 0)
-    one_each = replace(
-        problem,
-        names=tuple(problem.names[i] for i in kept),
-        **{name: column[kept] for name, column in columns.items()},
-        gaps=tuple(gaps[i] for i in kept) if any(gaps) else (),
-        uses=uses,
-        keep_apart=place[problem.keep_apart[there[problem.keep_apart].all(axis=1)]],
-        must_share=(),
-    )
-    return Joined(one_each, place)
-
-
-def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
-    """Return the problem restricted to some buffers, given by their positions."""
-    pairs, groups = _among(ids, len(problem), problem.keep_apart, problem.must_share)
-    part = replace(
-        problem,
-        names=tuple(problem.names[i] for i in ids),
-        start=problem.start[ids],
-        end=problem.end[ids],
-        size=problem.size[ids],
-        alignment=problem.alignment[ids],
-        pin=problem.pin[ids],
-        gaps=tuple(problem.gaps[i] for i in ids) if problem.gaps else (),
-        uses=None if problem.uses is None else problem.uses.select(ids),
-        keep_apart=pairs,
-        must_share=groups,
-    )
-    if len(pairs) and len(ids) > HEAVIEST_BUFFERS:
-        part.__dict__["apart_sets"] = sets_among(ids, len(problem), problem.apart_sets)
-    return part
-
-
-def _among(
-    ids: IntArray, count: int, pairs: IntArray, groups: tuple[tuple[int, ...], ...]
-) -> tuple[IntArray, tuple[tuple[int, ...], ...]]:
-    """Return the pairs and groups among the buffers `ids`, as positions in `ids`.
-
-    `count` is the number of all buffers.
-    """
-    if not len(pairs) and not groups:
-        return pairs, groups
-    slot = np.full(count, -1, np.int64)
-    slot[ids] = np.arange(len(ids))
-    pairs = slot[pairs]
-    rows = [tuple(int(slot[i]) for i in group if slot[i] >= 0) for group in groups]
-    return pairs[(pairs >= 0).all(axis=1)], tuple(row for row in rows if len(row) > 1)
-
-
 def packing_problem(
     graph: Graph, order: Order, taken: Pairs = ()
 ) -> tuple[PackingProblem, IntArray]:
     """Return the packing problem of an order, and the graph's id of each of its buffers.
 
     Only roots that are counted, have bytes, and are live at some step are packed. If ops run on
-    several streams, steps are depths, and pairs that conflict without overlapping are kept apart
-    (:mod:`optsched.model.stream_relation`); if there are too many such pairs, live ranges are
-    widened until these buffers overlap. The outputs of the in-place pairs `taken`, a choice of
+    several streams, steps are depths, and pairs that conflict without overlapping are kept apart;
+    if there are too many such pairs, live ranges are widened until these buffers overlap
+    (:mod:`optsched.model.order_columns`). The outputs of the in-place pairs `taken`, a choice of
     :func:`optsched.model.inplace_choice.pair_choices`, are part of the buffers into which they are
-    written.
+    written. :func:`optsched.model.plan.placed_plan` turns offsets into a plan.
     """
-    relation = stream_relation(graph, order) if graph.on_streams else None
-    ranges = live_ranges(graph, order) if relation is None else relation.ranges()
-    size = graph.arrays.size
-    packed = (size > 0) & (ranges[:, 1] > ranges[:, 0])
-    steps = steps_of(graph, order) if relation is None else relation.depth
-    owner = heads(taken)
-    written: dict[int, list[int]] = {}
-    for output, head in owner.items():
-        written.setdefault(head, []).append(output)
-        packed[output] = False
-    gaps = {head: _written_over(size, ranges, head, row) for head, row in written.items()}
-    for output, head in owner.items():
-        ranges[head, 1] = max(ranges[head, 1], ranges[output, 1])
-    ids = np.flatnonzero(packed)
-    buffers = [graph.buffers[b] for b in ids.tolist()]
-    apart = np.array(graph.keep_apart, np.int64).reshape(-1, 2)
-    pairs, groups = _among(ids, len(size), apart, graph.must_share)
-    hidden = None if relation is None else relation.hidden_conflicts(ids)
-    if hidden is not None:
-        pairs = np.concatenate([pairs, hidden])
-    elif relation is not None:
-        ranges[:, 1] = relation.cover_ends()
-    problem = PackingProblem(
-        names=tuple(buffer.name for buffer in buffers),
-        start=ranges[ids, 0],
-        end=ranges[ids, 1],
-        size=size[ids],
-        alignment=np.array([buffer.alignment for buffer in buffers], np.int64),
-        pin=np.array([-1 if b.pin is None else b.pin for b in buffers], np.int64),
-        gaps=tuple(gaps.get(b, ()) for b in ids.tolist()) if any(gaps.values()) else (),
-        name=graph.name,
-        memory_model=graph.memory_model,
-        uses=_steps_of_use(graph, steps, owner).select(ids),
-        must_share=groups,
-        keep_apart=pairs,
-        is_widened=hidden is None and relation is not None,
-    )
-    return problem, ids
-
-
-def _steps_of_use(graph: Graph, steps: IntArray, owner: Mapping[int, int]) -> Rows:
-    """Return the steps at which each buffer is read or written.
-
-    Uses of outputs written in place count for the buffer into which they are written.
-    """
-    arrays, count = graph.arrays, graph.arrays.buffer_count
-    made = np.flatnonzero(arrays.producer >= 0)
-    buffers = np.concatenate([arrays.user.owners(), made])
-    at = np.concatenate([steps[arrays.user.idx], steps[arrays.producer[made]]])
-    if owner:
-        head = np.arange(count, dtype=np.int64)
-        head[list(owner)] = list(owner.values())
-        # An op that writes into its input uses the common buffer once.
-        pairs = np.unique(head[buffers] * len(steps) + at)
-        buffers, at = pairs // len(steps), pairs % len(steps)
-    return pack_rows(buffers, at, count)
-
-
-def _written_over(
-    size: IntArray, ranges: IntArray, head: int, outputs: Sequence[int]
-) -> tuple[Gap, ...]:
-    """Return the gaps of a buffer into which outputs are written, one after another.
-
-    While an op runs, all previous bytes are still needed; from the next step on only its output is.
-    """
-    gaps: list[Gap] = []
-    ends = [int(ranges[b, 0]) + 1 for b in outputs[1:]] + [int(ranges[outputs[-1], 1])]
-    for output, end in zip(outputs, ends, strict=True):
-        start = int(ranges[output, 0]) + 1
-        if size[output] < size[head] and start < end:
-            gaps.append(Gap(start, end, (0, int(size[output]))))
-    return tuple(gaps)
+    columns, ids = order_columns(graph, order, taken)
+    return PackingProblem(**columns), ids

@@ -13,7 +13,6 @@ bytes, but the slabs have 8 and 6 bytes, 14 in total.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import SupportsIndex
 
@@ -23,7 +22,8 @@ from optsched.errors import expect
 from optsched.model.arrays import IntArray
 from optsched.model.conflicts import Conflicts, Whole
 from optsched.model.graph import Graph
-from optsched.model.packing_problem import PackingProblem, select
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.reductions import ByPool
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
 
@@ -78,13 +78,9 @@ def pool_graph(graph: Graph, pool: str) -> Graph:
     return replace(graph, buffers=buffers)
 
 
-def pool_rows(graph: Graph, ids: IntArray) -> list[IntArray]:
-    """Return the positions in `ids`, shape `(k,)`, of the buffers of each pool."""
-    pools = [graph.buffers[b].pool for b in ids.tolist()]
-    return [
-        np.array([i for i, name in enumerate(pools) if name == pool], np.int64)
-        for pool in sorted(set(pools))
-    ]
+def pool_rows(graph: Graph, ids: IntArray) -> ByPool:
+    """Return the positions in `ids`, shape `(k,)`, of the buffers of each pool, as a reduction."""
+    return ByPool.of([graph.buffers[b].pool for b in ids.tolist()])
 
 
 def pins_clash(graph: Graph, problem: PackingProblem, ids: IntArray) -> bool:
@@ -93,15 +89,18 @@ def pins_clash(graph: Graph, problem: PackingProblem, ids: IntArray) -> bool:
     No packing is valid in that case. `ids`, shape `(k,)`, are the graph's ids of the buffers of the
     problem.
     """
-    rows = pool_rows(graph, ids) if (problem.pin >= 0).any() else []
-    return any(select(problem, row).clashing_pins() is not None for row in rows)
+    if not (problem.pin >= 0).any():
+        return False
+    parts = pool_rows(graph, ids).reduce(problem)
+    return any(part.clashing_pins() is not None for part in parts)
 
 
-def sum_of_slabs(problem: PackingProblem, rows: Sequence[IntArray], offsets: IntArray) -> int:
-    """Return the sum of the slabs in bytes; `rows` has the positions of each pool's buffers."""
-    if len(rows) < 2:
+def sum_of_slabs(problem: PackingProblem, pools: ByPool, offsets: IntArray) -> int:
+    """Return the sum of the slabs of all pools in bytes."""
+    if len(pools) < 2:
         return problem.slab_size(offsets)
-    return sum(select(problem, row).slab_size(offsets[row]) for row in rows)
+    parts = pools.reduce(problem)
+    return sum(part.slab_size(offsets[row]) for part, row in zip(parts, pools, strict=True))
 
 
 def pinned_bytes(graph: Graph) -> int:

@@ -1,8 +1,8 @@
 """Reserved regions: bytes that no buffer may use, at all steps or at some.
 
-Each region becomes a pinned buffer at the end of the problem, so every packer, bound and checker
-respects it without special treatment. Its bytes are part of the slab, which ends at or above the
-end of the region.
+Each region becomes a pinned buffer at the end of the problem (:class:`Reserved`), so every packer,
+bound and checker respects it without special treatment. Its bytes are part of the slab, which ends
+at or above the end of the region.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import SupportsIndex
 import numpy as np
 
 from optsched.errors import GraphError, UsageError, expect
+from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import PackingProblem
 from optsched.runtime.text import free_name
@@ -46,40 +47,68 @@ class Region:
         return f"{self.low}:{self.high}{steps}"
 
 
-def with_reserved(
-    problem: PackingProblem, regions: Sequence[Region], *, capacity: int | None = None
-) -> PackingProblem:
-    """Return the problem with regions as pinned buffers after all others.
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Reserved regions as pinned buffers after all others: an exact reduction.
 
-    The first `len(problem)` offsets that a packer returns are those of the original problem.
-    Regions may overlap and may extend over steps outside the problem. Bytes at and above `capacity`
-    cannot be used anyway, so regions end there.
+    *Proof.* A pinned buffer that covers the bytes and steps of a region excludes exactly the
+    placements that the region excludes, and its end is part of the slab as the region's is. Bytes
+    at and above `capacity` cannot be used by a packing within the capacity, and steps outside the
+    problem concern no buffer, so regions may be cut there. The buffers of the problem keep their
+    positions.
 
-    Raises
-    ------
-    GraphError
-        On an empty or reversed region, or a buffer that is pinned into one.
+    Parameters
+    ----------
+    regions
+        Regions, which may overlap and extend over steps outside the problem.
+    capacity
+        Maximum slab in bytes, or None.
     """
-    for region in regions:
-        expect("reserved", region, Region)
-        _check(region)
-    if not len(problem):
-        return problem
-    first, last = int(problem.start.min()), int(problem.end.max())
-    roof = MAX_TOTAL_BYTES if capacity is None else capacity
-    given = [
-        (
-            first if region.start is None else max(first, region.start),
-            last if region.end is None else min(last, region.end),
-            region.low,
-            min(region.high, roof),
-        )
-        for region in regions
-    ]
-    rows = _apart([row for row in given if row[0] < row[1] and row[2] < row[3]])
-    _check_pins(problem, rows)
-    if not rows:
-        return problem
+
+    regions: Sequence[Region]
+    capacity: int | None = None
+
+    def reduce(self, problem: PackingProblem) -> tuple[PackingProblem, ...]:
+        """Return the problem with the regions as buffers.
+
+        Raises
+        ------
+        GraphError
+            On an empty or reversed region, or a buffer that is pinned into one.
+        """
+        for region in self.regions:
+            expect("reserved", region, Region)
+            _check(region)
+        if not len(problem):
+            return (problem,)
+        rows = self._rectangles(problem)
+        _check_pins(problem, rows)
+        return (_with_buffers(problem, rows) if rows else problem,)
+
+    def lift(self, problem: PackingProblem, offsets: Sequence[IntArray]) -> IntArray:
+        """Return the offsets of the problem's own buffers."""
+        return offsets[0][: len(problem)]
+
+    def _rectangles(self, problem: PackingProblem) -> list[tuple[int, int, int, int]]:
+        """Return disjoint `(start, end, low, high)` within the problem's steps and the capacity."""
+        first, last = int(problem.start.min()), int(problem.end.max())
+        top = MAX_TOTAL_BYTES if self.capacity is None else self.capacity
+        given = [
+            (
+                first if region.start is None else max(first, region.start),
+                last if region.end is None else min(last, region.end),
+                region.low,
+                min(region.high, top),
+            )
+            for region in self.regions
+        ]
+        return _apart([row for row in given if row[0] < row[1] and row[2] < row[3]])
+
+
+def _with_buffers(
+    problem: PackingProblem, rows: Sequence[tuple[int, int, int, int]]
+) -> PackingProblem:
+    """Return a problem with a pinned buffer for each rectangle after its own buffers."""
     start, end, low, high = np.array(rows, np.int64).T
     taken = set(problem.names)
     names = [

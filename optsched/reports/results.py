@@ -18,7 +18,7 @@ from optsched.model.liveness import ESTIMATORS, peak_memory
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.pools import apart_in_every_order
 from optsched.model.regions import CONSTANTS, WORKSPACE, region_sizes
-from optsched.model.reserved import Region, with_reserved
+from optsched.model.reserved import Region, Reserved
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.capacity import (
     SHOWN,
@@ -98,7 +98,7 @@ def pack_record(
 
     `reserved` regions take room too, so they can be the reason why the buffers do not fit.
     """
-    planned = with_reserved(problem, reserved, capacity=result.capacity)
+    planned = Reserved(reserved, result.capacity).reduce(problem)[0]
     return {
         "instance": problem.name,
         "buffers": len(problem),

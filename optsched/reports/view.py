@@ -17,8 +17,9 @@ from optsched.check.plan import check_plan
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import live_ranges, timeline
-from optsched.model.packing_problem import PackingProblem, Parts, select
+from optsched.model.packing_problem import PackingProblem, Parts
 from optsched.model.plan import Plan
+from optsched.model.reductions import ByPool
 from optsched.model.steps import steps_of
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import counted, readable
@@ -183,10 +184,9 @@ def packing_view(
     overlap or another rule is broken.
     """
     homes = list(pools) or [""] * len(problem)
-    slab = 0
-    for pool in dict.fromkeys(homes):
-        ids = np.array([i for i, home in enumerate(homes) if home == pool], np.int64)
-        slab += check_packing(select(problem, ids), offsets[ids].tolist())
+    by_pool = ByPool.of(homes)
+    parts_of_pools = zip(by_pool.reduce(problem), by_pool, strict=False)
+    slab = sum(check_packing(part, offsets[ids].tolist()) for part, ids in parts_of_pools)
     parts = problem.parts
     rows = [
         (homes[i], int(offsets[i]) + low, i, start, end, high - low)

@@ -17,9 +17,10 @@ from optsched.errors import GraphError, UsageError
 from optsched.formats.minimalloc import PackingTable
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_ADDRESS
-from optsched.model.memory_model import aligned_packing, parse_alignment
+from optsched.model.memory_model import parse_alignment
 from optsched.model.packing_problem import PackingProblem
-from optsched.model.reserved import Region, with_reserved
+from optsched.model.reductions import Aligned, Groups, Reduced
+from optsched.model.reserved import Region, Reserved
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
@@ -77,19 +78,17 @@ def pack(
     """
     clock = Clock.of(choose_limits(limits, named))
     problem = problem_of(problem)
-    if align is not None:
-        problem = aligned_packing(problem, parse_alignment(align))
     capacity = problem.capacity if capacity is None else parse_bytes(capacity)
-    joined = problem.joined
-    joined.problem.refuse_clashing_pins()
-    problem = with_reserved(joined.problem, reserved, capacity=capacity)
+    rounding = () if align is None else (Aligned(parse_alignment(align)),)
+    reduced = Reduced(problem, *rounding, Groups(), Reserved(reserved, capacity))
+    (problem,) = reduced.parts
+    problem.refuse_clashing_pins()
     known = KnownPacking(problem, clock, capacity, on_event)
     run_stages(known, None, WHOLE)
     result = known.result()
     if result.slab_bound > MAX_ADDRESS and (capacity is None or capacity > MAX_ADDRESS):
         raise GraphError(f"{problem.name}: every packing takes more than 2**63 - 1 bytes")
-    # Reserved regions follow the buffers, and the caller did not ask for their offsets.
-    own = None if result.offsets is None else result.offsets[joined.place]
+    own = None if result.offsets is None else reduced.lift([result.offsets])
     return replace(result, offsets=own)
 
 

@@ -14,6 +14,7 @@ from heuristics.portfolio import pack_apart
 from optsched.check.packing import check_packing
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
+from optsched.model.reductions import ByPool
 from tests.support.packing_instances import random_problem, with_pairs
 
 
@@ -70,6 +71,6 @@ def test_a_packing_that_knows_no_groups_may_be_compared() -> None:
         return np.cumsum(problem.size) - problem.size
 
     problem = PackingProblem(size=[3, 2, 4], start=[0, 1, 2], end=[1, 2, 3], must_share=[(0, 2)])
-    assert pack_apart(problem, (), stacked).tolist() == [0, 4, 0]
-    rows = [np.array([0, 2]), np.array([1])]
+    assert pack_apart(problem, ByPool(), stacked).tolist() == [0, 4, 0]
+    rows = ByPool.of(["fast", "slow", "fast"])
     assert pack_apart(problem, rows, stacked).tolist() == [0, 0, 0]

@@ -16,8 +16,9 @@ from optsched.cli import main
 from optsched.errors import GraphError, UsageError
 from optsched.formats import write_graph
 from optsched.model.graph import Graph
-from optsched.model.memory_model import MemoryModel, aligned_packing, parse_alignment
+from optsched.model.memory_model import MemoryModel, parse_alignment
 from optsched.model.packing_problem import Gap, PackingProblem
+from optsched.model.reductions import Aligned
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Status
@@ -83,7 +84,7 @@ def test_packings_are_rounded_too() -> None:
     result = pack(problem, align=4)
     assert (result.slab, result.status) == (16, Status.OPTIMAL)
     assert result.offsets is not None
-    check_packing(aligned_packing(problem, 4), result.offsets.tolist(), slab=16)
+    check_packing(Aligned(4).reduce(problem)[0], result.offsets.tolist(), slab=16)
     assert pack(problem).slab == 12
 
 

@@ -14,7 +14,7 @@ from optsched.check.packing import check_packing
 from optsched.cli import main
 from optsched.errors import GraphError, PlanError, UsageError
 from optsched.model.packing_problem import PackingProblem
-from optsched.model.reserved import Region, with_reserved
+from optsched.model.reserved import Region, Reserved
 from optsched.packing import solve_packing
 from optsched.runtime.limits import Limits
 from optsched.solver.pack import pack
@@ -87,14 +87,14 @@ def test_equals_trying_all_offsets(seed: int) -> None:
     assert result.offsets is not None
     assert clear(problem, tuple(result.offsets.tolist()), regions)
     assert (result.slab, result.slab_bound, result.status) == (best, best, Status.OPTIMAL)
-    extended = with_reserved(problem, regions)
+    extended = Reserved(regions).reduce(problem)[0]
     assert solve_packing(extended, limits=Limits(seconds=10)).slab == best
     for packing in PACKINGS.values():
         assert check_packing(extended, packing(extended).tolist()) >= best
 
 
 def test_the_checker_finds_a_buffer_in_a_region() -> None:
-    extended = with_reserved(problem_of([(0, 4, 4)]), [Region(2, 3, 3, 9)])
+    extended = Reserved([Region(2, 3, 3, 9)]).reduce(problem_of([(0, 4, 4)]))[0]
     assert extended.names[1:] == ("reserved 2:3@3-4",)
     with pytest.raises(PlanError, match="reserved 2:3"):
         check_packing(extended, [0, 2])
@@ -137,7 +137,7 @@ def test_what_is_no_region_is_refused() -> None:
 
 def test_overlapping_regions_are_one() -> None:
     regions = [Region(0, 4, 0, 3), Region(2, 6, 1, 5), Region(0, 4, 3, 4), Region(6, 8, 1, 2)]
-    extended = with_reserved(problem_of([(0, 5, 1)]), regions)
+    extended = Reserved(regions).reduce(problem_of([(0, 5, 1)]))[0]
     assert check_packing(extended, [8, *extended.pin[1:].tolist()]) == 9
     covered = np.zeros((5, 8), int)
     for i in range(1, len(extended)):
@@ -198,4 +198,4 @@ def test_a_pinned_buffer_that_is_never_live_is_in_no_ones_way() -> None:
         alignment=np.array([1, 1]),
         pin=np.array([3, 0]),
     )
-    assert len(with_reserved(problem, [Region(0, 1)])) == 3
+    assert len(Reserved([Region(0, 1)]).reduce(problem)[0]) == 3

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from optsched.errors import GraphError
-from optsched.model import packing_problem
+from optsched.model import packing_problem, selection
 from optsched.model.conflicts import Conflicts, Whole
 from optsched.model.packing_problem import Gap, PackingProblem, select
-from optsched.model.reserved import Region, with_reserved
+from optsched.model.reserved import Region, Reserved
 from tests.support.packing_instances import random_problem
 
 
@@ -145,7 +145,7 @@ def test_parts_of_a_problem_keep_their_pairs_and_groups() -> None:
     assert part.keep_apart.tolist() == [[0, 1]]
     assert part.must_share == ()
     assert select(problem, np.array([1, 0])).must_share == ((0, 1),)
-    more = with_reserved(problem, [Region(0, 2)])
+    more = Reserved([Region(0, 2)]).reduce(problem)[0]
     assert more.keep_apart.tolist() == problem.keep_apart.tolist()
 
 
@@ -162,7 +162,7 @@ def test_sets_cover_all_pairs_and_conflict_throughout() -> None:
 
 def test_a_large_part_takes_its_sets_from_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many pairs take seconds to cover by sets, and pools are packed in many attempts."""
-    monkeypatch.setattr(packing_problem, "HEAVIEST_BUFFERS", 5)
+    monkeypatch.setattr(selection, "HEAVIEST_BUFFERS", 5)
     fewer = 0
     for seed in range(150):
         random = np.random.default_rng([4, seed])

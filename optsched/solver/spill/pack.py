@@ -19,6 +19,7 @@ from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
 from optsched.model.pools import Pool
+from optsched.model.reductions import ByPool
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason, choose_limits
@@ -264,13 +265,12 @@ def check_pools(problem: PackingProblem, pools: Sequence[str], offsets: Sequence
         If buffers that share an offset lie in different pools.
     """
     refuse_groups_apart(problem, pools)
-    total, names = 0, sorted(set(pools))
-    capacity = problem.capacity if len(names) == 1 else None
-    for name in names:
-        ids = np.array([i for i, pool in enumerate(pools) if pool == name], np.int64)
-        part = select(problem, ids)
-        total += check_packing(part, [offsets[i] for i in ids], capacity=capacity)
-    return total
+    rows = ByPool.of(pools)
+    capacity = problem.capacity if len(rows) == 1 else None
+    return sum(
+        check_packing(part, [offsets[i] for i in row], capacity=capacity)
+        for part, row in zip(rows.reduce(problem), rows, strict=False)
+    )
 
 
 class _PoolFiller:

@@ -1,0 +1,51 @@
+"""Restriction of a packing problem to some of its buffers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.model.conflicts import HEAVIEST_BUFFERS, sets_among
+
+if TYPE_CHECKING:
+    from optsched.model.packing_problem import PackingProblem
+
+
+def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
+    """Return the problem restricted to some buffers, given by their positions."""
+    pairs, groups = among(ids, len(problem), problem.keep_apart, problem.must_share)
+    part = replace(
+        problem,
+        names=tuple(problem.names[i] for i in ids),
+        start=problem.start[ids],
+        end=problem.end[ids],
+        size=problem.size[ids],
+        alignment=problem.alignment[ids],
+        pin=problem.pin[ids],
+        gaps=tuple(problem.gaps[i] for i in ids) if problem.gaps else (),
+        uses=None if problem.uses is None else problem.uses.select(ids),
+        keep_apart=pairs,
+        must_share=groups,
+    )
+    if len(pairs) and len(ids) > HEAVIEST_BUFFERS:
+        part.__dict__["apart_sets"] = sets_among(ids, len(problem), problem.apart_sets)
+    return part
+
+
+def among(
+    ids: IntArray, count: int, pairs: IntArray, groups: tuple[tuple[int, ...], ...]
+) -> tuple[IntArray, tuple[tuple[int, ...], ...]]:
+    """Return the pairs and groups among the buffers `ids`, as positions in `ids`.
+
+    `count` is the number of all buffers.
+    """
+    if not len(pairs) and not groups:
+        return pairs, groups
+    slot = np.full(count, -1, np.int64)
+    slot[ids] = np.arange(len(ids))
+    pairs = slot[pairs]
+    rows = [tuple(int(slot[i]) for i in group if slot[i] >= 0) for group in groups]
+    return pairs[(pairs >= 0).all(axis=1)], tuple(row for row in rows if len(row) > 1)
