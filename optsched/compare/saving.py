@@ -19,8 +19,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from heuristics import PACKINGS
 from heuristics.portfolio import pack_apart
 from optsched.check.packing import check_packing
@@ -32,10 +30,10 @@ from optsched.compare.rows import Comparison, Failed, MethodRow
 from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats import PackingTable, read_stock, stock_of
 from optsched.formats.format import FILE_ORDER, Stock
-from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.module import Module
-from optsched.model.packing_problem import PackingProblem, select
+from optsched.model.pools import sum_of_slabs
+from optsched.model.reductions import ByPool
 from optsched.runtime.limits import Limits, Objective, optimality_gap
 from optsched.solver.result import Result
 
@@ -266,30 +264,26 @@ def packing_saving(table: PackingTable, slab: int | None, bound: int | None = No
     in the pool that its row names.
     """
     problem = table.problem
-    homes = np.array(table.pools or [""] * len(problem))
-    rows = [np.flatnonzero(homes == home) for home in np.unique(homes)]
-    held = _slab_in_file(table, rows)
+    pools = ByPool.of(table.pools or [""] * len(problem))
+    held = _slab_in_file(table, pools)
     if held is not None:
         return Saving(Objective.SLAB, "slab", held, slab, bound, "the file's offsets", "recorded")
-    held = _slab_of(problem, pack_apart(problem, rows, PACKINGS[DEFAULT_PACKING]), rows)
+    offsets = pack_apart(problem, pools, PACKINGS[DEFAULT_PACKING])
+    held = sum_of_slabs(problem, pools, offsets)
     against = "greedy packing by size"
     return Saving(Objective.SLAB, "slab", held, slab, bound, against, DEFAULT_PACKING)
 
 
-def _slab_in_file(table: PackingTable, rows: Sequence[IntArray]) -> int | None:
+def _slab_in_file(table: PackingTable, pools: ByPool) -> int | None:
     """Return the slab of the offsets in the file; None if they are incomplete or invalid."""
     given, problem = table.offsets, table.problem
     if given is None or (len(given) and given.min() < 0):
         return None
     try:
-        return sum(check_packing(select(problem, row), given[row].tolist()) for row in rows)
+        parts = zip(pools.reduce(problem), pools, strict=False)
+        return sum(check_packing(part, given[row].tolist()) for part, row in parts)
     except PlanError:
         return None
-
-
-def _slab_of(problem: PackingProblem, offsets: IntArray, rows: Sequence[IntArray]) -> int:
-    ends = offsets + problem.size
-    return sum(int(ends[row].max(initial=0)) for row in rows)
 
 
 def total_saving(savings: Sequence[Saving]) -> Saving | None:
