@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import numpy as np
+
 from heuristics import OWN_ORDERINGS, OWN_PACKINGS, Packing
 from heuristics.orderings.lpmf import lpmf_backward_random, lpmf_random
 from optsched.model.arrays import IntArray
@@ -147,7 +149,7 @@ def pack_apart(problem: PackingProblem, pools: ByPool, packing: Packing) -> IntA
     Packings need not handle groups that share an offset: each group is passed as one buffer.
     """
     reduced = Reduced(problem, pools, Groups())
-    return reduced.lift([packing(part) for part in reduced.parts])
+    return reduced.lift([np.asarray(packing(part)) for part in reduced.parts])
 
 
 def _random_order(graph: Graph, seed: int, run: int, best: int) -> tuple[str, IntArray]:
