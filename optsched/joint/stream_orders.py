@@ -31,9 +31,10 @@ from optsched.model.antichain import heaviest_antichain
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
-from optsched.model.packing_problem import PackingProblem, packing_problem, select
+from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import pool_rows
+from optsched.model.reductions import ByPool
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
 
@@ -185,18 +186,17 @@ class _StreamSearch:
             self.below = slab - 1
             self.offer(placed_plan(self.graph, self.order, ids, offsets))
 
-    def _pack(
-        self, problem: PackingProblem, rows: Sequence[IntArray]
-    ) -> tuple[int, IntArray] | None:
+    def _pack(self, problem: PackingProblem, rows: ByPool) -> tuple[int, IntArray] | None:
         """Return the minimum slab, or sum of slabs, with offsets; None if it exceeds `below`."""
         if len(rows) < 2:
             # Most orders do not fit, and refuting them is faster than finding their minimum slab.
             refused = self.oracle.within(problem, self.below) is None
             return None if refused else self.oracle.minimum(problem)
-        total, offsets = 0, np.zeros(len(problem), np.int64)
-        for row in rows:
-            least = self.oracle.minimum(select(problem, row))
+        total, packed = 0, list[IntArray]()
+        for part in rows.reduce(problem):
+            least = self.oracle.minimum(part)
             if least is None or total + least[0] > self.below:
                 return None
-            total, offsets[row] = total + least[0], least[1]
-        return total, offsets
+            total += least[0]
+            packed.append(least[1])
+        return total, rows.lift(problem, packed)

@@ -17,9 +17,10 @@ from optsched.errors import PlanError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, pair_choices
-from optsched.model.packing_problem import PackingProblem, packing_problem, select
+from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import pins_clash, pool_rows, sum_of_slabs
+from optsched.model.reductions import ByPool
 from optsched.model.steps import Order
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
@@ -181,7 +182,7 @@ def _pack_choice(
     if pins_clash(graph, problem, ids):
         return True
     rows = pool_rows(graph, ids)
-    if _cannot_improve(known, order, sum(select(problem, row).max_load for row in rows)):
+    if _cannot_improve(known, order, sum(part.max_load for part in rows.reduce(problem))):
         return True
     packed = PooledPacking(known, problem, rows)
     packed.run(clock, stages)
@@ -215,23 +216,23 @@ class PooledPacking:
         State of the search, which is told of progress.
     problem
         Live ranges of one order.
-    rows
+    pools
         Buffers of each pool.
     """
 
-    def __init__(self, known: Known, problem: PackingProblem, rows: Sequence[IntArray]) -> None:
-        self.known, self.problem, self.rows = known, problem, rows
+    def __init__(self, known: Known, problem: PackingProblem, pools: ByPool) -> None:
+        self.known, self.problem, self.pools = known, problem, pools
         self.offsets: IntArray | None = None
         self.bound, self.settled, self.interrupted = 0, True, False
 
     def run(self, clock: Clock, stages: PackingStages) -> None:
         """Pack each pool in its share of the time; `offsets` stay None if one has no packing."""
-        offsets, count = np.zeros(len(self.problem), np.int64), len(self.rows)
-        for number, row in enumerate(self.rows):
+        parts, packed = self.pools.reduce(self.problem), list[IntArray]()
+        for number, problem in enumerate(parts):
             part = KnownPacking(
-                self.problem if count < 2 else select(self.problem, row),
-                clock.share(1 / (count - number)),
-                self.known.capacity if count < 2 else None,
+                problem,
+                clock.share(1 / (len(parts) - number)),
+                self.known.capacity if len(parts) < 2 else None,
                 # The bound of one order is not a bound of the question.
                 lambda event: self.known.report("packing search"),
             )
@@ -239,8 +240,8 @@ class PooledPacking:
             self._add(part, stages)
             if part.offsets is None:
                 return
-            offsets[row] = part.offsets
-        self.offsets = offsets
+            packed.append(part.offsets)
+        self.offsets = self.pools.lift(self.problem, packed)
 
     def _add(self, part: KnownPacking, stages: PackingStages) -> None:
         self.bound += part.slab_bound
