@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NoReturn
 from typing import Any
 
 import numpy as np
@@ -206,15 +207,15 @@ def test_pins_that_clash_in_every_order_are_told(
 
 
 def test_interrupts_keep_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*arguments: object) -> bool:
+    def interrupted(*arguments: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    schedule = pipeline._SCHEDULES[Engine.AUTO]
-    first = tuple(
+    schedule = tuple(
         replace(stage, run=interrupted) if stage.run is stages.all_orders else stage
-        for stage in schedule.first
+        for stage in pipeline._STAGES[Engine.AUTO]
+        if not stage.repeat
     )
-    monkeypatch.setitem(pipeline._SCHEDULES, Engine.AUTO, pipeline.Schedule(first))
+    monkeypatch.setitem(pipeline._STAGES, Engine.AUTO, schedule)
     result = solve(GAP)
     assert result.stop_reason is StopReason.INTERRUPTED
     assert result.status is Status.FEASIBLE
