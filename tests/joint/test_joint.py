@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NoReturn
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
