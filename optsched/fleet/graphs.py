@@ -12,10 +12,11 @@ from typing import Any
 from optsched.compare.saving import Saving, StockPlan, saving
 from optsched.fleet.settings import FleetSettings
 from optsched.fleet.turns import Turns
-from optsched.fleet.unit import Earlier, Found, Unit, UnitFailed
+from optsched.fleet.unit import Found, Unit, UnitFailed
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits, Objective, Proof, optimality_gap
 from optsched.runtime.text import counted
+from optsched.solver.result import Result
 
 _Message = Found | UnitFailed
 
@@ -94,7 +95,7 @@ class FleetGraph:
     settled: bool = False
     losses: int = 0
     equals: list[FleetGraph] = field(default_factory=list, repr=False, compare=False)
-    earlier: Earlier | None = field(default=None, repr=False)
+    earlier: Result | None = field(default=None, repr=False)
 
     def value(self, objective: Objective) -> int | None:
         """Return the objective's value (bytes) of the best plan."""

@@ -16,12 +16,11 @@ from optsched.errors import OptschedError
 from optsched.fleet.graphs import FleetGraph, FleetState
 from optsched.fleet.run import Fleet
 from optsched.fleet.settings import FleetSettings
-from optsched.fleet.unit import Earlier, UnitContext, look_up
+from optsched.fleet.unit import UnitContext, look_up
 from optsched.formats import stock_of
 from optsched.model.graph import Graph
-from optsched.model.question import Question
 from optsched.runtime.facts import code_digest
-from optsched.runtime.limits import Limits, Objective, StopReason
+from optsched.runtime.limits import Limits
 from optsched.solver.result import Result
 
 
@@ -66,41 +65,23 @@ def _compare(
 def _judge(
     graph: Graph,
     row: FleetGraph,
-    known: Earlier,
+    known: Result,
     settings: FleetSettings,
     methods: Sequence[Method],
 ) -> Comparison:
     _, reference = with_reference(methods)
-    result = _result(graph, known, settings.objective, row.seconds)
-    order = known.plan.order
-    own = Measured(
-        reference.name, reference.kind, known.peak, known.slab, row.seconds, result, order
-    )
+    assert known.plan is not None
+    assert known.peak is not None
+    assert known.slab is not None
+    result, order = replace(known, runtime=row.seconds), known.plan.order
+    figures = known.peak, known.slab, row.seconds
+    own = Measured(reference.name, reference.kind, *figures, result, order)
     path = row.source if isinstance(row.source, str) else ""
     runner = MethodRunner(graph, Limits(0.0), path=path, profile=settings.reading.profile)
     outcomes = {m.name: runner.measure(m) for m in methods if m.name != reference.name}
     made = judge(graph, methods, {**outcomes, reference.name: own}, reference.name)
     assert made is not None  # our own plan has figures
     return made
-
-
-def _result(graph: Graph, known: Earlier, objective: Objective, seconds: float) -> Result:
-    """Return the stored plan and bounds as a solver's result."""
-    progress = known.progress
-    at_peak = known.peak <= progress.peak_bound
-    by_slab = objective is Objective.SLAB
-    return Result(
-        plan=known.plan,
-        peak=known.peak,
-        slab=known.slab,
-        peak_bound=progress.peak_bound,
-        slab_bound=progress.slab_bound,
-        peak_proof=progress.peak_proof if at_peak else None,
-        slab_proof=known.proof if by_slab and known.slab <= progress.slab_bound else None,
-        stop_reason=StopReason.PROVED if known.is_proved(objective) else StopReason.EXHAUSTED,
-        runtime=seconds,
-        question=Question(graph, objective=objective),
-    )
 
 
 def _from_file(made: Comparison, path: str) -> Comparison:

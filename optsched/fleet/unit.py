@@ -23,23 +23,22 @@ from pathlib import Path
 from heuristics import load_plugins
 from optsched.compare.saving import StockPlan, stock_plan
 from optsched.errors import FormatError, OptschedError
-from optsched.fleet.notes import checked, read_search, search_notes
 from optsched.fleet.settings import FleetSettings
 from optsched.formats.reading import is_broken_graph
 from optsched.model.graph import Graph
-from optsched.model.plan import Plan
-from optsched.model.question import digest_of
+from optsched.model.question import Question, digest_of
 from optsched.runtime.facts import code_digest, versions
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.runtime.memory import limited_memory
 from optsched.runtime.worker_pool import Deadline
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
-from optsched.solver.resume import SearchProgress
+from optsched.solver.resume import Resume
 from optsched.store import (
     Bound,
     PlanStore,
     PreparedResult,
+    StoredPlan,
     StoredQuestion,
     StoredRecord,
     graph_digest,
@@ -73,7 +72,7 @@ class Unit:
     first: bool = True
     named: bool = True
     look: bool = True
-    earlier: Earlier | None = None
+    earlier: Result | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,38 +97,6 @@ class UnitContext:
     def question(self) -> StoredQuestion:
         """Question that is answered for every graph."""
         return StoredQuestion(self.settings.objective)
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """Trusted results of a graph from earlier units.
-
-    Parameters
-    ----------
-    plan
-        Best plan.
-    progress
-        Bounds and orders.
-    slices
-        Number of units that produced them.
-    peak, slab
-        Peak and slab of the plan, in bytes.
-    proof
-        Proof of the bound on the objective.
-    """
-
-    plan: Plan
-    progress: SearchProgress
-    slices: int
-    peak: int
-    slab: int
-    proof: Proof | None
-
-    def is_proved(self, objective: Objective) -> bool:
-        """Return True if the plan is proved optimal."""
-        if objective is Objective.PEAK:
-            return self.peak <= self.progress.peak_bound
-        return self.slab <= self.progress.slab_bound
 
 
 @dataclass(frozen=True)
@@ -172,7 +139,7 @@ class Found:
     before: StockPlan | None = None
     digest: str = ""
     prepared: PreparedResult | None = None
-    earlier: Earlier | None = None
+    earlier: Result | None = None
     seconds: float = 0.0
     processor_seconds: float = 0.0
     worker: str = ""
@@ -288,7 +255,7 @@ def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
     settings, earlier = context.settings, unit.earlier
     if earlier is None and unit.look:
         earlier = look_up(graph, context)
-    if earlier is not None and (unit.first or earlier.is_proved(settings.objective)):
+    if earlier is not None and (unit.first or is_proved(earlier, settings.objective)):
         # First units only survey the fleet; the choice of graphs to search follows once all are
         # known.
         found = _known(graph, earlier, settings)
@@ -303,7 +270,7 @@ def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
     return replace(found, before=before, digest=graph_digest(graph))
 
 
-def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, context: UnitContext) -> Found:
+def _solve(graph: Graph, limits: Limits, earlier: Result | None, context: UnitContext) -> Found:
     """Continue the search from earlier results, and prepare the new ones for the store."""
     settings = context.settings
     result = solve(
@@ -311,17 +278,35 @@ def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, context: UnitC
         objective=settings.objective,
         limits=limits,
         warm_start=None if earlier is None else earlier.plan,
-        progress=None if earlier is None else earlier.progress,
+        progress=None if earlier is None else earlier.resume,
     )
-    before = 0 if earlier is None else earlier.slices
+    before = _units(earlier)
     cut_short = result.stop_reason is StopReason.INTERRUPTED
     if cut_short and settings.work is not None:
         # A repeated unit gives identical results; a continued one would depend on when it was
         # interrupted.
         return _known(graph, earlier, settings)
-    left = _left_by(result, before if cut_short else before + 1)
-    notes = None if left is None else search_notes(left.progress, left.slices, context.code)
-    proof = _proof_of(result)
+    units = before if cut_short else before + 1
+    resume = None
+    if result.plan is not None and result.resume is not None:
+        resume = replace(result.resume, units=units, code=context.code)
+    return replace(
+        _figures(graph, result, settings.objective),
+        slices=units,
+        settled=result.stop_reason is StopReason.EXHAUSTED and _is_longest(limits, settings),
+        prepared=prepare_result(graph, result, resume, check=False),
+        earlier=None if resume is None else _for_next(replace(result, resume=resume), settings),
+    )
+
+
+def _units(earlier: Result | None) -> int:
+    """Return the number of units that led to a result."""
+    return 0 if earlier is None or earlier.resume is None else earlier.resume.units
+
+
+def _figures(graph: Graph, result: Result, objective: Objective) -> Found:
+    """Return the figures of a result as a message, with the proof of the objective's value."""
+    by_slab = objective is Objective.SLAB
     return Found(
         graph.name,
         len(graph.ops),
@@ -330,25 +315,8 @@ def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, context: UnitC
         result.slab,
         result.peak_bound,
         result.slab_bound,
-        proof,
-        before if cut_short else before + 1,
-        settled=result.stop_reason is StopReason.EXHAUSTED and _is_longest(limits, settings),
-        prepared=prepare_result(graph, result, notes, check=False),
-        earlier=_for_next(left, settings),
+        result.slab_proof if by_slab else result.peak_proof,
     )
-
-
-def _left_by(result: Result, slices: int) -> Earlier | None:
-    """Return the state from which the next unit can continue."""
-    if result.plan is None or result.progress is None:
-        return None
-    peak, slab = result.peak or 0, result.slab or 0
-    return Earlier(result.plan, result.progress, slices, peak, slab, _proof_of(result))
-
-
-def _proof_of(result: Result) -> Proof | None:
-    """Return the proof of the bound on the objective."""
-    return result.slab_proof if result.objective is Objective.SLAB else result.peak_proof
 
 
 def _is_longest(limits: Limits, settings: FleetSettings) -> bool:
@@ -356,34 +324,33 @@ def _is_longest(limits: Limits, settings: FleetSettings) -> bool:
     return limits.seconds is not None and limits.seconds >= settings.effort.most_seconds
 
 
-def _known(graph: Graph, earlier: Earlier | None, settings: FleetSettings) -> Found:
+def _known(graph: Graph, earlier: Result | None, settings: FleetSettings) -> Found:
     """Return the stored results as a message."""
     if earlier is None:
         return Found(graph.name, len(graph.ops), len(graph.buffers))
-    progress = earlier.progress
-    return Found(
-        graph.name,
-        len(graph.ops),
-        len(graph.buffers),
-        earlier.peak,
-        earlier.slab,
-        progress.peak_bound,
-        progress.slab_bound,
-        earlier.proof,
-        earlier.slices,
-        earlier=_for_next(earlier, settings),
-    )
+    figures = _figures(graph, earlier, settings.objective)
+    return replace(figures, slices=_units(earlier), earlier=_for_next(earlier, settings))
 
 
-def _for_next(known: Earlier | None, settings: FleetSettings) -> Earlier | None:
-    """Return the state for the next unit; None if all is proved."""
-    return None if known is None or known.is_proved(settings.objective) else known
+def _for_next(known: Result, settings: FleetSettings) -> Result | None:
+    """Return the result from which the next unit continues; None if all is proved."""
+    if is_proved(known, settings.objective):
+        return None
+    # Workers have the graph and the question, and a trace is of no use to them.
+    return replace(known, question=None, trace=())
+
+
+def is_proved(known: Result, objective: Objective) -> bool:
+    """Return True if the plan of a result is proved optimal."""
+    if objective is Objective.PEAK:
+        return known.peak is not None and known.peak <= known.peak_bound
+    return known.slab is not None and known.slab <= known.slab_bound
 
 
 # Reading of the store.
 
 
-def look_up(graph: Graph, context: UnitContext) -> Earlier | None:
+def look_up(graph: Graph, context: UnitContext) -> Result | None:
     """Return the trusted part of the store's results of a graph; None without a plan.
 
     A bound is trusted if the checker accepted a certificate of it or if this version proved it.
@@ -392,38 +359,58 @@ def look_up(graph: Graph, context: UnitContext) -> Earlier | None:
     return PlanStore(context.store).at_once(partial(_look_up, graph, context))
 
 
-def _look_up(graph: Graph, context: UnitContext, store: PlanStore) -> Earlier | None:
+def _look_up(graph: Graph, context: UnitContext, store: PlanStore) -> Result | None:
     question = context.question
     record = store.record(graph, question)
     stored = None if record is None else store.get(graph, question)
     if record is None or stored is None:
         return None
     peak, slab = (_believed(record, quantity) for quantity in (Objective.PEAK, Objective.SLAB))
-    progress = SearchProgress(
+    known = Resume(
         peak_bound=peak.value,
         peak_proof=Proof(peak.proof or Proof.SEARCH),
         refuted_slab=slab.value - 1,
         graph=digest_of(graph),
     )
-    slices = 0
-    search = store.search(graph, question)
-    if search is not None and search.notes.get("code") == context.code:
-        # Damaged search notes are ignored; plan and bounds remain usable.
-        with suppress(FormatError):
-            progress, slices = checked(read_search(graph, search, progress), stored)
-    found = Earlier(stored.plan, progress, slices, stored.peak, stored.slab, None)
-    return replace(found, proof=_proof(found, question.objective))
+    # Damaged states of searches are ignored; plan and bounds remain usable.
+    with suppress(FormatError):
+        left = store.search(graph, question)
+        if left is not None and left.code == context.code:
+            known = _unrefuted(left.trusted(known), stored)
+    return _result(graph, stored, known, question.objective)
 
 
-def _proof(earlier: Earlier, objective: Objective) -> Proof | None:
-    """Return the proof of a plan's optimality, named as by the solver; bounds may be older."""
-    progress = earlier.progress
-    if not earlier.is_proved(objective):
-        return None
-    if objective is Objective.PEAK:
-        return progress.peak_proof
-    at_peak = earlier.slab <= max(progress.peak_bound, progress.pool_peaks)
-    return Proof.JOINT if at_peak else Proof.JOINT_SEARCH
+def _unrefuted(state: Resume, stored: StoredPlan) -> Resume:
+    """Return the state of a search if the stored plan does not contradict its bounds.
+
+    Raises
+    ------
+    FormatError
+        If a bound is above the plan's value.
+    """
+    if state.peak_bound > stored.peak or state.slab_bound > stored.slab:
+        raise FormatError("search bounds exceed the stored plan")
+    return state
+
+
+def _result(graph: Graph, stored: StoredPlan, known: Resume, objective: Objective) -> Result:
+    """Return a stored plan with trusted bounds as the result of a search."""
+    at_peak = stored.slab <= max(known.peak_bound, known.pool_peaks)
+    proof = Proof.JOINT if at_peak else Proof.JOINT_SEARCH
+    result = Result(
+        plan=stored.plan,
+        peak=stored.peak,
+        slab=stored.slab,
+        peak_bound=known.peak_bound,
+        slab_bound=known.slab_bound,
+        peak_proof=known.peak_proof if stored.peak <= known.peak_bound else None,
+        slab_proof=proof if stored.slab <= known.slab_bound else None,
+        stop_reason=StopReason.EXHAUSTED,
+        question=Question(graph, objective=objective),
+        resume=known,
+    )
+    proved = is_proved(result, objective)
+    return replace(result, stop_reason=StopReason.PROVED) if proved else result
 
 
 def _believed(record: StoredRecord, quantity: Objective) -> Bound:

@@ -303,7 +303,7 @@ class Known(Knowledge):
             compile_seconds=self.clock.compile_seconds(),
             trace=tuple(self.trace),
             order_search=self.statistics,
-            progress=self._left_for_later(resume),
+            resume=self._left_for_later(resume),
             moved=None if self.plan is None or self.question.near is None else self.measured.moved,
             moved_bound=self.moved_bound,
         )

@@ -96,8 +96,8 @@ class Result:
         Incumbent and bound as they moved.
     order_search
         What the exact search for an order did, by rule; empty where none was needed.
-    progress
-        State from which a later search of the same graph resumes; None where nothing is open.
+    resume
+        State from which a later search of the same graph starts; None if it would not be of use.
     moved, moved_bound
         Ops of the baseline that the plan moves; no plan as good as this one moves fewer than the
         bound, which is 0 where fewest moves were not asked for.
@@ -117,9 +117,14 @@ class Result:
     compile_seconds: float = 0.0
     trace: tuple[Event, ...] = field(default=(), repr=False)
     order_search: Mapping[str, int] = field(default_factory=dict, repr=False)
-    progress: Resume | None = field(default=None, repr=False, compare=False)
+    resume: Resume | None = field(default=None, repr=False, compare=False)
     moved: int | None = None
     moved_bound: int = 0
+
+    @property
+    def progress(self) -> Resume | None:
+        """The former name of :attr:`resume`."""
+        return self.resume
 
     @property
     def objective(self) -> Objective:

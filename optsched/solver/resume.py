@@ -25,6 +25,7 @@ from optsched.solver.finding import Bound, peak_bound, slab_bound
 MOST_ORDERS = 16
 MOST_DIGESTS = 4_096
 """Maximum number of digests of each kind; the latest are kept. Others are looked at once more."""
+_MOST_UNITS = 1_000
 _DIGEST_BYTES = 16
 """Length of the digest of a graph, of a packing and of live ranges."""
 
@@ -53,6 +54,10 @@ class Resume:
     graph
         Digest of the planned graph, in its memory model and under its rules. A search of another
         graph cannot be resumed.
+    units
+        Number of searches that led to this state, as the caller counts them.
+    code
+        Digest of the code that left the state; empty if its caller does not say.
     searches
         Number of searches in this run for which ties were broken at random.
     """
@@ -66,6 +71,8 @@ class Resume:
     packed: Digests = field(default_factory=dict)
     seen: Digests = field(default_factory=dict)
     graph: bytes = b""
+    units: int = field(default=0, compare=False)
+    code: str = field(default="", compare=False)
     searches: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
@@ -105,9 +112,19 @@ class Resume:
             *slab_bound(self.pool_peaks, Proof.JOINT),
         )
 
-    def without_packings(self) -> Resume:
-        """Return the state for a search without the plan that came of the packings."""
-        return replace(self, packed={}, seen={})
+    def trusted(self, known: Resume) -> Resume:
+        """Return the state for the graph of `known`, which has bounds of its own.
+
+        If ops or buffers have other numbers there, digests of packings and search trees do not
+        carry over, while orders have been renumbered.
+        """
+        state = self
+        if self.graph != known.graph:
+            rounds = self.rounds.of_other_ids()
+            state = replace(self, packed={}, seen={}, rounds=rounds, graph=known.graph)
+        if known.peak_bound > self.peak_bound:
+            state = replace(state, peak_bound=known.peak_bound, peak_proof=known.peak_proof)
+        return replace(state, refuted_slab=max(self.refuted_slab, known.refuted_slab))
 
     def sealed(
         self, question: Question, bounds: Mapping[str, Bound], orders: Sequence[Sequence[int]]
@@ -125,12 +142,14 @@ class Resume:
             dict.fromkeys(tuple(self.packed)[-MOST_DIGESTS:]),
             dict.fromkeys(tuple(self.seen)[-MOST_DIGESTS:]),
             digest_of(question.planned),
+            self.units + 1,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain numbers and texts, ready for JSON."""
         record = asdict(self)
         del record["searches"]
+        record["slices"] = record.pop("units")
         record["orders"] = [list(order) for order in self.orders]
         record["rounds"]["digest"] = self.rounds.digest.hex()
         record["graph"] = self.graph.hex()
@@ -142,6 +161,8 @@ class Resume:
     def from_dict(cls, record: Mapping[str, Any], ops: int) -> Resume:
         """Return the state of a record of :meth:`to_dict`, for a graph with the number of ops.
 
+        Fields that an older version did not write have the values of an empty state.
+
         Raises
         ------
         FormatError
@@ -149,15 +170,17 @@ class Resume:
         """
         try:
             return cls(
-                peak_bound=_number(record["peak_bound"], 0),
-                peak_proof=Proof(record["peak_proof"]),
-                refuted_slab=_number(record["refuted_slab"], -1),
-                pool_peaks=_number(record["pool_peaks"], 0),
+                peak_bound=_number(record.get("peak_bound", 0), 0),
+                peak_proof=Proof(record.get("peak_proof", Proof.BOUND)),
+                refuted_slab=_number(record.get("refuted_slab", -1), -1),
+                pool_peaks=_number(record.get("pool_peaks", 0), 0),
                 orders=_few(record["orders"], MOST_ORDERS, lambda row: _order(row, ops)),
                 rounds=_rounds(record.get("rounds"), ops),
-                packed=dict.fromkeys(_few(record["packed"], MOST_DIGESTS, _digest)),
-                seen=dict.fromkeys(_few(record["seen"], MOST_DIGESTS, _digest)),
+                packed=dict.fromkeys(_few(record.get("packed", ()), MOST_DIGESTS, _digest)),
+                seen=dict.fromkeys(_few(record.get("seen", ()), MOST_DIGESTS, _digest)),
                 graph=_digest(record["graph"]) if record.get("graph") else b"",
+                units=_units(record.get("slices")),
+                code=str(record.get("code", "")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"this is no progress of a search: {error}") from error
@@ -165,6 +188,11 @@ class Resume:
 
 SearchProgress = Resume
 """The former name, for programs that import it."""
+
+
+def _units(value: object) -> int:
+    """Return a number of searches; one that cannot be is 0, as it only paces later searches."""
+    return value if isinstance(value, int) and 0 <= value < _MOST_UNITS else 0
 
 
 def _rounds(record: Mapping[str, Any] | None, ops: int) -> OrderProgress:

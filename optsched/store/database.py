@@ -23,6 +23,7 @@ from optsched.model.question import Question
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import Objective
 from optsched.solver.result import Result
+from optsched.solver.resume import Resume
 from optsched.store import rows
 from optsched.store.file import SALVAGE, StoreFile
 from optsched.store.open_record import OpenRecord
@@ -35,7 +36,6 @@ from optsched.store.question import (
     LEAST_SLAB,
     Bound,
     RecordChange,
-    SearchState,
     StoredPlan,
     StoredQuestion,
     StoredRecord,
@@ -332,7 +332,7 @@ class PlanStore:
     def put_search(
         self,
         graph: Graph | Question,
-        state: SearchState | None,
+        state: Resume | None,
         *,
         question: StoredQuestion = LEAST_SLAB,
         origin: Mapping[str, Any] | None = None,
@@ -345,7 +345,7 @@ class PlanStore:
             If its JSON is larger than 16 MiB.
         """
         asked, question = _asked(graph, question)
-        expect("put_search", state, SearchState, NoneType)
+        expect("put_search", state, Resume, NoneType)
         packed = None if state is None else globalise_search(asked.form, state)
         units = 0 if state is None else state.units
         if not self._is_writable():
@@ -356,11 +356,11 @@ class PlanStore:
 
     def search(
         self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB
-    ) -> SearchState | None:
+    ) -> Resume | None:
         """Return what the last search left behind, in the ids of this graph; its word only."""
         asked, question = _asked(graph, question)
 
-        def query(connection: sqlite3.Connection) -> SearchState | None:
+        def query(connection: sqlite3.Connection) -> Resume | None:
             record = rows.find_record(connection, asked, question)
             chosen = "SELECT state FROM searches WHERE record = ?"
             row = connection.execute(chosen, (record,)).fetchone()

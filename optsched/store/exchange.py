@@ -28,13 +28,14 @@ from optsched.formats.source import (
 )
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Objective, Proof, choose_member
+from optsched.solver.resume import Resume
 from optsched.store import rows
 from optsched.store.canonical import CanonicalGraph
 from optsched.store.database import PlanStore
 from optsched.store.document import MAX_VALUES, read_canonical_document
 from optsched.store.file import DAMAGE
 from optsched.store.migration import identity_form
-from optsched.store.question import Bound, SearchState, read_question
+from optsched.store.question import Bound, read_question
 from optsched.store.revoke import is_meant, read_rule
 from optsched.store.translate import (
     localise_certificate,
@@ -156,7 +157,7 @@ class Parcel:
                 self.graph, self.plan, peak=record.count("peak"), slab=record.count("slab")
             )
         self.bounds = [self._read_bound(form, x) for x in record.items("bounds")]
-        self.search: SearchState | None = None
+        self.search: Resume | None = None
         if record.has("search"):
             self.search = localise_search(form, record.mapping("search"))
 

@@ -15,8 +15,9 @@ from optsched.model.plan import Plan
 from optsched.model.question import Question
 from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.solver.result import Result
+from optsched.solver.resume import Resume
 from optsched.store import rows
-from optsched.store.question import SearchState, StoredQuestion, stored_question
+from optsched.store.question import StoredQuestion, stored_question
 from optsched.store.translate import globalise_plan, globalise_search, pack
 
 
@@ -57,7 +58,7 @@ class PreparedResult:
 
 
 def prepare_result(
-    graph: Graph, result: Result, search: SearchState | None = None, *, check: bool = True
+    graph: Graph, result: Result, search: Resume | None = None, *, check: bool = True
 ) -> PreparedResult:
     """Check and pack what :func:`optsched.solve` found and proved.
 

@@ -296,25 +296,6 @@ def objective_bound(bounds: tuple[Bound, ...], objective: Objective) -> Bound:
     return own
 
 
-@dataclass(frozen=True, slots=True)
-class SearchState:
-    """What a search leaves behind for the next one.
-
-    Parameters
-    ----------
-    orders
-        Op ids, of the graph at hand: orders that it met and found worth keeping.
-    notes
-        Whatever else it wants to know again, as JSON has it; a store does not look inside.
-    units
-        Of work behind it: it does not take the place of one of the same code that has more.
-    """
-
-    orders: tuple[tuple[int, ...], ...] = ()
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    units: int = field(default=0, compare=False)
-
-
 def provenance(limits: Limits | None = None, **more: Any) -> dict[str, Any]:
     """Return who answers here: versions, machine, limits and seed, and what else is given."""
     found: dict[str, Any] = {"versions": versions(), "machine": machine(), "system": sys.platform}

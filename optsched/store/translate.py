@@ -16,9 +16,9 @@ from optsched.formats.fields import Record
 from optsched.formats.source import decode_text, parse_json, unpack
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.solver.resume import Resume
 from optsched.store.canonical import CanonicalGraph
 from optsched.store.document import MAX_VALUES
-from optsched.store.question import SearchState
 
 if TYPE_CHECKING:
     from optsched.check.steps import Certificate
@@ -143,20 +143,18 @@ def localise_certificate(form: CanonicalGraph, graph: Graph, document: object) -
     return read_certificate_document(graph, {**record.value, **named})
 
 
-def globalise_search(form: CanonicalGraph, state: SearchState) -> bytes:
-    """Return what a search leaves behind, its orders in canonical numbers.
+def globalise_search(form: CanonicalGraph, state: Resume) -> bytes:
+    """Return the state of a search as it is stored, its orders in canonical numbers.
 
     Raises
     ------
     UsageError
-        If it is larger than :data:`MAX_SEARCH`, or no JSON.
+        If it is larger than :data:`MAX_SEARCH`.
     """
+    notes = state.to_dict()
+    del notes["orders"]
     orders = [globalise_order(form, order) for order in state.orders]
-    try:
-        document = {"orders": orders, "notes": dict(state.notes)}
-        data = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"the notes of a search are no JSON: {error}") from None
+    data = json.dumps({"orders": orders, "notes": notes}, separators=(",", ":")).encode()
     if len(data) > MAX_SEARCH:
         raise UsageError(
             f"{len(data):,} bytes of a search are above the limit of {MAX_SEARCH:,} bytes"
@@ -164,9 +162,16 @@ def globalise_search(form: CanonicalGraph, state: SearchState) -> bytes:
     return pack(data)
 
 
-def localise_search(form: CanonicalGraph, document: object) -> SearchState:
-    """Return what a search left behind, its orders as ids of the graph at hand."""
+def localise_search(form: CanonicalGraph, document: object) -> Resume:
+    """Return a stored state of a search, its orders as ids of the graph at hand.
+
+    Raises
+    ------
+    FormatError
+        If it is damaged.
+    """
     record = Record(document, "search")
     record.refuse_unknown({"orders", "notes"})
-    orders = tuple(localise_order(form, order) for order in record.items("orders"))
-    return SearchState(orders, record.mapping("notes"))
+    orders = [localise_order(form, order) for order in record.items("orders")]
+    notes = {**record.mapping("notes"), "orders": orders}
+    return Resume.from_dict(notes, len(form.ops))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import shutil
@@ -19,9 +20,8 @@ from rich.console import Console
 from optsched.check.plan import check_plan
 from optsched.errors import OptschedError, UsageError
 from optsched.fleet import Fleet, FleetSettings, FleetStanding, FleetState, tune, writer
-from optsched.fleet.notes import read_search
 from optsched.fleet.study import fleet_study
-from optsched.fleet.unit import Unit, UnitContext, look_up
+from optsched.fleet.unit import Unit, UnitContext, is_proved, look_up
 from optsched.formats import read_graph, write_graph, write_plan
 from optsched.model.question import digest_of
 from optsched.ordering.progress import OrderProgress
@@ -30,8 +30,8 @@ from optsched.reports.study_files import study_csv, study_html
 from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver.pipeline import solve
-from optsched.solver.resume import SearchProgress
-from optsched.store import PlanStore, SearchState, StoredQuestion, collect_garbage
+from optsched.solver.resume import Resume
+from optsched.store import PlanStore, StoredQuestion, collect_garbage
 from tests.fleet.fleets import SETTINGS, WORK, make_fleet, undisturbed
 from tests.support.families.small import SMALL_GRAPHS, diamond
 from tests.support.families.wiring import random_wiring
@@ -98,23 +98,35 @@ def test_plans_of_the_store_are_valid_and_its_bounds_below(paths: list[str], sto
         assert known.bound <= known.slab
 
 
-def test_a_damaged_search_costs_nothing_but_itself(paths: list[str], store: Path) -> None:
+def test_a_damaged_search_costs_nothing_but_itself(
+    paths: list[str], store: Path, tmp_path: Path
+) -> None:
     context = UnitContext(SETTINGS, str(store), PlanStore(store).digest())
     hard = next(path for path in paths if "wiring" in path)
     graph = read_graph(hard)
     search = PlanStore(store).search(graph, context.question)
     assert search is not None
-    context = replace(context, code=search.notes["code"])
+    context = replace(context, code=search.code)
     whole = look_up(graph, context)
     assert whole is not None
-    assert whole.slices == 3
+    assert whole.resume is not None
+    assert whole.resume.units == 3
     # Notes of another code are not believed; plan and bounds are.
     other = look_up(graph, replace(context, code="other"))
     assert other is not None
-    assert (other.plan, other.slices, other.progress.orders) == (whole.plan, 0, ())
-    assert other.progress.peak_bound == whole.progress.peak_bound
-    with pytest.raises(OptschedError):
-        read_search(graph, SearchState((), {"slices": 3}), whole.progress)
+    assert other.resume is not None
+    assert (other.plan, other.resume.units, other.resume.orders) == (whole.plan, 0, ())
+    assert other.peak_bound == whole.peak_bound
+    damaged = tmp_path / "s.store"
+    shutil.copy(store, damaged)
+    with sqlite3.connect(damaged) as connection:
+        state = gzip.compress(json.dumps({"orders": [], "notes": {"slices": 3}}).encode())
+        connection.execute("UPDATE searches SET state = ?", (state,))
+    connection.close()
+    found = look_up(graph, replace(context, store=str(damaged)))
+    assert found is not None
+    assert found.resume is not None
+    assert (found.plan, found.resume.units, found.peak_bound) == (whole.plan, 0, whole.peak_bound)
 
 
 def test_bounds_of_a_search_that_a_plan_refutes_are_not_believed(
@@ -126,11 +138,12 @@ def test_bounds_of_a_search_that_a_plan_refutes_are_not_believed(
     search, known = copied.search(graph, question), copied.get(graph, question)
     assert search is not None
     assert known is not None
-    notes = {**search.notes, "peak_bound": known.slab + 1}
-    copied.put_search(graph, SearchState(search.orders, notes), question=question)
-    found = look_up(graph, UnitContext(SETTINGS, str(path), search.notes["code"]))
+    wrong = replace(search, peak_bound=known.slab + 1)
+    copied.put_search(graph, wrong, question=question)
+    found = look_up(graph, UnitContext(SETTINGS, str(path), search.code))
     assert found is not None
-    assert found.progress.peak_bound <= found.peak
+    assert found.peak is not None
+    assert found.peak_bound <= found.peak
 
 
 def test_rounds_are_kept_for_the_same_ids_and_steps_for_an_equal_graph(
@@ -139,17 +152,18 @@ def test_rounds_are_kept_for_the_same_ids_and_steps_for_an_equal_graph(
     graph = read_graph(next(path for path in paths if "wiring" in path))
     search = PlanStore(store).search(graph, StoredQuestion(SETTINGS.objective))
     assert search is not None
-    known, notes = SearchProgress(graph=digest_of(graph)), dict(search.notes)
-    assert read_search(graph, search, known)[0].rounds.steps > 0
+    known, notes = Resume(graph=digest_of(graph)), search.to_dict()
+    assert search.trusted(known).rounds.steps > 0
     notes["rounds"] = notes["rounds"] | {"blame": [1] * len(graph.ops)}
-    rounds = read_search(graph, SearchState(search.orders, notes), known)[0].rounds
-    assert rounds.blame == (1,) * len(graph.ops)
-    other = SearchState(search.orders, notes | {"graph": "00" * 16})
-    assert read_search(graph, other, known)[0].rounds == rounds.of_other_ids()
+    same = Resume.from_dict(notes, len(graph.ops)).trusted(known)
+    assert same.rounds.blame == (1,) * len(graph.ops)
+    other = Resume.from_dict(notes | {"graph": "00" * 16}, len(graph.ops)).trusted(known)
+    assert other.rounds == same.rounds.of_other_ids()
+    assert (other.graph, other.packed, other.seen) == (known.graph, {}, {})
     # Older versions kept no rounds; what they kept besides is of use.
     del notes["rounds"]
-    progress, slices = read_search(graph, SearchState(search.orders, notes), known)
-    assert (progress.orders, progress.rounds, slices) == (search.orders, OrderProgress(), 3)
+    older = Resume.from_dict(notes, len(graph.ops))
+    assert (older.orders, older.rounds, older.units) == (search.orders, OrderProgress(), 3)
 
 
 def test_bounds_of_another_version_are_not_believed(tmp_path: Path) -> None:
@@ -166,7 +180,7 @@ def test_bounds_of_another_version_are_not_believed(tmp_path: Path) -> None:
     context = UnitContext(FleetSettings(work=1), str(other), "code")
     found = look_up(graph, context)
     assert found is not None
-    assert not found.is_proved(Objective.SLAB)
+    assert not is_proved(found, Objective.SLAB)
     # It is proved again, and then counts.
     (row,) = tune([graph], other, work=1_000, jobs=0).graphs
     assert (row.state, row.slices) == (FleetState.PROVED, 1)

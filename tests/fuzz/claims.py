@@ -241,10 +241,10 @@ class Judge:
         context = UnitContext(FleetSettings(), str(self.folder / "plans.db"), code_digest())
         earlier = look_up(self.graph, context)
         if earlier is not None and (
-            earlier.progress.peak_bound > self.truth(self.graph)[0]
-            or earlier.progress.slab_bound > self.truth(self.graph)[1]
+            earlier.peak_bound > self.truth(self.graph)[0]
+            or earlier.slab_bound > self.truth(self.graph)[1]
         ):
-            yield f"tune would begin with {earlier.progress}"
+            yield f"tune would begin with {earlier.resume}"
 
     def _resumed(self, result: Result) -> Iterator[str]:
         if result.progress is None:

@@ -22,9 +22,9 @@ from pathlib import Path
 from optsched import certify
 from optsched.errors import OptschedError
 from optsched.runtime.limits import Objective
+from optsched.solver.resume import Resume
 from optsched.store import (
     PlanStore,
-    SearchState,
     StoredQuestion,
     collect_garbage,
     read_rule,
@@ -59,7 +59,7 @@ def scenario() -> list[Step]:
         lambda store: store.put(graphs[0], plans[0], bound=5, proof="L3"),
         lambda store: store.put_bound(graphs[1], 3, "L2"),
         lambda store: store.put_certificate(graphs[0], certificate),
-        lambda store: store.put_search(graphs[1], SearchState((plans[1].order,), {"at": 1})),
+        lambda store: store.put_search(graphs[1], Resume(1, orders=(plans[1].order,))),
         batch,
         lambda store: revoke(store, read_rule("optsched>=0:L2")),
         collect_garbage,

@@ -18,7 +18,8 @@ from optsched.errors import FormatError, OptschedError, PlanError, UsageError
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.solver.pipeline import solve
-from optsched.store import PlanStore, SearchState, StoredQuestion, file, prepare_result, schema
+from optsched.solver.resume import Resume
+from optsched.store import PlanStore, StoredQuestion, file, prepare_result, schema
 from optsched.store.translate import pack
 
 
@@ -80,7 +81,7 @@ def test_a_wrong_plan_is_not_kept(store: PlanStore) -> None:
 def test_a_result_is_prepared_where_the_graph_is_and_written_elsewhere(store: PlanStore) -> None:
     graph = diamond()
     found = solve(graph, limits=Limits(work=1000))
-    notes = SearchState((best(graph).order,), {"slices": 1})
+    notes = Resume(orders=(best(graph).order,), units=1)
     packed = pickle.dumps(prepare_result(graph, found, notes))
     assert len(packed) < 2_000
     assert store.put_prepared(pickle.loads(packed))

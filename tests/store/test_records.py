@@ -18,11 +18,11 @@ from optsched.errors import FormatError, PlanError, UsageError
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Objective
 from optsched.solver.pipeline import solve
+from optsched.solver.resume import Resume
 from optsched.store import (
     LEAST_PEAK,
     CanonicalGraph,
     PlanStore,
-    SearchState,
     StoredQuestion,
     canonical_form,
     document,
@@ -115,7 +115,7 @@ def test_a_bound_never_falls(store: PlanStore) -> None:
 def test_a_plan_below_a_bound_shows_that_it_was_wrong(store: PlanStore) -> None:
     graph = diamond()
     store.put_bound(graph, 19, "L3")
-    store.put_search(graph, SearchState((), {"bound": 19}))
+    store.put_search(graph, Resume(peak_bound=19))
     assert store.put(graph, best(graph))
     assert store.search(graph) is None
     record = store.record(graph)
@@ -134,7 +134,7 @@ def test_what_could_not_be_read_again_is_not_written(store: PlanStore, origin: A
         store.put_bound(diamond(1), 2**63)
     for order in ((0,), (0, 1, 3), (0, 0, 1)):
         with pytest.raises(UsageError, match="3 ops"):
-            store.put_search(graph, SearchState((order,)))
+            store.put_search(graph, Resume(orders=(order,)))
     assert verify(store) == []
 
 
@@ -156,18 +156,16 @@ def test_certificates_are_checked_and_found_for_a_graph_in_other_words(store: Pl
 def test_a_search_is_continued_in_a_graph_in_other_words(store: PlanStore) -> None:
     graph = diamond()
     orders = ((0, 1, 2), (1, 0, 2))
-    assert store.put_search(graph, SearchState(orders, {"budget": 17}))
+    assert store.put_search(graph, Resume(17, orders=orders))
     other = shuffled(graph, 2)
     found = store.search(other)
     assert found is not None
-    assert found.notes == {"budget": 17}
+    assert found.peak_bound == 17
     mine, theirs = canonical_form(graph), canonical_form(other)
     match = dict(zip(mine.ops, theirs.ops, strict=True))
     assert found.orders == tuple(tuple(match[v] for v in order) for order in orders)
     with pytest.raises(UsageError, match="limit"):
-        store.put_search(graph, SearchState(notes={"x": "y" * 2**24}))
-    with pytest.raises(UsageError, match="JSON"):
-        store.put_search(graph, SearchState(notes={"x": object()}))
+        store.put_search(graph, Resume(code="y" * 2**24))
     assert store.put_search(graph, None)
     assert store.search(graph) is None
 
@@ -234,7 +232,7 @@ def require_old_content(store: PlanStore) -> None:
         assert (found.peak, found.slab, found.bound, found.proof) == (peak, peak, peak, "L3")
         left = store.search(graph, StoredQuestion(Objective.SLAB))
         assert left is not None
-        assert left.notes == {"budget": size}
+        assert (left.peak_bound, left.packed, left.units) == (0, {}, 0)
         assert all(check_order(graph, order) for order in left.orders)
     certificate = store.certificate(diamond(1), LEAST_PEAK)
     assert certificate is not None
@@ -287,7 +285,7 @@ def test_numbers_of_any_graph_are_translated(
             graphs.append(graph)
             plan = best(graph)
             store.put(graph, plan)
-            store.put_search(graph, SearchState((plan.order,)))
+            store.put_search(graph, Resume(orders=(plan.order,)))
             found = certify(graph, limits=Limits(work=2000))
             if found.certificate is not None:
                 written += store.put_certificate(graph, found.certificate)

@@ -16,10 +16,10 @@ from optsched import certify
 from optsched.cli import main
 from optsched.errors import FormatError, OptschedError, UsageError
 from optsched.model.graph import Graph
+from optsched.solver.resume import Resume
 from optsched.store import (
     LEAST_PEAK,
     PlanStore,
-    SearchState,
     collect_garbage,
     export_store,
     import_store,
@@ -49,7 +49,7 @@ def filled(path: Path, count: int = 5) -> PlanStore:
             plan = best(graph)
             batch.put(graph, plan, bound=plan.peak(graph), proof="L3")
             batch.put(graph, plan, question=PEAK, bound=4, proof="")
-            batch.put_search(graph, SearchState((plan.order,), {"budget": size}), question=PEAK)
+            batch.put_search(graph, Resume(size, orders=(plan.order,)), question=PEAK)
         graph = diamond(1)
         batch.put_certificate(graph, certify(graph, time_limit=5).certificate)
     return store
