@@ -6,9 +6,11 @@ on what came of it. What a case needs besides is made before the clock starts.
 
 from __future__ import annotations
 
+import io
 import random
 import tempfile
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ import numpy as np
 
 import optsched
 from heuristics.orderings.program import program
+from optsched.cli import main
+from optsched.formats import write_packing
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.model.pools import Pool
@@ -176,6 +180,30 @@ def reported(graph: Graph) -> Case:
     return run
 
 
+def checked(graph: Graph) -> Case:
+    """Check a plan, which has no limit: it is to take no longer than one of a solve."""
+    plan = solve(graph, time_limit=1, engine="heuristics").plan
+    assert plan is not None
+    return lambda limit: str(optsched.check_plan(graph, plan).slab)
+
+
+def read(graph: Graph) -> Case:
+    """Read a graph from a file, and check its plan file, as the commands do."""
+    folder = tempfile.TemporaryDirectory()
+    plan = solve(graph, time_limit=1, engine="heuristics").plan
+    assert plan is not None
+    path, planned = Path(folder.name) / "graph.json", Path(folder.name) / "plan.json"
+    optsched.write_graph(graph, path)
+    optsched.write_plan(plan, planned, graph)
+
+    def run(limit: float) -> str:
+        with folder, redirect_stdout(io.StringIO()) as said:
+            main(["check", str(path), str(planned)])
+        return said.getvalue().splitlines()[0]
+
+    return run
+
+
 SOLVES: dict[str, Callable[[Graph], Case]] = {
     "slab": asked,
     "peak": lambda graph: asked(graph, objective="peak"),
@@ -207,6 +235,11 @@ SOLVES: dict[str, Callable[[Graph], Case]] = {
     "tune": tuned,
     "hunt": hunted,
     "report": reported,
+    "check": checked,
+    "check apart": lambda graph: checked(apart(graph)),
+    "check groups": lambda graph: checked(shared(graph)),
+    "check inplace": lambda graph: checked(inplace(graph).with_inplace()),
+    "check file": read,
 }
 """Questions about a graph."""
 
@@ -224,6 +257,9 @@ def in_pools(problem: PackingProblem) -> Case:
     """Some have room in a pool of a third of the load."""
     rng = random.Random(0)
     names = [rng.choice(["fast", "slow", ""]) for _ in range(len(problem))]
+    for group in problem.must_share:
+        for i in group:
+            names[i] = names[group[0]]
     pools = [Pool("fast", problem.max_load // 3), Pool("slow", problem.max_load // 2), Pool("far")]
     return lambda limit: said(pack_pools(problem, names, pools, time_limit=limit))
 
@@ -272,6 +308,26 @@ def with_pins(problem: PackingProblem) -> PackingProblem:
     return replace(problem, pin=pin)
 
 
+def checked_packing(problem: PackingProblem) -> Case:
+    """Check offsets, which has no limit."""
+    offsets = pack(problem, time_limit=1).offsets
+    assert offsets is not None
+    return lambda limit: str(optsched.check_packing(problem, offsets))
+
+
+def read_packing(problem: PackingProblem) -> Case:
+    """Read live ranges from a file."""
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / "packing.json"
+    write_packing(problem, path)
+
+    def run(limit: float) -> str:
+        with folder:
+            return str(optsched.read_packing(path))
+
+    return run
+
+
 PACKS: dict[str, Callable[[PackingProblem], Case]] = {
     "pack": packed,
     "pack capacity": lambda problem: packed(problem, capacity=problem.slab_bound),
@@ -284,6 +340,11 @@ PACKS: dict[str, Callable[[PackingProblem], Case]] = {
     "pack pools": in_pools,
     "pack pools gaps": lambda problem: in_pools(with_gaps(problem)),
     "pack pools pairs": lambda problem: in_pools(with_pairs(problem)),
+    "pack pools groups": lambda problem: in_pools(with_groups(problem)),
+    "pack check": checked_packing,
+    "pack check pairs": lambda problem: checked_packing(with_pairs(problem)),
+    "pack check groups": lambda problem: checked_packing(with_groups(problem)),
+    "pack read": read_packing,
 }
 """Questions about live ranges."""
 

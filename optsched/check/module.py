@@ -91,13 +91,19 @@ def check_module(
     _check_names(module, plans, "plan")
     if module.results_inside:
         raise PlanError(f"module {module.name!r} has no offsets: results lie inside what is called")
-    peaks = check_schedule(module, {name: plan.order for name, plan in plans.items()})
+    peaks: dict[str, int] = {}
     slabs: dict[str, int] = {}
     alignments = _alignments(module)
     for name in module.computations:
         with _naming(name):
             graph = _with_blocks(module, name, slabs, alignments)
-            slabs[name] = check_plan(graph, plans[name]).slab
+            checked = check_plan(graph, plans[name])
+            peaks[name], slabs[name] = checked.peak, checked.slab
+            # Mostly blocks are as large by peak as by slab, and one replay tells both.
+            differ = any(peaks[callee] != slabs[callee] for callee in module.callees_of(name))
+            if differ or plans[name].pools:
+                live = _with_blocks(module, name, peaks, alignments)
+                peaks[name] = check_order(live, plans[name].order)
             for what, found in (("peak", peaks[name]), ("slab", slabs[name])):
                 _check_claim(what, (claims or {}).get(name, {}).get(what), found)
     return ModuleChecked(peaks, slabs)
@@ -194,7 +200,10 @@ def _with_blocks(
     module: Module, name: str, sizes: Mapping[str, int], alignments: Mapping[str, int]
 ) -> Graph:
     """Return a computation's graph with its blocks, which are measured anew."""
-    own, graph = module.graphs[name], module.with_blocks(name, sizes)
+    own = module.graphs[name]
+    if not module.calls_of(name):
+        return own
+    graph = module.with_blocks(name, sizes)
     ops = tuple(
         replace(planned, writes=planned.writes[: len(op.writes)], workspace=op.workspace)
         for op, planned in zip(own.ops, graph.ops, strict=False)

@@ -112,7 +112,11 @@ class Plan:
             for buffer, pool in zip(graph.buffers, pools, strict=True)
         )
         inplace = tuple(pair for pair in graph.inplace if homes[pair[1]] == homes[pair[2]])
-        return replace(graph, buffers=buffers, inplace=inplace)
+        placed = replace(graph, buffers=buffers, inplace=inplace)
+        if "arrays" in graph.__dict__ and not graph.inplace:
+            # Pools matter to in-place pairs only.
+            placed.__dict__["arrays"] = graph.arrays
+        return placed
 
     def keeps_pools(self, graph: Graph) -> bool:
         """Return True if two buffers lie in the same pool exactly if they name the same pool.

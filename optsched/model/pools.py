@@ -111,8 +111,9 @@ def pinned_bytes(graph: Graph) -> int:
 def highest_pinned(graph: Graph) -> list[int]:
     """Return the pinned buffer of each pool that ends highest, among those live in every order."""
     pinned = []
-    for b in np.flatnonzero(graph.arrays.size).tolist():
-        if graph.buffers[b].pin is None:
+    for b, buffer in enumerate(graph.buffers):
+        # Most graphs have no pins, and do not need arrays for this.
+        if buffer.pin is None or not graph.arrays.size[b]:
             continue
         if graph.kept[b] or graph.producers[b] is not None or len(graph.arrays.user.row(b)):
             pinned.append(b)

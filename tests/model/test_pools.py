@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -196,3 +197,23 @@ def test_checker_adds_the_slabs_and_keeps_pools_apart() -> None:
     offsets[ids["b2"]] = 0
     with pytest.raises(PlanError, match="overlap"):
         check_plan(graph, Plan(order, tuple(offsets)))
+
+
+def test_a_placed_graph_takes_the_arrays_that_pools_do_not_change() -> None:
+    shared = 0
+    for seed in range(60):
+        rng = np.random.default_rng([11, seed])
+        graph = random_graph(rng, 6)
+        graph = graph.with_inplace() if seed % 2 else graph
+        root_pools = ["fast" if rng.random() < 0.5 else "slow" for _ in graph.buffers]
+        pools = tuple(root_pools[root] for root in graph.roots)
+        if any(buffer.pin is not None for buffer in graph.buffers):
+            continue
+        plan = Plan((), (None,) * len(graph.buffers), pools)
+        arrays = graph.arrays
+        placed = plan.placed(graph)
+        shared += placed.arrays is arrays
+        anew = replace(placed).arrays
+        for name in ("size", "alloc", "own", "keep", "inplace_op", "inplace_output"):
+            assert getattr(placed.arrays, name).tolist() == getattr(anew, name).tolist()
+    assert shared > 20

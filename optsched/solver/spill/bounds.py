@@ -84,17 +84,19 @@ def find_shortage(homes: Homes, before: Result) -> Shortage | None:
     if len(later) == 1 and room is not None and before.slab_bound > room:
         text = f"every plan needs {before.slab_bound} bytes, the pool has {room}"
         return Shortage(homes.counted, before.slab_bound, room, text)
-    live = [
-        b
-        for b in homes.counted.tolist()
-        if graph.producers[b] is not None or len(graph.arrays.user.row(b)) or graph.kept[b]
-    ]
+    used = np.diff(graph.arrays.user.ptr) > 0
+    live = np.flatnonzero(
+        (graph.arrays.size > 0) & ((graph.arrays.producer >= 0) | used | graph.arrays.keep)
+    ).tolist()
     names = [buffer.name for buffer in graph.buffers]
     sizes = [buffer.size for buffer in graph.buffers]
     alone = find_too_large(names, sizes, homes.home, live, homes.pools)
     if alone is not None:
         return alone
+    pinned = {buffer.pool for buffer in graph.buffers if buffer.pin is not None}
     for pool in homes.pools:
+        if pool.name not in pinned:
+            continue
         pins = pinned_bytes(pool_graph(homes.graph, pool.name))
         if pool.capacity is not None and pins > pool.capacity:
             text = f"pins in pool {pool.name!r} reach {pins} bytes, it has {pool.capacity}"
