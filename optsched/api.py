@@ -29,7 +29,7 @@ from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
 
 SOLVER_SHARE = 0.7
-"""Part of the time for the solver, where more is made of what it finds."""
+"""Share of the time for the solver, in functions that process its result further."""
 
 if TYPE_CHECKING:
     from optsched.certificate import Written
@@ -49,17 +49,32 @@ def explain(
     limits: Limits | None = None,
     **named: Unpack[LimitKeywords],
 ) -> Explanation:
-    """Say why no order has a smaller peak: `print(explain(graph))`.
+    """Explain why no order has a smaller peak: `print(explain(graph))`.
 
     Parameters
     ----------
     graph
         The graph.
     changes
-        How many of the largest live buffers are tried smaller.
+        Number of the largest live buffers for which a smaller size is tried.
     inplace, limits, named
-        As for :func:`solve`. Where the time is too short for the minimum peak, the bound that was
-        proved is explained.
+        As for :func:`solve`. If the time is too short for the minimum peak, the explanation is
+        about the bound that was proved.
+
+    Returns
+    -------
+    Explanation
+        The ops and buffers that force the peak, and the effect of changing them, in bytes.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, explain
+    >>> builder = GraphBuilder("chain")
+    >>> builder.op("a", writes={"x": 4})
+    >>> builder.op("b", reads=["x"], writes={"y": 3})
+    >>> builder.output("y")
+    >>> explain(builder.build()).bound
+    7
     """
     from optsched import explanation
 
@@ -152,32 +167,45 @@ def certify(
     limits: Limits | None = None,
     **named: Unpack[LimitKeywords],
 ) -> Written:
-    """Prove that no order has a smaller peak in a form that `optsched check` verifies.
+    """Write a proof that no order has a smaller peak, in a form that `optsched check` verifies.
 
     Parameters
     ----------
     graph
         The graph.
     path
-        File to write the certificate to, if any.
+        File to write the certificate to (default: none).
     result
-        Result of :func:`solve` for the graph; None to solve it here. The certificate of a result
-        under order rules states the rules and is about the orders that keep them.
+        Result of :func:`solve` for the graph (default: solve it first). The certificate of a result
+        under order rules states the rules, and is about the orders that obey them.
     inplace, limits, named
         As for :func:`solve`; the solver and the certificate share the time.
-
-    On several streams the proof is of ops that run one at a time: a bound on streams' orders, which
-    may be below what `solve` proves of them.
 
     Returns
     -------
     Written
-        The certificate, accepted by the checker, its rung, and what it falls short of, if anything.
+        The certificate, which the checker has accepted, its kind of proof, and the reason if its
+        bound is below that of the result.
 
     Raises
     ------
     UsageError
-        If the result is of another graph, or its bound is about few orders near a baseline.
+        If the result is of another graph, or its bound is only about orders near a baseline.
+
+    Notes
+    -----
+    For a graph on several streams the proof is about running one op at a time. That is a bound for
+    the streams as well, but may be below the one that `solve` proves.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, certify
+    >>> builder = GraphBuilder("chain")
+    >>> builder.op("a", writes={"x": 4})
+    >>> builder.op("b", reads=["x"], writes={"y": 3})
+    >>> builder.output("y")
+    >>> certify(builder.build())  # L2: order bound
+    Written(L2, 1 step, 7 bytes)
     """
     from heuristics.orderings.program import program
     from optsched.certificate import certify_peak
@@ -187,7 +215,7 @@ def certify(
     clock = Clock.of(choose_limits(limits, named))
     rules = NO_RULES if result is None else _certified_rules(graph, result)
     if graph.on_streams:
-        # What ops need that run one at a time is a bound on streams too, and has a certificate.
+        # A bound for running one op at a time also holds on streams, and has a certificate.
         graph, result = graph.without_streams(), None
     if result is None:
         result = solve(graph, objective=Objective.PEAK, limits=clock.share(SOLVER_SHARE))
@@ -201,11 +229,11 @@ def certify(
 
 
 def _certified_rules(graph: Graph, result: Result) -> OrderRules:
-    """Return the order rules that a result's bound on the peak of a graph is under."""
+    """Return the order rules under which a result's bound on the peak holds."""
     question = result.question
     if question is None:
-        raise UsageError("the result does not carry its question: give one that solve returned")
-    # A graph that has the rules as control edges already needs none beside it.
+        raise UsageError("the result has no question: pass a result that solve returned")
+    # A graph that already has the rules as control edges needs no rules in the certificate.
     planned = digest_of(graph) == digest_of(question.planned)
     if not planned:
         question.require_about(graph)
@@ -240,28 +268,47 @@ def hunt(
     name: str = "found",
     on_progress: OnProgress | None = None,
 ) -> Hunt:
-    """Find a small instance on which a method is as bad as possible.
+    """Search for a small instance on which a method is as bad as possible.
 
     Parameters
     ----------
     method
         An ordering, a packing method, or `ordering+packing`.
     versus
-        A method of the same kind that is to do better; None for the optimum.
+        Method of the same kind to compare with (default: the optimum).
     source
-        A graph, or a packing problem, that is shrunk to what loses as much, instead of a search.
+        A graph or a packing problem to shrink instead, to the smallest instance on which the method
+        still loses as much.
     objective
-        `ratio` or `difference`: what the loss is measured as.
+        Measure of the loss: `ratio` or `difference`, in bytes.
     max_ops, max_bytes
-        Ops (or buffers, for a packing method), and bytes of a buffer, at most.
+        Most ops (or buffers, for a packing method), and most bytes of a buffer.
     max_tries, time_limit
-        Limits; where the number of tries ends the hunt, the same seed gives the same find.
+        Limits on instances tried and on seconds. If only the number of tries limits the search, the
+        same seed gives the same result.
     at_least
-        With `source`: the loss to be kept; its own if None.
+        With `source`: the loss to keep (default: the loss on `source`).
     seed, name
-        Of the random changes; of what is found.
+        Seed of the random changes; name of the instance.
     on_progress
-        Called now and then.
+        Called now and then with the progress so far.
+
+    Returns
+    -------
+    Hunt
+        The instance, if one was found, with the plans of both methods and the loss.
+
+    Raises
+    ------
+    UsageError
+        If the method is unknown, or both time and tries are unlimited.
+
+    Examples
+    --------
+    >>> from optsched import hunt
+    >>> found = hunt("lpmf", max_ops=4, max_tries=50, time_limit=None)
+    >>> found.find is not None
+    True
     """
     from optsched import counterexamples as room
 
@@ -281,9 +328,9 @@ def hunt(
     if source is not None:
         return room.hunt_from(source, target, on_progress=on_progress)
     if at_least is not None:
-        raise UsageError("at_least goes with source")
+        raise UsageError("at_least needs source")
     if target.seconds is None and max_tries is None:
-        raise UsageError("a hunt without a time limit needs a number of tries: else it never ends")
+        raise UsageError("a hunt needs time_limit or max_tries, or it would never end")
     return room.hunt(target, name=name, on_progress=on_progress)
 
 
@@ -297,21 +344,21 @@ def report(
     limits: Limits | None = None,
     **named: Unpack[LimitKeywords],
 ) -> None:
-    """Show plans to people: `report(solve(graph), "plan.html")`.
+    """Write a report of plans to a file: `report(solve(graph), "plan.html")`.
 
     Parameters
     ----------
     what
-        What :func:`solve` returned; or a graph, which is solved first; or live ranges, which are
-        packed.
+        A result of :func:`solve`; or a graph, which is solved first; or live ranges, which are
+        packed first.
     path
-        The file, and by its ending what it is: `.html`, `.png`, `.svg`, or `.json` for a trace that
-        Perfetto opens.
+        File to write. Its ending is the kind of report: `.html`, `.png`, `.svg`, or `.json` for a
+        trace that Perfetto opens.
     plans
-        Plans to show, by name, the first one as what the others are compared with; the best plan
-        found if None.
+        Plans to show, by name; the others are compared with the first (default: the best plan
+        found).
     inplace, limits, named
-        As for :func:`solve`, where there is something to solve.
+        As for :func:`solve`, if there is something to solve.
 
     Raises
     ------
@@ -319,6 +366,20 @@ def report(
         If a plan breaks a rule of the graph.
     MissingDependencyError
         If the packages of the extra `report` are not installed.
+
+    Examples
+    --------
+    A trace needs no further package.
+
+    >>> import os, tempfile
+    >>> from optsched import GraphBuilder, report
+    >>> builder = GraphBuilder("chain")
+    >>> builder.op("a", writes={"x": 4})
+    >>> builder.output("x")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report(builder.build(), os.path.join(folder, "trace.json"))
+    ...     os.listdir(folder)
+    ['trace.json']
     """
     from optsched.compare.saving import stock_plan
     from optsched.reports.report import make_packing_report, make_report, saving_of
@@ -336,13 +397,13 @@ def report(
         result = what if isinstance(what, Result) else solve(what, inplace=inplace, limits=part)
         graph = what if isinstance(what, Graph) else result.graph
         if graph is None or (plans is None and result.plan is None):
-            raise UsageError("there is no plan to show")
+            raise UsageError("the result has no plan to show")
         expect("plans", plans, Plan, Mapping, NoneType)
         known = plans if isinstance(plans, Mapping) else {"plan": plans or result.plan}
         for plan in known.values():
             expect("plans", plan, Plan)
         if not known:
-            raise UsageError("there is no plan to show")
+            raise UsageError("the result has no plan to show")
         shown = [(name, plan, ()) for name, plan in known.items() if plan is not None]
         planned = plannable(graph, inplace)
         made = make_report(planned, result, shown, limits=clock)

@@ -1,4 +1,4 @@
-"""What bad input raises: one line that names the op, the buffer and the value."""
+"""Errors raised for bad input; each is one line that names the op, the buffer and the value."""
 
 from __future__ import annotations
 
@@ -6,15 +6,25 @@ from types import NoneType
 
 
 class OptschedError(Exception):
-    """Base of every error a user can cause; its text is one line, fit to print as it is."""
+    """Base class of all errors that a user can cause; its text is one line that can be printed.
+
+    Examples
+    --------
+    >>> import optsched
+    >>> try:
+    ...     optsched.read_graph("no-such-file.json")
+    ... except optsched.OptschedError as error:
+    ...     print(type(error).__name__)
+    FormatError
+    """
 
 
 class GraphError(OptschedError):
-    """The graph is not one that can be planned: a cycle, a duplicate name, a negative size."""
+    """The graph cannot be planned: it has a cycle, a duplicate name, or a negative size."""
 
 
 class FormatError(OptschedError):
-    """A file is malformed, truncated, hostile, or of no known format."""
+    """A file is malformed, truncated, hostile, or in an unknown format."""
 
 
 class PlanError(OptschedError):
@@ -22,7 +32,7 @@ class PlanError(OptschedError):
 
 
 class UsageError(OptschedError):
-    """An option or argument makes no sense, alone or beside another."""
+    """An option or argument is invalid, alone or together with another."""
 
 
 class MissingDependencyError(OptschedError):
@@ -41,13 +51,13 @@ class MissingDependencyError(OptschedError):
 
 
 def expect(what: str, value: object, *kinds: type) -> None:
-    """Refuse an argument of none of these kinds; public functions say so before they begin."""
+    """Raise UsageError if an argument is not of one of these types."""
     if not isinstance(value, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds if kind is not NoneType)
         raise UsageError(f"{what} wants a {wanted}, got {type(value).__name__}")
 
 
 def expect_function(what: str, value: object) -> None:
-    """Refuse what is to be called later and can not be; None is for nobody to be called."""
+    """Raise UsageError if an argument is not callable and not None."""
     if value is not None and not callable(value):
         raise UsageError(f"{what} wants a function, got {type(value).__name__}")

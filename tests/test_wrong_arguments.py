@@ -161,7 +161,7 @@ def test_every_public_function_is_among_them() -> None:
         (lambda: optsched.hunt(3), "method wants a str, got int"),
         (lambda: optsched.hunt("lpmf", max_bytes=-1), "max_bytes must be at least 1, got -1"),
         (lambda: optsched.hunt("lpmf", source=MODULE), "source wants a Graph or PackingProblem"),
-        (lambda: optsched.report(RESULT, "p.json", plans={}), "there is no plan to show"),
+        (lambda: optsched.report(RESULT, "p.json", plans={}), "the result has no plan to show"),
         (lambda: optsched.read_graph(None), "read_graph(): path must be str | Path, got None"),
         (lambda: Pool("fast", "much"), "'much'"),
         (lambda: Question(GRAPH, objective="least"), "'least'"),

@@ -1,4 +1,12 @@
-"""Certificates of rung L2: an op, a set of ops, and the precedences that a budget implies."""
+"""Certificates by order bounds (L2): an op, a set of ops, and precedences that a budget implies.
+
+Each step is a flow at an op, as the checker adds it up (:mod:`optsched.certificate.flow`). A budget
+is refuted if some op needs more than it in every order; if that is so for each op of a set that may
+run last (or first); or if an op does not fit once the implied precedences are added.
+
+Example: `a` and `b` each make 4 bytes that `join` reads to make 3. Within a budget of 10, `join`
+does not fit: the flow of its inputs and output is 11. One step refutes the budget.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +33,20 @@ from optsched.runtime.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """That no order of a graph is within a budget, and what may be spent on showing it.
+    """A claim that no order of a graph is within a budget, with limits on the work of proving it.
 
     Parameters
     ----------
     graph
         The graph.
     order
-        A good order: the ops with most live bytes in it are looked at first.
+        Op ids of a good order: the ops with most live bytes in it are looked at first.
     budget
         Bytes.
     clock
-        Says when to stop with what was found so far.
+        Limit on time or work; once it has expired, the precedences found so far are used.
     effort
-        What to try at most.
+        Limits on each kind of step.
     """
 
     graph: Graph
@@ -53,12 +61,12 @@ class Claim:
         return running_by_op(self.graph, self.order)
 
     def context(self) -> SearchContext:
-        """The graph as a search has it."""
+        """Return the context of a search for the graph."""
         return SearchContext(build_problem(self.graph.arrays), clock=self.clock)
 
 
 def with_precedences(graph: Graph, pairs: Iterable[tuple[int, int]]) -> Graph:
-    """The graph with control dependencies besides its own."""
+    """Return the graph with additional control dependencies, given as pairs (earlier, later)."""
     control = [set(op.control) for op in graph.ops]
     for first, second in pairs:
         control[second].add(first)
@@ -67,7 +75,7 @@ def with_precedences(graph: Graph, pairs: Iterable[tuple[int, int]]) -> Graph:
 
 
 def closure_step(graph: Graph, orders: Sequence[IntArray], clock: Clock | None) -> tuple[int, Step]:
-    """Return the closure bound, or the best part of it in time, and the step that shows it."""
+    """Return the best closure bound found in time, and the step that proves it."""
     network = FlowNetwork(graph)
     found = closure_bound(graph, orders, clock=clock)
     if found.op is None:
@@ -75,7 +83,7 @@ def closure_step(graph: Graph, orders: Sequence[IntArray], clock: Clock | None) 
         return max(network.initial, network.kept), EndStep(at)
     forced = network.forced(found.op, found.value - 1)
     if forced is None:
-        raise RuntimeError("a closure bound can not be shown")
+        raise RuntimeError(f"no flow proves the closure bound of op {found.op}")
     return found.value, OpStep(found.op, forced)
 
 
@@ -85,7 +93,7 @@ def refute(claim: Claim) -> tuple[list[OrderStep], Sequence[Step] | None]:
     Returns
     -------
     tuple
-        Precedences that hold within the budget, and steps that refute it; None if none do.
+        Precedences that hold within the budget; the steps that refute it, or None.
     """
     graph, budget = claim.graph, claim.budget
     if len(graph.ops) > claim.effort.flow_ops:
@@ -101,7 +109,7 @@ def refute(claim: Claim) -> tuple[list[OrderStep], Sequence[Step] | None]:
 
 
 def refuting_set(claim: Claim) -> SetStep | None:
-    """Return a set of which no op can be last (or first) within the budget, if one is found."""
+    """Return a set whose last (or first) op does not fit the budget; None if no set is found."""
     with suppress(OutOfTimeError):
         context = claim.context()
         above = related(context.problem)
@@ -113,7 +121,7 @@ def refuting_set(claim: Claim) -> SetStep | None:
 
 
 def set_step(claim: Claim, found: ForcedSet, ends: Iterable[int]) -> SetStep | None:
-    """Return the step that shows that none of `ends` is last (or first), if flows show it."""
+    """Return the step that no op of `ends` is last (or first) in the set; None if a flow fails."""
     network, flows = FlowNetwork(claim.graph), []
     for op in ends:
         others = [v for v in found.ops if v != op]
@@ -126,7 +134,7 @@ def set_step(claim: Claim, found: ForcedSet, ends: Iterable[int]) -> SetStep | N
 
 
 def implied(claim: Claim) -> Trail:
-    """Return the precedences that a budget implies, and why."""
+    """Return the precedences that a budget implies, each with its flow."""
     precedences = BudgetPrecedences(claim.context())
     with suppress(OutOfTimeError):
         precedences.refute(claim.budget, claim.during)
@@ -138,7 +146,7 @@ def implied(claim: Claim) -> Trail:
 
 
 def refuting_op(graph: Graph, trail: Trail, budget: int) -> Conflict | None:
-    """Return why some op can not run within the budget, if the precedences found leave one."""
+    """Return the conflict at an op that does not fit after the precedences found, or None."""
     pairs = ((inference.first, inference.second) for inference in trail.inferences)
     found = closure_bound(with_precedences(graph, pairs))
     return None if found.op is None or found.value <= budget else trail.refute(found.op)

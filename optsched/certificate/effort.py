@@ -1,4 +1,4 @@
-"""How much the writer of certificates tries before it writes less."""
+"""Limits on the work of writing a certificate, before one of a smaller bound is written."""
 
 from __future__ import annotations
 
@@ -7,35 +7,37 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CertificateEffort:
-    """Limits of each way to a certificate, from the cheap ones to the long ones."""
+    """Limits on each kind of certificate, from the cheap ones to the long ones."""
 
     closure_ops: int = 500
-    """Up to this many ops the closure bound is shown regardless of the time: it takes little."""
+    """Most ops of a graph whose closure bound is proved regardless of the time limit."""
     few_states: int = 2_000
-    """States that are listed before precedences are looked for that would make them fewer."""
+    """States that are listed before looking for precedences that would reduce them."""
     most_states: int = 200_000
-    """More are too large to write."""
+    """Most states of a certificate; more would be too large to write."""
     few_cases: int = 200
-    """Conflicts among supposed precedences that are looked at before many states are listed."""
+    """Conflicts among supposed precedences that are tried before many states are listed."""
     some_cases: int = 800
-    """The same where blocks are identical: with these in line a case says much."""
+    """Conflicts tried instead of `few_cases` if the graph has identical blocks, whose canonical
+    order makes each case stronger."""
     most_cases: int = 5_000
-    """Conflicts after which suppositions are given up."""
+    """Conflicts after which the tree of suppositions is given up."""
     most_steps: int = 100_000
-    """A proof of more steps is too long to write: 100,000 take some 40 MB."""
+    """Most steps of a certificate; 100,000 take about 40 MB."""
     halvings: int = 12
-    """Bounds that are tried at most for something less than what was asked for."""
+    """Most bounds that are tried if the requested one cannot be proved."""
     kept: float = 0.2
-    """Part of the time that is kept for that."""
+    """Share of the time that is reserved for these smaller bounds."""
     flow_ops: int = 3_000
-    """Of more ops no implied precedences are looked for: each is shown by a flow of its own."""
+    """Most ops of a graph whose implied precedences are looked for: each takes a flow."""
     region_ops: int = 100_000
-    """Of more ops no regions are looked for: 100,000 take a minute, and half of one to check."""
+    """Most ops of a graph whose regions are looked for: 100,000 take a minute to write, and half a
+    minute to check."""
     case_ops: int = 400
-    """Of more ops no orders of pairs are supposed: every case keeps a matrix of all pairs."""
+    """Most ops of a graph with suppositions: every case has a matrix of all pairs."""
     critical_ops: int = 4
-    """Ops with the least slack, and as many most often in conflict, at which pairs of ops to
-    suppose an order of are looked for."""
+    """Pairs to suppose an order of are looked for at this number of ops with the least slack, and
+    at as many with the highest failure counts."""
 
 
 DEFAULT_EFFORT = CertificateEffort()

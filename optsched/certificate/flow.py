@@ -1,4 +1,18 @@
-"""Flows that force bytes at an op, over the ops and buffers of a graph."""
+"""Flows that prove how many bytes are live at an op, over the ops and buffers of a graph.
+
+While `op` runs, the live bytes are those made so far less those of the buffers that have ended. A
+buffer can only have ended if all its holders have, and they have made bytes themselves. A flow
+assigns the bytes of each buffer that might have ended to undecided ops that must have run in that
+case, at most as many to each op as it makes. The bytes of the flow are live in any case: either
+the buffer, or what those ops made. The checker adds the flow up without searching for it.
+
+Example: while `op` runs, a buffer of 5 bytes may have been freed by `u`, which makes 3. A flow of 3
+from the buffer to `u` proves 3 bytes: before the end of `u` the 5 bytes are live, after it at least
+its 3 bytes are.
+
+In an in-place graph a flow may not be enough, as the op may write an output into an input if that
+has no other users left. Then two cases are proved apart: the input is free, or it is not.
+"""
 
 from __future__ import annotations
 
@@ -13,37 +27,38 @@ from optsched.model.inplace import Pair, heaviest_matching
 from optsched.ordering.kernels.max_flow import UNBOUNDED, Arcs, max_flow
 
 MOST_CASES = 100
-"""Inputs of an op that may be told apart one after the other."""
+"""Most inputs of an op, one within another, that are divided into cases."""
 
 
 class FlowNetwork(Network):
-    """A graph as the checker reads it, with the flows that the checker is to be shown."""
+    """A graph as the checker reads it, with a search for the flows that the checker verifies."""
 
     def forced(
         self, op: int, budget: int, before: Iterable[int] = (), after: Iterable[int] = ()
     ) -> Forced | None:
-        """Return why an op does not fit a budget, or None if that can not be shown.
+        """Return the proof that an op does not fit a budget, or None if no flow proves it.
 
-        The ops `before` are assumed to have ended when it runs, those `after` not to have begun.
+        When the op runs, the ops `before` are assumed to have ended, and those `after` to start
+        later.
         """
         later = reach(self.behind, [op, *after])
         pairs = self.sharable(op, later)
         return self._cases(op, budget, [op, *before], later, pairs, MOST_CASES)
 
     def sharable(self, op: int, later: set[int]) -> list[Pair]:
-        """Outputs of an op and inputs that it may write them into if the ops `later` run later."""
+        """Return the pairs (output, input) that an op may share if the ops `later` run later."""
         return [p for p in self.pairs.get(op, ()) if later.isdisjoint(self.others(op, p[1]))]
 
     def others(self, op: int, buffer: int) -> set[int]:
-        """The holders of a buffer but for one op."""
+        """Return the holders of a buffer, without one op."""
         return self.holders[buffer] - {op}
 
     def spared(self, pairs: Sequence[Pair]) -> int:
-        """The most bytes that outputs can share with inputs."""
+        """Return the most bytes that outputs can share with inputs."""
         return sum(self.size[output] for output in self._matching(pairs).values())
 
     def _matching(self, pairs: Sequence[Pair]) -> dict[int, int]:
-        """The output that is written into each input where as many bytes as possible are spared."""
+        """Return the output written into each input in a matching that saves most bytes."""
         return heaviest_matching(pairs, {b: self.size[b] for pair in pairs for b in pair})
 
     def _cases(
@@ -55,9 +70,11 @@ class FlowNetwork(Network):
         pairs: list[Pair],
         depth: int,
     ) -> Forced | None:
-        """Do the work of :meth:`forced` where the op may write into no inputs but those of `pairs`.
+        """Compute :meth:`forced` for an op that may write only into the inputs of `pairs`.
 
-        If that spares too many bytes, an input that it is written into is either free or it is not.
+        Sketch: subtract the most bytes that these pairs save, and look for a flow. Without a
+        flow, divide by an input of the matching. Either it is free, and its other users have
+        ended; or it is not, and its pairs are dropped. Both cases are proved in the same way.
         """
         done = reach(self.before, before) - {op}
         matching = self._matching(pairs)
@@ -77,7 +94,7 @@ class FlowNetwork(Network):
         return None if held is None else Cases(source, free, held)
 
     def _flow(self, op: int, limit: int, done: set[int], later: set[int]) -> Flow | None:
-        """Return a flow that shows more than `limit` bytes at an op, if there is one."""
+        """Return a flow that proves more than `limit` bytes at an op, or None."""
         value = self.initial + self.born[op] + sum(self.born[u] for u in done)
         free = []
         for b, holders in self.holders.items():
@@ -93,10 +110,10 @@ class FlowNetwork(Network):
     def _push(
         self, free: list[int], done: set[int], later: set[int], enough: int
     ) -> tuple[int, Flow]:
-        """Send bytes from the buffers to ops that are neither done nor later.
+        """Send bytes from the buffers to undecided ops; return their number and the flow.
 
-        As many as possible, or until they are more than `enough`. Each buffer tries the op that
-        makes it first: what goes there need not be said.
+        Sends as many as possible, or until there are more than `enough`. Each buffer tries its own
+        producer first, as the checker adds that part of the flow without being told.
         """
         n = len(self.born)
         source, sink = n + len(free), n + len(free) + 1
@@ -124,7 +141,7 @@ class FlowNetwork(Network):
 
 
 def _link(nodes: int, arcs: IntArray) -> Arcs:
-    """The network of rows (tail, head, room); what leaves a node is tried in the order of rows."""
+    """Return the network of rows (tail, head, room); arcs of a node are tried in that sequence."""
     count = len(arcs)
     head, room = np.zeros(2 * count, np.int64), np.zeros(2 * count, np.int64)
     head[::2], head[1::2], room[::2] = arcs[:, 1], arcs[:, 0], arcs[:, 2]

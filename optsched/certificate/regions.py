@@ -1,4 +1,13 @@
-"""Regions as steps of a certificate: chains of parts that the checker can see to be best."""
+"""Regions as steps of a certificate: chains of parts that the checker can verify to be optimal.
+
+A region may run along its hill-valley order without loss (:mod:`optsched.ordering.reduce.regions`).
+Each step names the parts of the chain; the checker verifies their valleys and hills on its own.
+Inner regions come first, and are ops of the regions around them.
+
+Example: branches `a` and `b` between `split` and `join`, where `b` goes into the deeper valley over
+the lower hill. The step is the chain of the parts (`b`), (`a`); all later steps may use that `b`
+runs before `a`.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +26,10 @@ from optsched.ordering.reduce.regions import find_forks
 
 
 class Chains(ModuleContraction):
-    """A problem while its regions become chains, those that are chains already included.
+    """A problem while its regions become chains, including regions that are chains already.
 
-    Contraction merges the ops of a chain at once. The checker knows of no contractions: to it a
-    chain is a region like any other.
+    The search merges the ops of a chain by contraction. The checker does not have contractions, so
+    a chain is a region like any other here.
     """
 
     def __init__(self, problem: SearchContext, network: Network) -> None:
@@ -29,17 +38,17 @@ class Chains(ModuleContraction):
         self.steps: list[RegionStep] = []
 
     def contract_all(self, forks: Sequence[int]) -> None:
-        """Make chains of the regions that begin at some ops, inner ones being later ones."""
+        """Make chains of the regions that start at the ops `forks`, after folding plain chains."""
         self.fold_chains(self.order)
         super().contract_all(forks)
 
     def contract(self, region: list[int]) -> bool:
-        """Make a chain of a region; before that, of what is one in it."""
+        """Make a chain of a region, after folding the plain chains in it."""
         self.fold_chains(region)
         return self.fold_one([v for v in region if self.part[v] == v])
 
     def fold_chains(self, ops: Sequence[int]) -> None:
-        """Make fewer parts of the chains among some ops."""
+        """Fold the plain chains among some ops into fewer parts."""
         inside = set(ops)
         for v in ops:
             if self.part[v] != v or self.follows(v, inside):
@@ -54,14 +63,14 @@ class Chains(ModuleContraction):
                 self.fold_one(piece, fewer=True)
 
     def follows(self, v: int, inside: set[int]) -> bool:
-        """Whether an op comes next in a chain."""
+        """Return True if an op is not the first of its chain."""
         if len(self.pred[v]) != 1:
             return False
         (u,) = self.pred[v]
         return u in inside and len(self.succ[u]) == 1
 
     def pieces(self, chain: Sequence[int]) -> list[list[int]]:
-        """The parts of a chain between ops that share buffers with others."""
+        """Return the stretches of a chain between ops that share buffers outside the chain."""
         found: list[list[int]] = [[]]
         inside = set(chain)
         for v in chain:
@@ -72,9 +81,9 @@ class Chains(ModuleContraction):
         return [piece for piece in found if len(piece) > 1]
 
     def fold_one(self, region: list[int], *, fewer: bool = False) -> bool:
-        """Make a chain of a region if the checker can see that nothing is lost.
+        """Make a chain of a region if the checker accepts it; return False otherwise.
 
-        With `fewer` only one of fewer parts: the region is a chain.
+        With `fewer`, the chain must also have fewer parts than the region has ops.
         """
         chain = self.find_chain(region) if len(region) > 1 else None
         if chain is None or (fewer and len(chain.ends) > len(region)):
@@ -93,7 +102,7 @@ class Chains(ModuleContraction):
 def find_regions(
     graph: Graph, problem: SearchContext
 ) -> tuple[ChainedProblem, tuple[RegionStep, ...]]:
-    """Return the problem of a graph with chains for regions, and the steps that say so."""
+    """Return the problem of a graph with chains for its regions, and the steps that prove them."""
     plain = contract(problem.problem, merge=False, check_time=problem.check_time)
     chains = Chains(replace(problem, problem=plain.problem), Network(graph))
     chains.contract_all(find_forks(plain.problem, chains.order))

@@ -1,8 +1,13 @@
-"""Certificates of rung L3: all states that orders within a budget reach.
+"""Certificates by order search (L3): a list of all states that orders within a budget reach.
 
-A search of its own, from one end, by the checker's moves and with the closure rule and nothing
-else: what the engine does besides (commits, contractions, both ends in turns) is quicker but harder
-to check.
+If the list is complete and does not contain the final state, no order is within the budget. The
+states are found by a search of their own, from one end, with the moves of the checker and only the
+closure rule: the other rules of the engine (commits, contractions, both ends in alternation) are
+faster but harder to check. An entry is the number of an earlier state and the op that leads on.
+
+Example: within 10 bytes `a` (12 bytes) is blocked at the start, `b` can run, and after `b` both `a`
+and `c` are blocked. The list is one entry, `(0, b)`; the checker sees that all other moves exceed
+the budget.
 """
 
 from __future__ import annotations
@@ -25,11 +30,11 @@ def list_states(
     backward: bool,
     families: Sequence[Family] = (),
 ) -> StatesStep | None:
-    """Return all states within a budget, by the precedences that a network knows.
+    """Return the list of all states within a budget, under the precedences of a network.
 
-    Backward, ops are taken back from the full state, not run from the empty one. States that differ
-    by identical blocks of `families` changing places count as one. None if the states are more than
-    `most`, time is up, or an order is within the budget.
+    If `backward`, ops are removed from the full state instead of added to the empty one. States
+    that differ by a swap of identical blocks of `families` count as one. Returns None if there are
+    more than `most` states, time is up, or an order is within the budget.
     """
     layout = Layout(len(network.before), families)
     moves, root = all_moves(network, layout, backward=backward)

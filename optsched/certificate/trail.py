@@ -1,9 +1,13 @@
-"""Precedences in the order in which they were found, each with why it holds, and their list.
+"""The trail of precedences: each supposed or inferred, with its reason, and the steps they give.
 
-As in the search of a SAT solver: a *trail* of what was supposed and what follows, and for each
-conflict the premises it needs. These tell on which suppositions it rests, and so which of them it
-refutes, whatever was supposed in between. From a conflict that rests on none the steps of a
-certificate are listed, those alone that it needs.
+As in a SAT solver, the *trail* lists suppositions and the precedences that follow from them, and
+each conflict has its premises. The premises show on which suppositions a conflict rests; it refutes
+the last of these, and suppositions in between that it does not rest on need not be looked at. From
+a conflict that rests on no supposition, the steps of a certificate are listed: only those that the
+conflict needs.
+
+Example: suppose `a` before `b`, then `c` before `d`; now `e` does not fit, because of `a` before
+`b` alone. So `b` runs before `a`, and the other sequence of `c` and `d` need not be tried.
 
 References
 ----------
@@ -25,22 +29,22 @@ Precedence = tuple[int, int]
 """The earlier op and the later one."""
 
 GRAPH = -1
-"""Place of what the graph itself says."""
+"""Place of the precedences of the graph itself, before all inferences."""
 
 
 class UnshownError(Exception):
-    """Something that was to follow can not be shown."""
+    """Raised if no flow proves an inference of the search."""
 
 
 class TooLongError(Exception):
-    """There are more steps than may be written."""
+    """Raised if a proof has more steps than may be written."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Conflict:
-    """No order is within the budget: op `op` does not fit, given what the conflict `needs`.
+    """A proof that no order is within the budget: op `op` does not fit under the premises `needs`.
 
-    `rests` are the suppositions behind these.
+    `rests` are the suppositions that the premises rest on.
     """
 
     op: int
@@ -50,20 +54,20 @@ class Conflict:
 
 @dataclass(slots=True, eq=False)
 class Inference:
-    """Op `first` runs before `second`, within the budget and what is supposed.
+    """An inference that `first` runs before `second` within the budget and the suppositions.
 
     Parameters
     ----------
     first, second
         The ops.
     refuted
-        Where it holds because the contrary was refuted: the contrary, and how.
+        If the contrary was refuted: the contrary, and the conflict that refuted it.
     at, flow
-        Where it is implied by a flow: the op that would not fit otherwise, and why it would not.
+        If a flow implies it: the op that would not fit otherwise, and the flow that proves so.
     needs
-        What an implied one needs.
+        Premises of an implied inference.
     rests
-        The suppositions behind it; None while that was not asked for.
+        The suppositions that it rests on; None until they are computed.
     """
 
     first: int
@@ -75,16 +79,16 @@ class Inference:
     rests: frozenset[Inference] | None = None
 
     def assumed(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-        """The op with the flow; the op that is assumed to have ended there, or not to have begun.
+        """Return the op of the flow, the ops assumed to have ended then, and those to start later.
 
-        The contrary is assumed: that `second` runs before `first`.
+        The flow assumes the contrary: that `second` runs before `first`.
         """
         if self.at == self.first:
             return self.first, (self.second,), ()
         return self.second, (), (self.first,)
 
     def imply(self, network: FlowNetwork, budget: int) -> bool:
-        """Look for a flow that shows it; whether there is one."""
+        """Look for a flow that proves the inference; return True if there is one."""
         for at in (self.first, self.second):
             self.at = at
             op, before, after = self.assumed()
@@ -95,30 +99,30 @@ class Inference:
         return False
 
     def step(self, flow: Forced) -> OrderStep:
-        """The step that shows it by a flow."""
+        """Return the step that proves the inference by a flow."""
         return OrderStep(self.first, self.second, self.assumed()[0], flow)
 
 
 def suppose(first: int, second: int) -> Inference:
-    """A supposition: it rests on itself."""
+    """Return a supposition, an inference that rests on itself."""
     made = Inference(first, second)
     made.rests = frozenset((made,))
     return made
 
 
 def contrary(supposed: Inference, why: Conflict) -> Inference:
-    """What holds because a supposition is refuted."""
+    """Return the inference that holds because a supposition is refuted."""
     rests = why.rests - {supposed}
     return Inference(supposed.second, supposed.first, (supposed, why), rests=rests)
 
 
 class Trail:
-    """Inferences in the order in which they were found, each from those before it.
+    """Inferences in the sequence in which they were found, each from those before it.
 
     Parameters
     ----------
     network
-        The graph; gets all precedences of the trail.
+        The network of the graph; all precedences of the trail are added to it.
     budget
         Bytes.
     """
@@ -138,13 +142,13 @@ class Trail:
         self.inferences.append(inference)
 
     def imply(self, first: int, second: int) -> None:
-        """Add a precedence if a flow shows it."""
+        """Add a precedence if a flow proves it."""
         inference = Inference(first, second)
         if inference.imply(self.network, self.budget):
             self.push(inference)
 
     def cut(self, length: int) -> None:
-        """Forget all but the first inferences."""
+        """Remove all inferences after the first `length`."""
         while len(self.inferences) > length:
             inference = self.inferences.pop()
             if self.new.pop():
@@ -152,11 +156,11 @@ class Trail:
                 del self.place[inference.first, inference.second]
 
     def steps(self) -> list[OrderStep]:
-        """All inferences as steps, where each was added with its flow."""
+        """Return the inferences that have a flow as steps."""
         return [x.step(x.flow) for x in self.inferences if x.flow is not None]
 
     def refute(self, op: int) -> Conflict | None:
-        """Show that an op does not fit."""
+        """Return the conflict that an op does not fit the budget; None if no flow proves it."""
         forced = self.network.forced(op, self.budget)
         if forced is None:
             return None
@@ -166,12 +170,15 @@ class Trail:
     def premises(
         self, op: int, before: tuple[int, ...], after: tuple[int, ...], forced: Forced
     ) -> tuple[Inference, ...]:
-        """The inferences that a flow needs, in their order."""
+        """Return the inferences that a flow needs, in the sequence of the trail."""
         pairs = find_premises(self.network, self.place, op, before, after, forced)
         return tuple(self.inferences[place] for place in sorted(self.place[pair] for pair in pairs))
 
     def rest(self, needs: Sequence[Inference]) -> frozenset[Inference]:
-        """The suppositions behind some inferences; those not explained so far are explained."""
+        """Return the suppositions that some inferences rest on.
+
+        Inferences without premises so far are explained first, with a stack in place of recursion.
+        """
         waiting = list(needs)
         while waiting:
             inference = waiting[-1]
@@ -187,7 +194,8 @@ class Trail:
         return frozenset().union(*(need.rests or () for need in needs))
 
     def explain(self, inference: Inference) -> None:
-        """Find out why an inference is implied by those before it."""
+        """Find the premises of an inference among those before it."""
+        # The later precedences are removed from the network meanwhile, so none becomes a premise.
         limit = self.place[inference.first, inference.second]
         later = list(takewhile(lambda pair: self.place[pair] >= limit, reversed(self.place)))
         for pair in later:
@@ -203,22 +211,22 @@ class Trail:
 
 
 def list_steps(graph: Graph, budget: int, conflict: Conflict, most: int) -> list[Step]:
-    """Return the steps of a conflict that rests on nothing.
+    """Return the steps that prove a conflict which rests on no supposition.
 
-    What several branches need is shown once, before the first of them.
+    An inference that several branches need is proved once, before the first of them.
 
     Raises
     ------
     TooLongError
         If there are more steps than `most`.
     UnshownError
-        If a step does not hold after all.
+        If no flow proves a step from the steps before it.
     """
     return _StepList(FlowNetwork(graph), budget, most).write(conflict)
 
 
 class _StepList:
-    """Steps so far, and what is known after them: the flows of each rest on that alone."""
+    """The steps written so far, and the precedences known after them, which later flows may use."""
 
     def __init__(self, network: FlowNetwork, budget: int, most: int) -> None:
         self.network, self.budget, self.most = network, budget, most
@@ -227,8 +235,8 @@ class _StepList:
         self.open: list[tuple[Inference, list[tuple[Inference, bool]]]] = []
 
     def write(self, conflict: Conflict) -> list[Step]:
-        # What is to be done, the next last: inferences to show; or how a branch (or all) is
-        # refuted, with what follows from it.
+        # A stack of work: inferences to prove; or the conflict that closes a branch (or the full
+        # proof), with the inference that follows from it. Items are pushed in reverse.
         waiting: list[Inference | tuple[Conflict, Inference | None]] = [(conflict, None)]
         waiting += reversed(conflict.needs)
         while waiting:
@@ -253,9 +261,10 @@ class _StepList:
         return self.steps
 
     def inputs(self, inference: Inference) -> list[Inference]:
-        """What has to be shown before an inference, or before its contrary is supposed.
+        """Return the inferences to prove before this one, or before its contrary is supposed.
 
-        That is all that is used in the branch and rests on nothing that will be supposed in it.
+        In the second case these are the inferences used in the branch that do not rest on a
+        supposition made inside it: proved outside, they can be used by other branches as well.
         """
         if inference.refuted is None:
             return list(inference.needs)
@@ -274,20 +283,20 @@ class _StepList:
         return found
 
     def forced(self, op: int, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> Forced:
-        """A flow by what is known so far."""
+        """Return a flow that uses the precedences known so far."""
         forced = self.network.forced(op, self.budget, before, after)
         if forced is None:
             raise UnshownError
         return forced
 
     def open_branch(self, supposed: Inference) -> None:
-        """Suppose what is to be refuted."""
+        """Write the supposition of a branch; it holds until the branch is closed."""
         self.steps.append(SupposeStep(supposed.first, supposed.second))
         self.open.append((supposed, []))
         self.learn(supposed)
 
     def close_branch(self, inference: Inference) -> None:
-        """Forget what rests on the last supposition; the contrary is known now."""
+        """Remove the inferences of the last branch, and add the contrary of its supposition."""
         _, inside = self.open.pop()
         for item, new in reversed(inside):
             self.known.discard(item)
@@ -296,7 +305,7 @@ class _StepList:
         self.learn(inference)
 
     def learn(self, inference: Inference) -> None:
-        """Add what is known now; it is forgotten with the branch it was shown in."""
+        """Add an inference to the known ones, until the branch in which it was proved is closed."""
         new = self.network.add(inference.first, inference.second)
         self.known.add(inference)
         if self.open:
@@ -311,12 +320,12 @@ def find_premises(
     after: Iterable[int],
     forced: Forced,
 ) -> set[Precedence]:
-    """Return precedences with which an op still does not fit a budget, for the reason given.
+    """Return the precedences that the proof `forced` at an op needs.
 
-    These are all by which the same ops have ended, the same buffers are still held and the same
-    bytes are passed on. Fewer might do, but what the flow shows has no slack to speak of. Of the
-    precedences that the network has and the graph has not, those of low `places` are preferred; the
-    rest is as :meth:`FlowNetwork.forced` takes and returns it.
+    With them, the same ops have ended, the same buffers are still held and the flow passes along
+    the same arcs. Fewer might be enough, but a flow rarely has slack. Of the precedences that the
+    network adds to the graph, those of low `places` are preferred. The other arguments are those
+    of :meth:`FlowNetwork.forced`.
     """
     behind = _Spread(network.behind, places, [op, *after], backward=False)
     wanted = behind.paths(network.others(op, source) for _, source in network.pairs.get(op, ()))
@@ -331,7 +340,7 @@ def find_premises(
 def _leaves(
     network: FlowNetwork, op: int, start: list[int], forced: Forced
 ) -> list[tuple[list[int], Flow]]:
-    """All cases: what is assumed to have ended, and the flow."""
+    """Return all cases of a proof: the ops assumed to have ended, and the flow."""
     if isinstance(forced, Flow):
         return [(start, forced)]
     more = [*start, *network.others(op, forced.input)]
@@ -340,7 +349,7 @@ def _leaves(
 
 
 class _Spread:
-    """All ops that are reached from some, each by precedences of low places."""
+    """The ops reached from some ops, each by a path whose highest place is as low as possible."""
 
     def __init__(
         self,
@@ -367,7 +376,7 @@ class _Spread:
                     heapq.heappush(waiting, (max(level, place), w, v))
 
     def paths(self, groups: Iterable[Iterable[int]]) -> set[Precedence]:
-        """The precedences by which an op of each group is reached, the one of lowest place."""
+        """Return the precedences on the paths to one op per group, the op of the lowest place."""
         found: set[Precedence] = set()
         for group in groups:
             reached = [u for u in group if u in self.level]

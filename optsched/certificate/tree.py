@@ -1,8 +1,11 @@
 """Certificates by trees of supposed precedences.
 
-What :mod:`optsched.ordering.tree` does, but depth first, and with the premises of each conflict
-worked out at once: where these do not rest on the last supposition, neither the contrary nor
-anything else supposed since then need be looked at.
+The tree is that of :mod:`optsched.ordering.tree`, but searched depth first, and with the premises
+of each conflict computed at once. If a conflict does not rest on the last supposition, the contrary
+of that supposition need not be tried: the search goes back to the last supposition that it does
+rest on (conflict-directed backjumping).
+
+Example: see :mod:`optsched.certificate.trail`.
 """
 
 from __future__ import annotations
@@ -27,22 +30,22 @@ from optsched.ordering.tree import Branch, Propagation, count_pairs, known_pairs
 
 @dataclass(slots=True)
 class TreeNode:
-    """A branch, what was supposed last, and all inferences from there on."""
+    """A branch, its last supposition, and the inferences made from there on."""
 
     branch: Branch
     supposed: Inference | None
     inferences: Sequence[Inference]
     length: int
-    """Inferences of the trail in all."""
+    """Number of inferences of the trail at this node."""
 
 
 class ConflictTree:
-    """Refutes a budget with all reasons; can be left and taken up again.
+    """A tree that refutes a budget and records all reasons; it can be stopped and resumed.
 
     Parameters
     ----------
     claim
-        What to refute; the end of its clock raises :class:`OutOfTimeError`.
+        The claim to prove. Once its clock has expired :class:`OutOfTimeError` is raised.
     """
 
     def __init__(self, claim: Claim) -> None:
@@ -56,9 +59,9 @@ class ConflictTree:
         self.nodes = [TreeNode(root, None, (), len(self.trail.inferences))]
 
     def run(self, most: int) -> Conflict | None:
-        """Go on until there were `most` conflicts; None if that settles nothing.
+        """Search until `most` conflicts were found; return the conflict that refutes the budget.
 
-        None as well if an order is found, or a conflict can not be shown.
+        None if that is not enough, if an order is found, or if no flow proves a conflict.
         """
         while self.nodes and self.conflicts < most:
             if self.why is not None:
@@ -79,10 +82,10 @@ class ConflictTree:
         return None
 
     def enter(self, node: TreeNode) -> Conflict | None:
-        """Take up one of the ways from the last node; why it contradicts itself after all.
+        """Make a successor of the last node the current node; return its conflict, if any.
 
-        The ways that were looked at after it have overwritten its watched downsets with such that
-        obey the inferences of the last node alone.
+        Its watched downsets are compared again: successors that were tried after it have replaced
+        some of them by downsets that obey only the inferences of the last node.
         """
         for inference in node.inferences:
             self.trail.push(inference)
@@ -94,9 +97,11 @@ class ConflictTree:
         return why
 
     def divide(self, node: TreeNode) -> TreeNode | Conflict | None:
-        """Suppose an order of some pair; of those that cost most, one from which most follows.
+        """Choose a pair and return the successor with one of its sequences supposed.
 
-        If one of its orders contradicts itself the other one is learnt, and the choice made again.
+        Of the pairs that cost most it is the one from which most follows. If one sequence of a pair
+        is contradictory, the other is added to the node, and the choice is made again. Returns a
+        conflict if the node is refuted, and None if an order is found.
         """
         while pairs := self.propagation.choose(node.branch, self.effort.critical_ops):
             known = node.length
@@ -116,9 +121,10 @@ class ConflictTree:
         return self.unfit()
 
     def unfit(self) -> Conflict | None:
-        """Why an op does not fit where all ops are in order; None if all do.
+        """Return the conflict at an op once all ops are ordered; None if all ops fit.
 
-        In-place, less was derived than is so: an op was taken to save as much as it ever can.
+        In an in-place graph an op may still not fit, as propagation takes it to save the most bytes
+        that it ever can.
         """
         refuted = map(self.trail.refute, range(self.ops))
         found = next((why for why in refuted if why is not None), None)
@@ -126,7 +132,7 @@ class ConflictTree:
         return found
 
     def both(self, node: TreeNode, pair: tuple[int, int]) -> list[TreeNode] | Conflict:
-        """The two orders of a pair; none of them if something was learnt instead."""
+        """Return the successors for both sequences of a pair; none if one of them was refuted."""
         ways = []
         for first, second in (pair, pair[::-1]):
             supposed = suppose(first, second)
@@ -138,7 +144,7 @@ class ConflictTree:
         return ways
 
     def assume(self, node: TreeNode, inference: Inference) -> tuple[TreeNode, Conflict | None]:
-        """Add an inference to a node, and all that follows; why that is a contradiction."""
+        """Add an inference, and all that follows, to a copy of a node; return its conflict."""
         way = self.propagation.assume(node.branch, inference.first, inference.second)
         self.trail.push(inference)
         if way is None or count_pairs(way) != len(self.trail.inferences):
@@ -148,7 +154,7 @@ class ConflictTree:
         return TreeNode(way, inference, inferences, len(self.trail.inferences)), why
 
     def derive(self, branch: Branch) -> Conflict | None:
-        """Put what follows in a branch on the trail; why it contradicts itself, if it does."""
+        """Add the precedences that follow in a branch to the trail; return its conflict, if any."""
         self.propagation.context.clock.spend(self.ops)
         blamed = self.propagation.blame.copy()
         refuted = self.propagation.refutes(branch)
@@ -163,7 +169,10 @@ class ConflictTree:
         return why
 
     def dismiss(self, node: TreeNode, supposed: Inference, why: Conflict) -> Conflict | None:
-        """What was supposed is refuted: so is the node it was at, or that learns the contrary."""
+        """Add the contrary of a refuted supposition to its node; return a conflict of the node.
+
+        If the conflict does not rest on the supposition, it refutes the node as well.
+        """
         if supposed not in why.rests:
             return why
         way, why_not = self.assume(node, contrary(supposed, why))

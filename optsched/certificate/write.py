@@ -1,4 +1,9 @@
-"""From a bound that is known to hold to a certificate of it, the cheapest kind first."""
+"""Writing of certificates: from a bound that a search has proved to steps that prove it again.
+
+The kinds of certificate are tried from the cheapest to the longest
+(:meth:`CertificateSearch.tries`) until one refutes the budget, `bound - 1`. If the time is too
+short, smaller bounds are tried by bisection. The checker verifies each certificate at once.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +39,16 @@ from optsched.runtime.text import counted
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A certificate and what it fell short of.
+    """A certificate that the checker has accepted.
 
     Parameters
     ----------
     certificate
-        Accepted by the checker.
+        The certificate.
     rung
-        What it is: L2 or L3.
+        Short code of its proof: L2 (order bound) or L3 (order search).
     missing
-        Why its bound is below the one asked for, in one line; None if it is not.
+        Reason, in one line, if its bound is below the requested one; else None.
     """
 
     certificate: Certificate
@@ -66,23 +71,40 @@ def certify_peak(
     limits: Limits | Clock | None = None,
     effort: CertificateEffort = DEFAULT_EFFORT,
 ) -> Written:
-    """Return a certificate that no order has a peak below `bound`, or of less where that fails.
+    """Return a certificate that no order has a peak below `bound`, or below a smaller bound.
 
-    What is shown then is the best bound that ops, precedences and few states give away, found
-    by halving what is open above the closure bound; the last part of the time is kept for it.
+    The smaller bound, if that fails, is the best one that ops, precedences and short lists of
+    states prove. It is found by bisection above the closure bound; a part of the time is reserved
+    for it.
 
     Parameters
     ----------
     graph
         The graph.
     order
-        A good order.
+        Op ids of a good order; it decides which ops are looked at first.
     bound
-        Bytes; what a search proved.
+        Bytes; a bound that a search has proved.
     limits
-        What to spend on more than the closure bound.
+        Limits on the work beyond the closure bound (default: none).
     effort
-        What to try at most.
+        Limits on each kind of certificate.
+
+    Returns
+    -------
+    Written
+        The certificate, its kind of proof, and the reason if its bound is smaller than requested.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder
+    >>> builder = GraphBuilder("join")
+    >>> builder.op("a", writes={"x": 4})
+    >>> builder.op("b", writes={"y": 4})
+    >>> builder.op("join", reads=["x", "y"], writes={"z": 3})
+    >>> builder.output("z")
+    >>> certify_peak(builder.build(), [0, 1, 2], 11)  # L2: order bound
+    Written(L2, 1 step, 11 bytes)
     """
     clock = Clock.of(limits or Limits())
     at = np.asarray(order, np.int64)
@@ -110,7 +132,7 @@ def certify_peak(
 
 
 def _show_less(search: CertificateSearch, known: int) -> tuple[int, Sequence[Step]] | None:
-    """Return the best bound above a known one that cheap steps show, and these, if there is one."""
+    """Return the best bound above a known one that cheap steps prove, with the steps, or None."""
     found, bound = None, search.budget + 1
     for _ in range(search.effort.halvings):
         if bound - known < 2 or search.clock.expired():
@@ -129,13 +151,13 @@ def _show_less(search: CertificateSearch, known: int) -> tuple[int, Sequence[Ste
 
 @dataclass(frozen=True, slots=True)
 class CertificateSearch(Claim):
-    """Looks for steps that refute a budget; those on regions or blocks come first."""
+    """Search for steps that refute a budget; steps on regions or blocks precede the others."""
 
     blocks: tuple[BlocksStep, ...] = ()
     regions: tuple[RegionStep, ...] = ()
 
     def tries(self) -> Iterator[Sequence[Step] | None]:
-        """Try one way after the other, the cheapest first."""
+        """Yield the result of each kind of certificate, the cheapest first: steps, or None."""
         effort, search = self.effort, self
         few = min(effort.few_states, effort.most_states)
         precedences = yield from self.cheap_tries()
@@ -157,14 +179,14 @@ class CertificateSearch(Claim):
         yield search.cases(tree, effort.most_cases)
 
     def cheap_tries(self) -> Generator[Sequence[Step] | None, None, Sequence[OrderStep]]:
-        """List few states, then look at ops; return the precedences these led to."""
+        """List few states, then try ops, sets and precedences; return the precedences found."""
         yield self.states(min(self.effort.few_states, self.effort.most_states))
         precedences, steps = refute(self)
         yield None if steps is None else (*self.regions, *self.blocks, *steps)
         return precedences
 
     def with_regions(self) -> CertificateSearch:
-        """The same with regions as chains; all that adds to the graph follows from them."""
+        """Return this search with chains for regions; the chain edges follow from the steps."""
         graph = self.graph
         if len(graph.ops) > self.effort.region_ops or graph.arrays.inplace_op.size:
             return self
@@ -177,9 +199,10 @@ class CertificateSearch(Claim):
         return replace(self, graph=graph, order=order, regions=regions)
 
     def with_blocks(self) -> CertificateSearch:
-        """The same with the identical blocks of the graph.
+        """Return this search with the identical blocks of the graph that the checker accepts.
 
-        To a search less may be different than to the checker: what an op saves in any case, say.
+        The checker may reject blocks that are identical for a search, which for example subtracts
+        certain savings from the rise of an op.
         """
         network, blocks = Network(self.graph), []
         for family in self.context().families(wanted=True):
@@ -194,7 +217,7 @@ class CertificateSearch(Claim):
         return replace(self, blocks=tuple(blocks))
 
     def in_line(self) -> CertificateSearch:
-        """The same with the blocks in line; what that adds to the graph follows from the blocks."""
+        """Return this search with a canonical order of the blocks, as steps and edges."""
         graph, families = self.graph, [BlockFamily(np.array(step.rows)) for step in self.blocks]
         lined = line_up(self.context(), families, self.during)
         blocks, pairs = [], list[tuple[int, int]]()
@@ -207,9 +230,10 @@ class CertificateSearch(Claim):
         return replace(self, graph=graph, order=order, blocks=tuple(blocks))
 
     def states(self, most: int, precedences: Sequence[OrderStep] = ()) -> list[Step] | None:
-        """List the states from one end: the one that has few, else the back: usually fewer.
+        """Return the list of states from the end that has fewer; None if both have too many.
 
-        Precedences may tell blocks apart: with any, no states count as one.
+        A short list is tried from both ends first; the backward list is usually shorter. With
+        precedences, which may distinguish the blocks, symmetric states are not merged.
         """
         network = Network(self.graph)
         for step in precedences:
@@ -227,7 +251,7 @@ class CertificateSearch(Claim):
         return None
 
     def tree(self) -> ConflictTree | None:
-        """The tree of supposed precedences, if there is to be one."""
+        """Return the tree of supposed precedences; None if the limits exclude it."""
         if not self.effort.most_cases or len(self.graph.ops) > self.effort.case_ops:
             return None
         try:
@@ -236,7 +260,7 @@ class CertificateSearch(Claim):
             return None
 
     def cases(self, tree: ConflictTree | None, most: int) -> list[Step] | None:
-        """Go on with a tree up to so many conflicts; its steps if it refutes the budget."""
+        """Search a tree up to `most` conflicts; return its steps if it refutes the budget."""
         try:
             why = None if tree is None else tree.run(min(most, self.effort.most_cases))
             if why is None:
@@ -248,7 +272,7 @@ class CertificateSearch(Claim):
 
 
 def _checked(graph: Graph, bound: int, steps: Sequence[Step]) -> Written:
-    """Return the certificate with the rung that the checker gives it."""
+    """Return the certificate with the kind of proof that the checker reports."""
     certificate = Certificate(graph.name, bound, tuple(steps))
     return Written(certificate, check_certificate(graph, certificate))
 
@@ -260,20 +284,24 @@ def certify_module(
     *,
     limits: Limits | Clock,
 ) -> dict[str, Written]:
-    """Return certificates that no orders have less live bytes than the bounds, by computation.
+    """Return certificates of the bounds on the peaks of all computations of a module, by name.
 
-    What a computation calls has its proved bound in its certificate. Where one falls short of its
-    bound, those of its callers build on what it does show.
+    A call counts with the bound that the certificate of its callee proves. If that is smaller than
+    the callee's bound, the certificates of its callers use the smaller one.
 
     Parameters
     ----------
     module
-        What was planned.
+        The module.
     orders, bounds
-        Of each computation an order, if one is known, and the bound on its peak, all that it
-        calls included.
+        By computation: an order, if one is known; the bound on its peak, including its calls.
     limits
-        For all of them together.
+        Limits on all certificates together.
+
+    Returns
+    -------
+    dict
+        The certificate of each computation.
     """
     clock = Clock.of(limits)
     shown: dict[str, int] = {}

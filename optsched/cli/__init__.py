@@ -1,6 +1,6 @@
-"""The command line: one module a command, and what they share.
+"""The command line: one module per command, and helpers that they share.
 
-Here is only the way in, which imports next to nothing before it has seen to Ctrl-C.
+This module only has the entry point, which imports almost nothing before it handles Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run() -> None:
-    """Entry point of the installed command."""
+    """Run the installed command, and exit with its code."""
     plain = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if plain:
         signal.signal(signal.SIGINT, _leave)
@@ -31,7 +31,7 @@ def run() -> None:
         code = commands.main()
     finally:
         if plain:
-            # All is said and written: while the interpreter ends nobody would catch an exception.
+            # All output is written. While the interpreter exits, an exception would not be caught.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
     if code != INTERRUPTED:
         compiler.finish()
@@ -39,13 +39,13 @@ def run() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; every error a user can cause is one line."""
+    """Run a command and return its exit code; errors that a user can cause are one line each."""
     from optsched.cli import commands
 
     return commands.main(argv)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """End at once while modules are imported: there is nothing to lose yet."""
+    """Exit at once if interrupted during the imports, when there is nothing to lose yet."""
     os.write(2, b"optsched: error: interrupted\n")
     os._exit(130)

@@ -1,4 +1,4 @@
-"""Replay a plan, and check a certificate, with the independent checker."""
+"""The command check: verify a plan and a certificate with the independent checker."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _figures(asked: Question, checked: Checked, record: dict[str, Any]) -> dict[
 
 
 def _question(args: argparse.Namespace, graph: Graph) -> Question:
-    """Return what the command line asks: its order rules and baseline, never those of the file."""
+    """Return the question of the command line: its order rules and baseline, not the plan's."""
     from optsched.formats import read_plan
     from optsched.model.order_rules import Baseline
     from optsched.model.question import Question
@@ -114,7 +114,7 @@ def _question(args: argparse.Namespace, graph: Graph) -> Question:
 
 
 class _Proved(NamedTuple):
-    """A bound on the peak with a certificate that holds, and the question that it is about."""
+    """A bound on the peak with a valid certificate, and the question that it is about."""
 
     about: Question
     bound: int
@@ -124,8 +124,8 @@ class _Proved(NamedTuple):
 def _check_bound(asked: Question, own: OrderRules, path: str, peak: int) -> _Proved:
     """Check a certificate: for the question asked, or else for the rules that the files state.
 
-    `own` are the rules of the plan's file; certificates of older versions do not state their own.
-    Many a certificate made under rules holds without them, and is then about all orders.
+    `own` are the rules of the plan's file; certificates of older versions do not state rules. A
+    certificate made under rules may hold without them, and is then about all orders.
     """
     from optsched.check.certificate import check_certificate
     from optsched.formats import read_certificate
@@ -149,7 +149,7 @@ def _check_bound(asked: Question, own: OrderRules, path: str, peak: int) -> _Pro
 
 
 def _note_bound(record: dict[str, Any], asked: Question, proved: _Proved) -> str:
-    """Note a proved bound where it is about the question that was asked; return it in words."""
+    """Add a proved bound to the record if it is about the question asked; return it in words."""
     about, bound, rung = proved
     among = f" among {about.restriction}" if about.rules else ""
     text = f"proved ({rung}): no order below {bound:,} bytes{among}, "
@@ -186,14 +186,14 @@ def _check_packing(args: argparse.Namespace, packing: Any) -> int:
 
 
 CHECK = Command(
-    "replay a plan with the independent checker",
+    "verify a plan, and a certificate, with the independent checker",
     (
         option("graph", help="graph file, or a packing with offsets"),
         option("plan", nargs="?", help="plan file"),
-        option("certificate", nargs="?", help="certificate of the bound on its peak"),
+        option("certificate", nargs="?", help="certificate of the bound on the peak"),
         flag(
             "--replay",
-            "also execute the plan on a slab of patterns, which must survive until each read",
+            "also execute the plan on a slab of patterns that must survive until each read",
         ),
         *COST_OPTIONS,
         *NEAR,

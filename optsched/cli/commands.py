@@ -1,4 +1,4 @@
-"""All commands: which there are, their parser, and what becomes of their errors."""
+"""The table of commands, their parser, and the conversion of errors to messages and exit codes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -46,16 +47,16 @@ COMMANDS: dict[str, Command] = {
 
 _ENDS = """\
 bytes:      1048576, 64KiB, 1.5GiB or 2GB
-exit codes: 0 proved or plain success, 1 a check failed, 2 bad input or usage, 3 feasible but
-            unproved, 4 proved not to fit, 5 nothing found in time, 130 interrupted (best plan
-            written)
+exit codes: 0 proved, or plain success; 1 a check failed; 2 bad input or usage;
+            3 feasible but unproved; 4 proved not to fit; 5 nothing found in
+            time; 130 interrupted (the best plan is written)
 """
 SHELLS = ("bash", "zsh", "tcsh")
-"""Shells that a completion script can be written for."""
+"""Shells for which a completion script can be printed."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; every error a user can cause is one line."""
+    """Run a command and return its exit code; errors that a user can cause are one line each."""
     prepare_streams()
     try:
         code = _run(argv)
@@ -63,11 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OptschedError as error:
         return common.fail(str(error), common.BAD_INPUT)
     except BrokenPipeError:
-        # The reader of our output went away; nothing is left to tell it.
+        # The reader of our output has closed it, so nothing can be printed any more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return common.OK
     except OSError as error:
-        # Without a name it is our own output: a full disk, say.
+        # An error without a file name is about standard output, for example a full disk.
         message = f"{error.filename or 'standard output'}: {error.strerror or error}"
         return common.fail(message, common.BAD_INPUT)
     except MemoryError:
@@ -85,7 +86,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return common.OK
     args = _parse(parser, given)
     if hasattr(signal, "SIGTERM"):
-        # A polite kill ends a search as Ctrl-C does: with the best plan written.
+        # SIGTERM ends a search as Ctrl-C does: the best plan is written.
         signal.signal(signal.SIGTERM, on_interrupt)
     if args.command is not files.WARMUP.run:
         tell_of_compiling(_say_compiling)
@@ -95,9 +96,9 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
-    """Parse arguments; of a command or option that is not there the nearest one is offered."""
+    """Parse arguments; an error for an unknown command or option suggests the nearest one."""
     if not given[0].startswith("-") and given[0] not in COMMANDS:
-        raise UsageError(f"there is no command {given[0]!r}{nearest(given[0], list(COMMANDS))}")
+        raise UsageError(f"unknown command {given[0]!r}{nearest(given[0], list(COMMANDS))}")
     args, unknown = parser.parse_known_args(given)
     for text in unknown:
         if text.startswith("--"):
@@ -105,17 +106,19 @@ def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Na
             name = text.partition("=")[0]
             raise UsageError(f"{given[0]} has no option {name!r}{nearest(name, known)}")
     if unknown:
-        raise UsageError(f"{given[0]}: what is {unknown[0]!r}? See optsched {given[0]} --help")
+        raise UsageError(
+            f"{given[0]}: unexpected argument {unknown[0]!r} (see optsched {given[0]} --help)"
+        )
     return args
 
 
 def _say_compiling() -> None:
-    text = "compiling kernels; kept for the next time ('optsched warmup' compiles all of them)"
+    text = "compiling kernels, once per machine ('optsched warmup' compiles all of them)"
     print(f"optsched: {text}", file=sys.stderr, flush=True)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with arguments as any other error is said, in one line."""
+    """A parser that raises UsageError, so that its errors look like all others."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{plain(message)} (see {self.prog} --help)")
@@ -125,7 +128,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _formats() -> str:
-    """Say which files are read; looked up only when help is asked for."""
+    """Return the lines of the help about file formats; computed only if help is requested."""
     from optsched.formats import FORMATS
 
     held: dict[str, list[str]] = {}
@@ -134,12 +137,14 @@ def _formats() -> str:
             plural = " of ".join(f"{noun.removeprefix('a ')}s" for noun in row.holds.split(" of "))
             held.setdefault(plural, []).append(row.name)
     named = [f"{what} ({', '.join(names)})" for what, names in held.items()]
-    lines = [*named, "told apart by content, plain or gzipped; - is standard input or output"]
-    return "files:      " + "\n            ".join(lines) + "\n"
+    lines = [*named, "detected by content, plain or gzipped; - is standard input or output"]
+    indent = " " * 12
+    wrapped = (textwrap.fill(line, 80 - len(indent), break_on_hyphens=False) for line in lines)
+    return "files:" + textwrap.indent("\n".join(wrapped), indent)[6:] + "\n"
 
 
 class _ShowVersion(argparse.Action):
-    """Look the version up only when asked: that takes longer than a small graph."""
+    """Print the version; it is looked up only here, as that takes longer than a small graph."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
@@ -165,8 +170,7 @@ class _PrintCompletion(argparse.Action):
 def _make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="optsched",
-        description="Order of ops and offsets of buffers with minimum peak memory and slab, "
-        "proved.",
+        description="Find an order of ops and offsets of buffers with minimum memory, with proof.",
     )
     parser.add_argument(
         "--version",

@@ -1,4 +1,4 @@
-"""What commands share: how they read their arguments, print what they found, and end."""
+"""Helpers shared by the commands: reading arguments, printing results, exit codes."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ DOES_NOT_FIT, NOTHING_FOUND, INTERRUPTED = 4, 5, 130
 INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "baseline", "source")
 """Arguments that name files to read."""
 GRAPH_ENDINGS = (".json", ".tflite", ".onnx", ".pt2", ".hlo", ".txt")
-"""What names of files end in, but for `.gz`, that are taken for graphs where a folder is given."""
+"""Endings of the files in a folder that are read as graphs, each also with `.gz` added."""
 NON_TTY_WIDTH = 120
 MODEL_PACKAGES = {".tflite": "tflite", ".onnx": "onnx"}
-"""Packages, and extras of the same name, without which such models of a folder are left out."""
+"""Package, and extra of the same name, that is needed to read the models of a folder."""
 
 
 def exit_code(status: str, stop_reason: StopReason) -> int:
@@ -48,18 +48,18 @@ def exit_code(status: str, stop_reason: StopReason) -> int:
 
 
 def fail(message: str, code: int) -> int:
-    """Say in one line on standard error what went wrong; return `code`."""
+    """Print an error as one line on standard error; return `code`."""
     print(f"optsched: error: {plain(' '.join(message.split()))}", file=sys.stderr)
     return code
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print words for people; whatever names are in them, the terminal gets none of it raw."""
+    """Print text for people; control characters in names are escaped."""
     print(plain(text), file=stream or sys.stdout)
 
 
 def console() -> Console:
-    """Return the console that tables are printed on; a pipe has no width of its own."""
+    """Return the console for tables; output to a pipe has a fixed width."""
     from rich.console import Console
 
     has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
@@ -67,7 +67,7 @@ def console() -> Console:
 
 
 def print_result(args: argparse.Namespace, record: dict[str, Any], text: str) -> None:
-    """Print the record where --json asks for it, else the text."""
+    """Print the record if --json is given, else the text."""
     if args.json:
         print_json(args, record)
     else:
@@ -75,16 +75,16 @@ def print_result(args: argparse.Namespace, record: dict[str, Any], text: str) ->
 
 
 def print_json(args: argparse.Namespace, record: dict[str, Any]) -> None:
-    """Print one JSON object, with the settings that it came about with."""
+    """Print one JSON object, with the settings of the command added."""
     used = {**settings(args), **record.get("settings", {})}
     json.dump(_all_decoded({**record, "settings": used}), sys.stdout, indent=2)
     sys.stdout.write("\n")
 
 
 def _all_decoded(value: Any) -> Any:
-    """Return a record without halves of surrogate pairs, which not every reader of JSON takes."""
+    """Return a record without lone surrogates, which some readers of JSON reject."""
     if isinstance(value, str):
-        # A name may well spell such a half, backslash and all.
+        # A name may contain the text of such an escape, backslash included.
         return value if value.isprintable() else decoded(value)
     if isinstance(value, dict):
         return {_all_decoded(key): _all_decoded(inner) for key, inner in value.items()}
@@ -92,7 +92,7 @@ def _all_decoded(value: Any) -> Any:
 
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return what one needs to know to run a command again: options, files, machine, version."""
+    """Return the settings needed to repeat a command: options, files, machine, version."""
     from optsched.runtime.facts import machine, versions
 
     given = vars(args).items()
@@ -111,7 +111,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _digest(path: str) -> str | None:
-    """Return the SHA-256 of a file; None of what can not be read twice."""
+    """Return the SHA-256 of a regular file; None for a pipe, which cannot be read twice."""
     import hashlib
 
     if not os.path.isfile(path):
@@ -121,7 +121,7 @@ def _digest(path: str) -> str | None:
 
 
 def read_graph(args: argparse.Namespace, path: str | Path, *, ordered: bool = True) -> Graph:
-    """Read a graph in the memory model that the options ask for, and under their order rules."""
+    """Read a graph with the memory model and the order rules of the options."""
     how = reading(args)
     graph = how.read(path) if ordered else how.read_unordered(path)
     if args.inplace and not graph.inplace_candidates:
@@ -130,7 +130,7 @@ def read_graph(args: argparse.Namespace, path: str | Path, *, ordered: bool = Tr
 
 
 def read_module(args: argparse.Namespace, path: str | Path) -> Module:
-    """Read all computations of a file in the memory model that the options ask for."""
+    """Read all computations of a file with the memory model of the options."""
     module = reading(args).read_module(path)
     if args.inplace and not any(graph.inplace_candidates for graph in module.graphs.values()):
         _say_no_candidates(path)
@@ -143,7 +143,7 @@ def _say_no_candidates(path: str | Path) -> None:
 
 
 def reading(args: argparse.Namespace) -> GraphReading:
-    """Return how the options ask for graphs to be read."""
+    """Return the settings for reading graphs from the options."""
     from optsched.formats.reading import GraphReading
 
     dims: dict[str, int] = {}
@@ -178,7 +178,7 @@ def reading(args: argparse.Namespace) -> GraphReading:
 
 
 def graph_files(paths: Sequence[str]) -> list[tuple[str, bool]]:
-    """Return the graph files named, and those in the folders named, and whether each is named."""
+    """Return the graph files given, and those in folders given, each with True if given itself."""
     found: list[tuple[str, bool]] = []
     for path in map(Path, paths):
         if path.is_dir():
@@ -192,7 +192,7 @@ def graph_files(paths: Sequence[str]) -> list[tuple[str, bool]]:
 
 
 def _may_hold_graph(path: Path) -> bool:
-    """Whether a file of a folder goes by a graph's name; a text must be one, most are notes."""
+    """Return True if a file of a folder may be a graph; text files are looked into first."""
     name = path.name.removesuffix(".gz")
     return name.endswith(GRAPH_ENDINGS) and (not name.endswith(".txt") or _holds_graph(path))
 
@@ -208,7 +208,7 @@ def _holds_graph(path: Path) -> bool:
 
 
 def _readable_here(folder: Path, files: Sequence[Path]) -> Sequence[Path]:
-    """Leave out the models of a folder whose package is not installed, and say so."""
+    """Skip the models of a folder whose package is not installed, with a note for each kind."""
     from importlib.util import find_spec
 
     missing = [end for end, package in MODEL_PACKAGES.items() if find_spec(package) is None]
@@ -219,36 +219,36 @@ def _readable_here(folder: Path, files: Sequence[Path]) -> Sequence[Path]:
             install = f"pip install 'optsched[{MODEL_PACKAGES[end]}]'"
             print(f"{folder}: {count} {end} files are left out: {install}", file=sys.stderr)
     if not kept:
-        raise UsageError(f"{folder}: none of its files can be read here")
+        raise UsageError(f"{folder}: the packages to read its files are not installed")
     return kept
 
 
 def protect(outputs: Sequence[str | None], *inputs: str | None) -> None:
-    """Refuse outputs that can not be, before anything is worked out.
+    """Raise UsageError for impossible outputs, before any work is done.
 
-    That is one without a folder, one that would overwrite an input, or two in one file, whatever
-    names the file goes by.
+    An output is impossible if its folder does not exist, if it would overwrite an input, or if two
+    outputs are the same file, also by different names.
     """
     given = [path for path in outputs if path]
     for number, output in enumerate(given):
         nowhere = os.path.isdir(output) or not Path(output).absolute().parent.is_dir()
         if nowhere and output != "-":
-            raise UsageError(f"{output}: this is no file in a folder that exists")
+            raise UsageError(f"{output}: cannot write here: not a file in an existing folder")
         if output != "-" and any(path and _same_file(output, path) for path in inputs):
             raise UsageError(f"{output}: the output would overwrite an input")
         if any(_same_file(output, other) for other in given[:number]):
-            raise UsageError(f"{output}: two outputs in one file")
+            raise UsageError(f"{output}: two outputs name the same file")
 
 
 def _same_file(one: str, other: str) -> bool:
-    """Whether two names are of one file: spelled otherwise, or links. Devices bear to be shared."""
+    """Return True if two names, also links, are of one file; devices may be shared."""
     if os.path.exists(one) and os.path.exists(other):
         return os.path.samefile(one, other) and os.path.isfile(one)
     return os.path.realpath(one) == os.path.realpath(other)
 
 
 def given(args: argparse.Namespace, *names: str) -> list[str]:
-    """Return those of some options that were given, as they are written; 0 is given, too."""
+    """Return the options among `names` that were given, as `--name`; 0 counts as given."""
     return [
         f"--{name.replace('_', '-')}"
         for name in names
@@ -273,7 +273,7 @@ def add_saving(
 
 
 def limits(args: argparse.Namespace) -> Limits:
-    """Return the limits that the options ask for."""
+    """Return the limits of the options."""
     seconds = args.time_limit if args.work is None else None
     return Limits(seconds=seconds, workers=args.workers, seed=args.seed, work=args.work)
 
@@ -284,7 +284,7 @@ def capacity(args: argparse.Namespace) -> int | None:
 
 
 def pools(args: argparse.Namespace) -> list[Pool]:
-    """Return the slabs that --pool names, in order of preference."""
+    """Return the memory pools of --pool, preferred first."""
     if not args.pool:
         return []
     from optsched.model.pools import Pool

@@ -1,4 +1,4 @@
-"""Compare methods with the optimum, on one graph or many."""
+"""The command compare: methods against the optimum, on one graph or many."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from optsched.compare import Journal, Method, Study
 
 _METHODS = """\
-comma-separated; all orderings, packings and our own plan by default. An ordering (lpmf), a packing
-(greedy_by_size: of the best order), both (lpmf+greedy_by_size), the order a framework recorded in
-the file (recorded, recorded:bfs), a solver with its seconds (optsched:60, cpsat:10, milp:10,
-heuristics), a plan from a file (plan:PATH); patterns ('lpmf+*', 'xla_*'); groups: all,
-all-orderings, all-packings, all-pairs, all-recorded, all-solvers"""
+methods, separated by commas (default: all orderings, all packings and our own plan). An ordering
+(lpmf), a packing of the best order (greedy_by_size), both (lpmf+greedy_by_size), the order that a
+framework recorded in the file (recorded, recorded:bfs), a solver with its seconds (optsched:60,
+cpsat:10, milp:10, heuristics), a plan from a file (plan:PATH), a pattern ('lpmf+*', 'xla_*') or a
+group: all, all-orderings, all-packings, all-pairs, all-recorded, all-solvers"""
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -56,7 +56,7 @@ def _compare(args: argparse.Namespace) -> int:
     if not args.methods:
         names += own_methods(path for path, _ in files)
     if args.retry_failed and not args.resume:
-        raise UsageError("--retry-failed goes with --resume")
+        raise UsageError("--retry-failed needs --resume")
     settings = StudySettings(
         parse_methods(names),
         common.limits(args),
@@ -80,13 +80,13 @@ def _compare(args: argparse.Namespace) -> int:
     try:
         write_study(args, study)
     finally:
-        # Where a disk is full, what was found is still told.
+        # Printed even if a file could not be written, for example on a full disk.
         _say(args, study, shown, journal)
     return _exit_code(study)
 
 
 def _stdin_copy(folder: str) -> str:
-    """Put standard input where other processes can read it."""
+    """Copy standard input to a file, which other processes can read."""
     from optsched.formats.source import read_bytes
 
     copy = Path(folder) / "stdin"
@@ -108,14 +108,14 @@ def write_study(args: argparse.Namespace, study: Study) -> None:
 
 
 def _columns(args: argparse.Namespace, methods: Sequence[Method]) -> list[str] | None:
-    """Return the columns asked for, if any were."""
+    """Return the columns given by --columns, or None."""
     if args.columns is None:
         return None
     shown = [name.strip() for name in args.columns.split(",")]
     known = [method.name for method in methods]
     for name in shown:
         if name not in known:
-            raise UsageError(f"--columns: {name!r} is none of the methods: {', '.join(known)}")
+            raise UsageError(f"--columns: {name!r} is not one of the methods: {', '.join(known)}")
     return shown
 
 
@@ -145,7 +145,7 @@ def _say(
         level = "error: " if skipped.bad else "passed over: "
         common.say(f"optsched: {level}{skipped.reason}", sys.stderr)
     if study.interrupted:
-        again = "; the same command goes on from here" if args.resume else ""
+        again = "; repeat the command to resume" if args.resume else ""
         cut_off = sum(row.cut_off for row in study.skipped)
         left = f", {counted(cut_off, 'graph')} left without figures" if cut_off else ""
         common.say(f"optsched: interrupted{left}{again}", sys.stderr)
@@ -160,31 +160,31 @@ def _exit_code(study: Study) -> int:
         return common.BAD_INPUT
     if any(f.trouble is Trouble.REFUSED for c in study.comparisons for f in c.failed):
         return common.CHECK_FAILED
-    # Without our own plan there is no bound worth the name.
+    # Without a plan of our own a graph has no useful bound.
     ours = all(c.result.plan is not None for c in study.comparisons)
     return common.OK if ours else common.NOTHING_FOUND
 
 
 COMPARE = Command(
-    "how far each method is from the optimum",
+    "compare methods with the optimum",
     (
         GRAPHS,
         repeated("--methods", "LIST", _METHODS),
         repeated(
             "--plan",
             "NAME=PATH",
-            "a plan from a file, or from a folder in which each graph has one",
+            "plan from a file, or from a folder with a plan per graph",
         ),
         *SOLVER,
         JOBS,
         option(
             "--resume",
             metavar="FILE",
-            help="keep what is finished in this journal, and skip what is finished in it",
+            help="journal of finished rows: add new ones, and do not repeat those in it",
         ),
-        flag("--retry-failed", "with --resume: try again what failed"),
+        flag("--retry-failed", "with --resume: repeat rows that failed"),
         top("excess"),
-        option("--columns", metavar="LIST", help="methods of the printed table of graphs"),
+        option("--columns", metavar="LIST", help="methods to show in the printed table of graphs"),
         *STUDY_FILES,
         *ORDER_RULES,
         *GRAPH_MODEL,

@@ -201,9 +201,9 @@ def _warmup(args: argparse.Namespace) -> int:
     return common.OK
 
 
-INFO = Command("what a graph is made of", (GRAPH, *GRAPH_MODEL), _info)
+INFO = Command("show the contents of a graph", (GRAPH, *GRAPH_MODEL), _info)
 EXPLAIN = Command(
-    "why no order has a smaller peak",
+    "explain why no order has a smaller peak",
     (
         GRAPH,
         option("--peak", metavar="BYTES", help="explain what this peak costs in extra compute"),
@@ -222,15 +222,16 @@ CONVERT = Command(
         choice(
             "--to",
             ("optsched-graph", "optsched-module", "xla-logical", "inductor"),
-            "the format; a module has all computations of the file, and xla-logical is one as "
-            "XLA's memory schedulers count it",
+            "format to write: optsched-graph, optsched-module (all computations of the file), "
+            "xla-logical (a module as XLA's memory schedulers count it), or inductor",
+            metavar="FORMAT",
         ),
         *READING,
     ),
     _convert,
 )
 APPLY = Command(
-    "put a plan into a model file, so that its runtime follows it",
+    "write a plan into a copy of a model file, so that its runtime follows it",
     (
         option("graph", metavar="model", help="model file; it is not changed"),
         option("plan", help="plan file that solve wrote for this model"),
@@ -243,22 +244,22 @@ EXPORT = Command(
     "write a plan as JSON, CSV, C header, MiniMalloc CSV or program",
     (
         option("plan", help="plan file"),
-        option("graph", nargs="?", help="its graph: for sizes and live ranges"),
+        option("graph", nargs="?", help="graph of the plan, for sizes and live ranges"),
         option(
             "--to",
             required=True,
             choices=("json", "csv", "c-header", "minimalloc", "program"),
-            help="the form",
+            help="format to write",
         ),
-        option("-o", "--output", default="-", help="file to write; standard output by default"),
+        option("-o", "--output", default="-", help="file to write (default: standard output)"),
         option(
             "--computation",
             default="",
             metavar="NAME",
-            help="of a module's plan: this computation, its entry by default",
+            help="computation of a module's plan (default: the entry)",
         ),
         *READING,
     ),
     _export,
 )
-WARMUP = Command("compile all kernels now, so that no graph waits for it", (), _warmup)
+WARMUP = Command("compile all kernels now, so that no command waits for it", (), _warmup)

@@ -1,4 +1,4 @@
-"""Hunt for small instances on which a method is as bad as possible."""
+"""The command hunt: search for small instances on which a method is as bad as possible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _hunt(args: argparse.Namespace) -> int:
 
     common.protect([args.output], args.source)
     if args.at_least is not None and args.source is None:
-        raise UsageError("--at-least goes with --from")
+        raise UsageError("--at-least needs --from")
     with ProgressLine(f"{args.method}  ") as line:
 
         def show(at: HuntProgress) -> None:
@@ -73,23 +73,25 @@ def _read(args: argparse.Namespace) -> Graph | PackingProblem:
 HUNT = Command(
     "find small instances on which a method is as bad as possible",
     (
-        option("--method", required=True, help="an ordering, a packer, or ordering+packer"),
-        option("--versus", metavar="METHOD", help="a method of the same kind to lose to"),
-        choice("--objective", ("ratio", "difference"), "what the loss is measured as"),
-        number("--max-ops", positive, "or buffers", 10),
-        number("--max-bytes", positive, "of a buffer", 100),
+        option("--method", required=True, help="ordering, packing method, or ordering+packing"),
+        option("--versus", metavar="METHOD", help="method to compare with (default: the optimum)"),
+        choice("--objective", ("ratio", "difference"), "measure of the loss"),
+        number("--max-ops", positive, "most ops, or buffers for a packing method", 10),
+        number("--max-bytes", positive, "most bytes of a buffer", 100),
         option(
             "--from", dest="source", metavar="FILE", help="shrink this graph or packing instead"
         ),
         option(
-            "--at-least", metavar="X", help="with --from: the loss that is kept; its own by default"
+            "--at-least",
+            metavar="X",
+            help="with --from: loss to keep (default: the loss on FILE)",
         ),
-        option("-o", "--output", required=True, help="file of the instance; plans beside"),
-        number("--time-limit", seconds, "inf for none", 60.0, "S"),
+        option("-o", "--output", required=True, help="file of the instance; plans go beside it"),
+        number("--time-limit", seconds, "time limit in seconds; inf for none", 60.0, "S"),
         number(
             "--max-tries",
             positive,
-            "instances to try; where it ends the hunt, a seed gives one answer",
+            "most instances to try; with this limit alone, a seed determines the result",
         ),
         SEED,
         *READING,

@@ -1,4 +1,4 @@
-"""What solve and check do where a file holds computations that call each other."""
+"""The commands solve and check for a module: a file with computations that call each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def solve_module(args: argparse.Namespace, module: Module) -> int:
-    """Plan all computations of a module, and print and write what was found."""
+    """Plan all computations of a module; print the result and write the plan."""
     from optsched.compare.saving import figures_of
     from optsched.formats import write_module_plan
     from optsched.reports.module import module_claims, module_record, module_text
@@ -57,7 +57,7 @@ def solve_module(args: argparse.Namespace, module: Module) -> int:
 
 
 def check_module(args: argparse.Namespace) -> int:
-    """Replay the plan of a module; whoever calls this catches what it raises."""
+    """Replay the plan of a module; its errors are handled by the caller."""
     from optsched.check.module import check_module_certificate, check_module_claims, replay_module
     from optsched.formats import read_module_certificate, read_module_plan
 
@@ -76,7 +76,7 @@ def check_module(args: argparse.Namespace) -> int:
     text = f"valid: peak {peak:,} bytes, slab {slab:,} bytes in {counted(count, 'computation')}"
     if args.replay:
         record["replayed"] = asdict(replay_module(module, plans))
-        text += f"\nreplayed: {record['replayed']['reads']:,} reads found what was written"
+        text += f"\nreplayed: {record['replayed']['reads']:,} reads found the bytes written"
     bound = None
     if args.certificate is not None:
         bounds = check_module_certificate(module, read_module_certificate(args.certificate, module))
@@ -94,7 +94,7 @@ def check_module(args: argparse.Namespace) -> int:
 
 
 def minimal(record: Mapping[str, Any], bound: int) -> str:
-    """Say which numbers of a plan a proved bound on every peak meets."""
+    """Return words for the numbers of a plan that equal a proved bound on the peak."""
     met = [f"the {what} is minimal" for what in ("peak", "slab") if record[what] == bound]
     return ", ".join(met) or "which leaves the peak of this plan open"
 
@@ -102,9 +102,9 @@ def minimal(record: Mapping[str, Any], bound: int) -> str:
 def note_unverified(
     record: dict[str, Any], claims: Mapping[str, Any], bound: int | None, among: str = ""
 ) -> str:
-    """Note what a plan's file claims beyond a proved bound, if there is one; return it in words.
+    """Add the bounds that a plan's file claims without proof to the record; return them in words.
 
-    `among` are the plans that the file claims its bounds about, in words; empty for all.
+    `among` describes the plans that the file makes its claims about; empty for all plans.
     """
     from optsched.check.claims import unverified
 
@@ -118,7 +118,7 @@ def note_unverified(
 
 
 def _certify(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
-    """Write certificates of the bounds on the peaks; what they fall short of is said."""
+    """Write certificates of the bounds on the peaks; print a note if one proves less."""
     from optsched.certificate import certify_module
     from optsched.formats import write_module_certificate
 
@@ -134,7 +134,7 @@ def _certify(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
 
 
 def _refuse(args: argparse.Namespace, module: Module, *options: str) -> None:
-    """Refuse options that are of one graph, whose ops or pools they name."""
+    """Raise UsageError for options that name ops or pools of a single graph."""
     of_order = ("first", "last", "keep_order", "baseline", "max_moved", "fewest_moves")
     if found := common.given(args, *of_order, *options):
         raise UsageError(f"{module.name} is a module of computations: no {found[0]} for it")

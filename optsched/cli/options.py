@@ -1,4 +1,4 @@
-"""A command and its options; those that several commands share."""
+"""Commands and their options, and the options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Option = tuple[tuple[str, ...], dict[str, Any]]
-"""What `add_argument` takes: names, and how they are read."""
+"""Arguments of `add_argument`: names, and keyword arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: what it does in words, its options, and what does it and returns the exit code.
+    """A command: its help, its options, and the function that runs it and returns the exit code.
 
-    One that has `actions` is a word before these commands, and does nothing itself.
+    A command with `actions` does nothing itself; the next argument is one of these commands.
     """
 
     help: str
@@ -27,7 +27,7 @@ class Command:
 def add_commands(
     parser: argparse.ArgumentParser, what: str, commands: Mapping[str, Command], **json: Any
 ) -> None:
-    """Add a parser a command; `json` says more of the option that each of them has."""
+    """Add a parser per command; `json` are more arguments for the option --json of each."""
     group = parser.add_subparsers(title=f"{what}s", required=True, metavar=what.upper())
     for name, command in commands.items():
         description = f"{command.help[0].upper()}{command.help[1:]}."
@@ -36,12 +36,12 @@ def add_commands(
         _add_options(sub, command.options)
         sub.set_defaults(command=command.run, parser=sub)
         if command.actions:
-            # It may have been said before the action.
+            # --json may have been given before the action already.
             add_commands(sub, "action", command.actions, default=argparse.SUPPRESS)
 
 
 def _add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
-    """Add options to a parser; of `--time-limit` and `--work` only one may be given."""
+    """Add options to a parser; `--time-limit` and `--work` exclude each other."""
     ends = parser.add_mutually_exclusive_group() if TIME_LIMIT in options else parser
     for names, how in options:
         (ends if names in (TIME_LIMIT[0], WORK[0]) else parser).add_argument(*names, **how)
@@ -53,19 +53,20 @@ def option(*names: str, **how: Any) -> Option:
 
 
 def flag(name: str, says: str, **how: Any) -> Option:
-    """Return an option that is there or not."""
+    """Return an option without a value."""
     return option(name, action="store_true", help=says, **how)
 
 
 def repeated(name: str, metavar: str, says: str, **how: Any) -> Option:
-    """Return an option that may be given several times; all are kept in a list."""
+    """Return an option that may be given several times; its values are collected in a list."""
     says = f"{says}; repeatable"
     return option(name, action="append", default=[], metavar=metavar, help=says, **how)
 
 
-def choice(name: str, values: Sequence[str], says: str) -> Option:
-    """Return an option that is one of some words, the first by default."""
-    return option(name, choices=values, default=values[0], help=f"{says}; {values[0]} by default")
+def choice(name: str, values: Sequence[str], says: str, **how: Any) -> Option:
+    """Return an option with a fixed set of values, the first of them the default."""
+    says = f"{says} (default: {values[0]})"
+    return option(name, choices=values, default=values[0], help=says, **how)
 
 
 def number(
@@ -75,9 +76,9 @@ def number(
     default: float | None = None,
     metavar: str = "N",
 ) -> Option:
-    """Return an option that is a number, whose default is told if it has one."""
+    """Return an option that is a number; its help ends with the default, if there is one."""
     if default is not None:
-        says = f"{says}; {default:g} by default"
+        says = f"{says} (default: {default:g})"
     return option(name, type=read, default=default, metavar=metavar, help=says)
 
 
@@ -85,7 +86,7 @@ def seconds(text: str) -> float:
     """Return a number of seconds that is not negative."""
     value = float(text)
     if not value >= 0:
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text}")
     return value
 
 
@@ -93,36 +94,38 @@ def positive(text: str) -> int:
     """Return a number above 0."""
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is below 1")
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got {text}")
     return value
 
 
 def natural(text: str) -> int:
-    """Return a number that every random generator takes as its seed."""
+    """Return a number that all random generators accept as a seed."""
     value = int(text)
     if not 0 <= value < 2**31:
-        raise argparse.ArgumentTypeError(f"{text} is not in 0 .. 2**31 - 1")
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 2**31 - 1, got {text}")
     return value
 
 
-GRAPH = option("graph", help="graph file (found out by content; - for standard input)")
+GRAPH = option("graph", help="graph file; - for standard input")
 ENGINE = choice(
     "--engine",
     ("auto", "cpsat", "milp", "heuristics"),
-    "who closes what heuristics and simple bounds leave open",
+    "exact engine to run after heuristics and bounds",
 )
-OBJECTIVE = choice("--objective", ("slab", "peak"), "what is to be minimal, and then the other")
+OBJECTIVE = choice(
+    "--objective", ("slab", "peak"), "quantity to minimize first; the other breaks ties"
+)
 TIME_LIMIT = number(
-    "--time-limit", seconds, "seconds per instance, inf for as long as it takes", 60.0, "S"
+    "--time-limit", seconds, "time limit per instance, in seconds; inf for none", 60.0, "S"
 )
 WORK = number(
     "--work",
     natural,
-    "units of work (states, nodes) instead of seconds: the same answer on every machine",
+    "limit on work (states, nodes) instead of time: gives the same answer on every machine",
 )
-SEED = number("--seed", natural, "of all random choices", 0)
-LIMITS = (TIME_LIMIT, WORK, number("--workers", positive, "threads", 1), SEED)
-_ALIGN = "round sizes up to multiples of N bytes, a power of two, and place offsets so"
+SEED = number("--seed", natural, "seed of all random choices", 0)
+LIMITS = (TIME_LIMIT, WORK, number("--workers", positive, "number of threads", 1), SEED)
+_ALIGN = "round sizes and offsets up to multiples of N bytes, a power of two"
 ALIGN = option("--align", metavar="N", help=_ALIGN)
 MEMORY_MODEL = (
     flag(
@@ -132,75 +135,82 @@ MEMORY_MODEL = (
     option(
         "--align",
         metavar="N",
-        help=f"{_ALIGN}; 'framework' for what the file's framework rounds to",
+        help=f"{_ALIGN}; 'framework' for the rounding of the file's framework",
     ),
     flag(
         "--workspace-apart",
-        "workspace in a region beside the slab: each op's own, then one that all share",
+        "put the workspace of ops in a region of its own beside the slab, which all ops share",
     ),
     choice(
         "--constants",
         ("outside", "beside", "before"),
-        "where constants lie: not counted, beside the slab, or at its start",
+        "place of constants: not counted, beside the slab, or at its start",
     ),
     number(
         "--streams",
         positive,
-        "ops run side by side, in levels of at most N; of a graph with streams: N at most",
+        "run ops side by side on at most N streams: those of the graph, or else by levels",
     ),
 )
-"""What a graph is planned by beyond what its file says."""
+"""Options of the memory model."""
 ORDER_RULES = (
+    repeated("--first", "OPS", "ops to run first: names or patterns, separated by commas"),
+    repeated("--last", "OPS", "ops to run last"),
     repeated(
-        "--first", "OPS", "ops, or patterns of their names, separated by commas, that run first"
+        "--keep-order", "OPS", "ops to run in the sequence of the baseline (default: of the file)"
     ),
-    repeated("--last", "OPS", "the same of ops that run last"),
-    repeated("--keep-order", "OPS", "ops that keep the sequence of the baseline, or of the file"),
 )
-"""What an order must keep."""
+"""Options for rules that an order must obey."""
 NEAR = (
     option(
         "--baseline",
         metavar="PLAN",
-        help="plan whose order is to be stayed near; the order of the file by default",
+        help="plan whose order to stay close to (default: the file's order)",
     ),
     number(
         "--max-moved",
         natural,
-        "at most N ops run elsewhere than in the baseline: all but a longest common subsequence",
+        "move at most N ops relative to the baseline order: those outside a longest common "
+        "subsequence",
     ),
 )
-"""What an order is held against."""
+"""Options for the baseline of an order."""
 READING = (
-    repeated("--dim", "NAME=N", "size of a dimension that a model file leaves open"),
+    repeated("--dim", "NAME=N", "size of a dimension that is symbolic in the model file"),
     option(
         "--profile",
         metavar="FILE",
-        help="profile of ONNX Runtime: shapes that a model leaves open, and the order that ran",
+        help="profile of ONNX Runtime with the shapes and the order of a run",
     ),
     choice(
         "--input-bytes",
         ("recorded", "true"),
-        "size of freed inputs in Inductor's files: as its estimate has it, or the tensor's",
+        "size of freed inputs in Inductor's files: its own estimate, or that of the tensor",
     ),
 )
-"""What readers of graphs can be told."""
+"""Options for readers of graphs."""
 GRAPH_MODEL = (*READING, *MEMORY_MODEL)
 SOLVER = (ENGINE, *LIMITS)
 POOL = repeated(
-    "--pool", "NAME[=CAPACITY]", "a slab; what one can not hold goes to the one given next"
+    "--pool",
+    "NAME[=CAPACITY]",
+    "add a memory pool; buffers that do not fit spill to the next pool",
 )
-GRAPHS = option("graph", nargs="+", help="graph files, or folders of them")
-JOBS = number("--jobs", positive, "processes started here", 1)
+GRAPHS = option("graph", nargs="+", help="graph files, or folders of graph files")
+JOBS = number("--jobs", positive, "number of processes on this machine", 1)
 STUDY_FILES = (
-    option("--csv", metavar="FILE", help="write every figure of every row here"),
-    option("--markdown", metavar="FILE", help="write methods, performance profile, graphs here"),
-    option("--report", metavar="FILE", help="write an HTML report here"),
+    option("--csv", metavar="FILE", help="write all figures of all rows to FILE"),
+    option(
+        "--markdown",
+        metavar="FILE",
+        help="write tables of methods and graphs, and a performance profile, to FILE",
+    ),
+    option("--report", metavar="FILE", help="write an HTML report to FILE"),
 )
-"""Files of figures over many graphs."""
+"""Options for the files of a study of many graphs."""
 
 
 def top(of: str) -> Option:
-    """Return the option that says how many graphs are printed, those of largest what."""
-    says = f"print the N graphs of largest {of}, 0 all in their order"
+    """Return the option for the number of graphs to print, those of the largest `of`."""
+    says = f"print the N graphs of largest {of}; 0 for all graphs, as given"
     return number("--top", natural, says, 10)

@@ -1,4 +1,4 @@
-"""Pack buffers whose live ranges are given."""
+"""The command pack: offsets for buffers whose live ranges are given."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from optsched.model.reserved import Region
 
 Answer = tuple[dict[str, Any], str, int]
-"""Of one packing: the record, the text and the exit code."""
+"""Record, text and exit code of one packing."""
 _REGION = re.compile(r"([^:@]+):([^:@]+)(?:@([0-9]{1,18})-([0-9]{1,18}))?")
 
 
 def _pack(args: argparse.Namespace) -> int:
     slabs = common.pools(args)
     if slabs and (args.capacity or args.reserve):
-        raise UsageError("--pool has its own capacities, and goes with no --capacity or --reserve")
+        raise UsageError("--pool excludes --capacity and --reserve: write --pool NAME=BYTES")
     if args.output and len(args.packing) > 1:
-        raise UsageError("--output takes one file: give one packing at a time")
+        raise UsageError("--output is for a single packing: give one packing at a time")
     answers = [_pack_file(args, path, slabs) for path in args.packing]
     if args.json:
         records = [record for record, _, _ in answers]
@@ -60,7 +60,7 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
     record["saving"] = saved.to_dict()
     text = f"{saved}\n{text}"
     if packing.reserved:
-        # An allocator's run was recorded, and what it had reserved.
+        # The file is the record of an allocator's run, with the bytes that it had reserved.
         record["recorded"] = reserve_record(packing.reserved, found)
         text = "\n".join([text, *reserve_lines(record["recorded"])])
     return record, text, code
@@ -74,7 +74,7 @@ def _pack_slab(args: argparse.Namespace, packing: PackingTable) -> Answer:
     regions = [_region(text) for text in args.reserve]
     capacity = common.capacity(args)
     if capacity is not None:
-        # The file that is written says what was asked for.
+        # The output states the capacity that was requested.
         packing = replace(packing, problem=replace(packing.problem, capacity=capacity))
     with ProgressLine(f"{packing.problem.name}  ") as show:
         result = pack(
@@ -101,13 +101,13 @@ def _pack_pools(args: argparse.Namespace, packing: PackingTable, slabs: list[Poo
 
     homes = packing.pools or ("",) * len(packing.problem)
     if args.capacity or args.reserve:
-        raise UsageError("--capacity and --reserve are of one slab: pools have --pool NAME=BYTES")
+        raise UsageError("--capacity and --reserve are for a single slab: give --pool NAME=BYTES")
     if not slabs:
         room = packing.problem.capacity
         slabs = [Pool(name, room) for name in dict.fromkeys(homes) if name]
         if room is not None and len(slabs) > 1:
             raise UsageError(
-                f"{packing.problem.name}: the file's capacity is of one slab, its buffers name "
+                f"{packing.problem.name}: the file has one capacity, but its buffers are in "
                 f"{len(slabs)} pools: give --pool NAME=BYTES for each"
             )
     with ProgressLine() as show:
@@ -138,14 +138,14 @@ PACK = Command(
     "offsets for given live ranges (MiniMalloc CSV, PyTorch memory snapshot or profile)",
     (
         option("packing", nargs="+", help="CSV files, PyTorch memory snapshots or profiles"),
-        option("-o", "--output", help="write the CSV with offsets here"),
-        option("--capacity", metavar="BYTES", help="stop at the first packing that fits"),
-        flag("--pins", "offsets in the file are where buffers must lie"),
+        option("-o", "--output", help="CSV file with offsets to write"),
+        option("--capacity", metavar="BYTES", help="stop at the first packing within BYTES"),
+        flag("--pins", "take the offsets in the file as fixed"),
         POOL,
         repeated(
             "--reserve",
             "LOW:HIGH[@START-END]",
-            "bytes that no buffer may use, at the steps before END from START on",
+            "keep these bytes free of buffers, in the steps START to END - 1 (default: always)",
         ),
         ALIGN,
         *LIMITS,

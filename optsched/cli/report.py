@@ -1,4 +1,4 @@
-"""Show plans to people, of a graph or of given live ranges: an HTML file, pictures, a trace."""
+"""The command report: plans of a graph, or of live ranges, as HTML, pictures or a trace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from optsched.solver.result import PackingResult, Result
 
 OUTPUTS = {"output": "html", "png": "png", "svg": "svg", "trace": "trace"}
-"""Options that name a file, and the kind of file it is."""
+"""Options that name a file to write, and the kind of the file."""
 
 
 def _report(args: argparse.Namespace) -> int:
@@ -37,7 +37,7 @@ def _report(args: argparse.Namespace) -> int:
     files = _outputs(args)
     holds = None if args.graph == "-" else sniff_file(args.graph).holds
     if holds is Content.PLAN:
-        raise UsageError(f"{args.graph}: a plan has no sizes: put its graph before it")
+        raise UsageError(f"{args.graph}: a plan has no sizes: give its graph first")
     if holds is Content.PACKING:
         report = _packing_report(args)
     else:
@@ -72,7 +72,7 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _outputs(args: argparse.Namespace) -> dict[str, str]:
-    """Return the files to write, by kind; refuse what can not be written before any work."""
+    """Return the files to write, by kind; raise UsageError if one cannot be written."""
     from optsched.reports.write import require
 
     files = {kind: path for name, kind in OUTPUTS.items() if (path := getattr(args, name))}
@@ -86,7 +86,7 @@ def _outputs(args: argparse.Namespace) -> dict[str, str]:
 def _named_plan(
     args: argparse.Namespace, graph: Graph, name: str
 ) -> tuple[str, Plan, tuple[Event, ...]]:
-    """Return the plan of a file or, if there is no such file, of a method of that name."""
+    """Return the plan of a file or, if such a file does not exist, of a method of that name."""
     if Path(name).exists() or name == "-":
         return _read_plan(args, graph, name)
     from optsched.compare.measure import MethodRunner
@@ -95,9 +95,7 @@ def _named_plan(
     try:
         (method,) = parse_methods([name])
     except (UsageError, ValueError) as error:
-        raise UsageError(
-            f"{name}: neither a plan file nor the name of one method: {error}"
-        ) from None
+        raise UsageError(f"{name}: expected a plan file or the name of a method: {error}") from None
     path = "" if args.graph == "-" else args.graph
     runner = MethodRunner(graph, common.limits(args), path=path, profile=args.profile or "")
     return name, runner.plan_of(method), ()
@@ -106,7 +104,7 @@ def _named_plan(
 def _read_plan(
     args: argparse.Namespace, graph: Graph, path: str
 ) -> tuple[str, Plan, tuple[Event, ...]]:
-    """Read a plan, check it and its claims, and return its name and how it came about."""
+    """Read a plan, check it and its claims; return its name, itself and its trace."""
     from optsched.check.claims import check_claims
     from optsched.formats import read_plan_claims
     from optsched.model.question import Question
@@ -125,7 +123,7 @@ def _read_plan(
 def _solve(
     args: argparse.Namespace, graph: Graph, plans: list[Plan]
 ) -> tuple[Result, Comparison | None]:
-    """Find the best plan and the bound that all plans are measured by."""
+    """Find the best plan, and the bound that all plans are compared with."""
     if args.methods:
         from optsched.compare import compare_methods
 
@@ -139,7 +137,7 @@ def _solve(
         return replace(comparison.result, peak_bound=peak, slab_bound=slab), comparison
     from optsched.solver.pipeline import solve
 
-    # A plan that spills is no plan of the graph in its own pools.
+    # A plan that spills does not fit the graph's own pools, so it cannot be a warm start.
     own = [plan for plan in plans if plan.placed(graph) == graph]
     with ProgressLine() as show:
         result = solve(
@@ -153,13 +151,13 @@ def _solve(
 
 
 def _packing_report(args: argparse.Namespace) -> Report | None:
-    """Read packings of one set of live ranges, and pack these ourselves for the bound."""
+    """Read packings of one set of live ranges, and pack these with a bound for comparison."""
     from optsched.compare.saving import packing_saving
     from optsched.formats import read_packing
     from optsched.reports.report import make_packing_report
 
     if args.methods or args.inplace or args.align:
-        raise UsageError("--methods, --inplace and --align are for graphs, these are live ranges")
+        raise UsageError("--methods, --inplace and --align are for graphs, not for live ranges")
     tables = {path: read_packing(path) for path in (args.graph, *args.plan)}
     problem, homes = tables[args.graph].problem, tables[args.graph].pools or ()
     packings: list[tuple[str, IntArray, Sequence[str]]] = []
@@ -187,7 +185,7 @@ def _packing_report(args: argparse.Namespace) -> Report | None:
 def _pack(
     args: argparse.Namespace, problem: PackingProblem, homes: Sequence[str]
 ) -> tuple[list[PackingResult], IntArray | None]:
-    """Pack all pools; return the result of each, and all offsets if all were found."""
+    """Pack all pools; return the result of each, and all offsets if all pools have been packed."""
     from optsched.model.pools import Pool
     from optsched.solver.pack import pack
     from optsched.solver.spill.pack import pack_pools
@@ -203,22 +201,24 @@ def _pack(
 
 
 REPORT = Command(
-    "show plans: packed slab, live bytes, who is live at the peak, proof",
+    "show plans: packed slab, live bytes, buffers live at the peak, proof",
     (
         option("graph", help="graph file, or live ranges to pack (a MiniMalloc CSV)"),
         option(
             "plan",
             nargs="*",
-            help="plan files, or names of methods such as tflm+tflm_greedy, shown side by side (of "
-            "live ranges: further CSV files); the best plan found by default",
+            help="plan files, or methods such as tflm+tflm_greedy, to show side by side (for "
+            "live ranges: further CSV files) (default: the best plan found)",
         ),
-        option("-o", "--output", metavar="FILE", help="write one HTML file"),
-        option("--png", metavar="FILE", help="write a picture"),
-        option("--svg", metavar="FILE", help="write a picture made of lines"),
-        option("--trace", metavar="FILE", help="write a trace that Perfetto opens"),
-        flag("--best", "the best plan found beside the files"),
+        option("-o", "--output", metavar="FILE", help="HTML file to write"),
+        option("--png", metavar="FILE", help="picture to write, as PNG"),
+        option("--svg", metavar="FILE", help="picture to write, as SVG"),
+        option("--trace", metavar="FILE", help="trace for Perfetto to write"),
+        flag("--best", "show the best plan found beside the given plans"),
         option(
-            "--methods", metavar="LIST", help="a table of these methods, comma-separated, or all"
+            "--methods",
+            metavar="LIST",
+            help="add a table of these methods, separated by commas, or all",
         ),
         *SOLVER,
         *GRAPH_MODEL,

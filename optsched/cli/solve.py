@@ -1,4 +1,4 @@
-"""Plan one graph: an order and offsets, and what is proved of them."""
+"""The command solve: an order and offsets for a graph, with bounds and proofs."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def _solve(args: argparse.Namespace) -> int:
 
     slabs = common.pools(args)
     if slabs and args.capacity:
-        raise UsageError("--pool has its own capacities, and goes with no --capacity")
+        raise UsageError("--pool excludes --capacity: write --pool NAME=BYTES")
     if slabs and common.given(args, "baseline", "max_moved", "fewest_moves"):
-        raise UsageError("--pool goes with no --baseline, --max-moved or --fewest-moves")
+        raise UsageError("--pool excludes --baseline, --max-moved and --fewest-moves")
     if args.certificate and args.max_moved is not None:
-        raise UsageError("--certificate is of all orders, and goes with no --max-moved")
+        raise UsageError("--certificate is about all orders: leave out --max-moved")
     module = common.read_module(args, args.graph)
     if module.calls:
         return solve_module(args, module)
@@ -90,7 +90,7 @@ def _solve(args: argparse.Namespace) -> int:
                 f"\n  certificate: {note['rung']}, no order below {note['bound']:,} bytes{among}"
             )
     finally:
-        # Where a disk is full, what was found is still told.
+        # Printed even if a file could not be written, for example on a full disk.
         common.print_result(args, record, text)
     return common.exit_code(status, result.stop_reason)
 
@@ -98,7 +98,7 @@ def _solve(args: argparse.Namespace) -> int:
 def _in_pools(
     graph: Graph, slabs: list[Pool], options: dict[str, Any]
 ) -> tuple[str, Result, dict[str, Any], str]:
-    """Plan a graph in several slabs; return status and result, and both as record and as text."""
+    """Plan a graph in several pools; return status, result, record and text."""
     from optsched.reports.pools import pooled_record, pooled_text
     from optsched.solver.spill.solve import solve_in_pools
 
@@ -108,7 +108,7 @@ def _in_pools(
 
 
 def _certify(args: argparse.Namespace, result: Result) -> dict[str, Any]:
-    """Write the certificate of the bound on the peak; what it falls short of is said."""
+    """Write the certificate of the bound on the peak; print a note if it proves less."""
     from optsched.api import certify
 
     assert result.question is not None
@@ -121,21 +121,21 @@ def _certify(args: argparse.Namespace, result: Result) -> dict[str, Any]:
 
 
 SOLVE = Command(
-    "choose order and offsets of a graph",
+    "find an order and offsets of minimum memory for a graph, with proof",
     (
         GRAPH,
-        option("-o", "--output", help="write the plan here (.gz to compress)"),
+        option("-o", "--output", help="plan file to write (.gz to compress)"),
         OBJECTIVE,
-        option("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES"),
-        option("--warm-start", metavar="PLAN", help="start from this plan"),
-        option("--certificate", metavar="FILE", help="write why no order has less peak"),
+        option("--capacity", metavar="BYTES", help="only decide if a plan fits in BYTES"),
+        option("--warm-start", metavar="PLAN", help="plan to start from"),
+        option("--certificate", metavar="FILE", help="write a proof of the bound on the peak"),
         *NEAR,
         flag(
             "--fewest-moves",
-            "of all plans that are best otherwise, one that moves fewest ops of the baseline",
+            "among the best plans, choose one that moves fewest ops of the baseline",
         ),
         *ORDER_RULES,
-        flag("--keep-trace", "keep in the plan how best and bound moved"),
+        flag("--keep-trace", "store the improvements of plan and bound over time in the plan"),
         POOL,
         *SOLVER,
         *GRAPH_MODEL,

@@ -1,4 +1,4 @@
-"""The plan store: what is in it, in and out of it, and its upkeep."""
+"""The command store: list, show, exchange, check and clean up stored plans."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _open(path: str, *, make: bool = False) -> PlanStore:
 
     store = PlanStore(path)
     if not make and not store.path.exists():
-        raise UsageError(f"there is no store {path}")
+        raise UsageError(f"{path}: no such store")
     if make:
         store.require_writable()
     return store
@@ -43,7 +43,7 @@ def _ls(args: argparse.Namespace) -> int:
 
 
 def _chosen(args: argparse.Namespace, store: PlanStore) -> list[StoredRecord]:
-    """Return the records that are meant: by number, by beginning of the key, or by graph file."""
+    """Return the records chosen by number, by beginning of the key, or by graph file."""
     records = store.records()
     found = []
     for which in args.which:
@@ -76,12 +76,12 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _write_plan(args: argparse.Namespace, store: PlanStore) -> None:
-    """Write the plan of the graph file that is asked about."""
+    """Write the stored plan of the given graph file."""
     from optsched.formats import write_plan
 
     files = [which for which in args.which if Path(which).exists()]
     if len(args.which) != 1 or not files:
-        raise UsageError("--plan goes with one graph file: a plan names its ops and buffers")
+        raise UsageError("--plan needs one graph file, whose ops and buffers the plan names")
     common.protect([args.plan], args.store, *files)
     graph = common.read_graph(args, files[0])
     planned = [record for record in _chosen(args, store) if record.value is not None]
@@ -116,7 +116,7 @@ def _merge(args: argparse.Namespace) -> int:
 
 
 def _take(args: argparse.Namespace, bring: Callable[[PlanStore, str], Taken]) -> int:
-    """Bring records of several files into a store; one that is no such file costs only itself."""
+    """Add the records of several files to a store; a file that cannot be read is skipped."""
     store, troubles = _open(args.store, make=True), []
     counts = dict.fromkeys(("new", "known", "refused"), 0)
     for path in args.files:
@@ -158,7 +158,7 @@ def _gc(args: argparse.Namespace) -> int:
     counts = collect_garbage(store)
     things = {"bounds": "bound", "searches": "search", "changes": "change", "graphs": "graph"}
     text = ", ".join(counted(count, things[name]) for name, count in counts.items())
-    return _end(args, counts, f"{args.store}: thrown away {text}", [])
+    return _end(args, counts, f"{args.store}: deleted {text}", [])
 
 
 def _revoke(args: argparse.Namespace) -> int:
@@ -167,14 +167,14 @@ def _revoke(args: argparse.Namespace) -> int:
     rule = read_rule(args.engine)
     count = revoke(_open(args.store), rule)
     text = f"{counted(count, 'bound')} withdrawn"
-    text += "" if count else ": none was proved so with such a version"
+    text += "" if count else ": no bound has such a version and kind of proof"
     return _end(args, {"rule": str(rule), "withdrawn": count}, text, [])
 
 
 def _end(
     args: argparse.Namespace, record: dict[str, Any], text: str, troubles: Sequence[str]
 ) -> int:
-    """Print what was done and what was wrong; return the exit code."""
+    """Print the result and the problems found; return the exit code."""
     common.print_result(
         args, {**record, "troubles": list(troubles)}, "\n".join([text, *troubles[:50]])
     )
@@ -186,7 +186,7 @@ def _action(says: str, run: Callable[[argparse.Namespace], int], *options: Optio
 
 
 _WHICH = "record number, beginning of a key, or graph file"
-_TRUST = flag("--trust", "take the word of the other store for bounds that have no certificate")
+_TRUST = flag("--trust", "accept bounds of the other store that have no certificate")
 STORE = Command(
     "keep plans and proofs in a file",
     actions={
@@ -194,7 +194,7 @@ STORE = Command(
         "show": _action(
             "show bounds, proofs, provenance and history of records",
             _show,
-            option("--plan", metavar="FILE", help="write the plan of the graph file"),
+            option("--plan", metavar="FILE", help="write the plan of the graph to FILE"),
             option("which", nargs="+", help=_WHICH),
             *GRAPH_MODEL,
         ),
@@ -206,13 +206,13 @@ STORE = Command(
             *GRAPH_MODEL,
         ),
         "import": _action(
-            "take records that were exported, after the checker passed them",
+            "add exported records, after the checker has accepted them",
             _import,
             option("files", nargs="+", help="exported files"),
             _TRUST,
         ),
         "merge": _action(
-            "take the records of other stores, after the checker passed them",
+            "add the records of other stores, after the checker has accepted them",
             _merge,
             option("files", nargs="+", help="other stores"),
             _TRUST,
@@ -220,9 +220,9 @@ STORE = Command(
         "verify": _action(
             "check the file, every plan and every certificate again",
             _verify,
-            option("--salvage", metavar="FILE", help="store to put into what is sound"),
+            option("--salvage", metavar="FILE", help="store to write the undamaged records to"),
         ),
-        "gc": _action("throw away what nobody needs any more", _gc),
+        "gc": _action("delete unneeded records", _gc),
         "revoke": _action(
             "withdraw the proofs of an engine that turned out to be wrong",
             _revoke,
@@ -230,7 +230,8 @@ STORE = Command(
                 "--engine",
                 required=True,
                 metavar="RULE",
-                help="such as 'optsched<0.2' or 'ortools==9.12:L6': version, and kind of proof",
+                help="version and kind of proof, such as 'optsched<0.2' or 'ortools==9.12:L6' "
+                "(L6 is the short code of joint search)",
             ),
         ),
     },

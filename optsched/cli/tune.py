@@ -1,4 +1,4 @@
-"""Tune a fleet of graphs into a store of plans."""
+"""The command tune: plan a fleet of graphs, and keep the plans in a store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def parse_duration(text: str) -> float:
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no time (write 90s, 30m, 2h or 1h30m)")
+    raise argparse.ArgumentTypeError(f"expected a time such as 90s, 30m, 2h or 1h30m, got {text!r}")
 
 
 def _tune(args: argparse.Namespace) -> int:
@@ -75,7 +75,7 @@ def _tune(args: argparse.Namespace) -> int:
 
 
 def _weights(file: str | None, paths: Sequence[str]) -> dict[str, float]:
-    """Read weights, and say which names no graph goes by."""
+    """Read weights, and print a note about names that are not of a graph."""
     from optsched.fleet import read_weights, unused_weights
 
     weights = read_weights(file) if file else {}
@@ -83,7 +83,7 @@ def _weights(file: str | None, paths: Sequence[str]) -> dict[str, float]:
     if unused:
         more = f" and {len(unused) - 3:,} more" if len(unused) > 3 else ""
         names = ", ".join(map(repr, unused[:3]))
-        common.say(f"{file}: no graph goes by {names}{more}", sys.stderr)
+        common.say(f"{file}: no graph is named {names}{more}", sys.stderr)
     return weights
 
 
@@ -92,7 +92,7 @@ def _settings(args: argparse.Namespace) -> FleetSettings:
     from optsched.runtime.limits import Objective
 
     if args.budget is None and args.work is None:
-        raise UsageError("how long? --budget 2h for the whole fleet, or --work N for each graph")
+        raise UsageError("give --budget (2h for the full fleet) or --work (N units per graph)")
     return FleetSettings(
         budget=args.budget,
         work=args.work,
@@ -111,7 +111,7 @@ def _say(args: argparse.Namespace, fleet: Fleet) -> None:
     else:
         print_fleet(fleet, common.console(), top=args.top)
     if fleet.interrupted:
-        common.say("optsched: interrupted; the same command goes on from here", sys.stderr)
+        common.say("optsched: interrupted; repeat the command to resume", sys.stderr)
 
 
 def _exit_code(fleet: Fleet) -> int:
@@ -126,30 +126,33 @@ def _exit_code(fleet: Fleet) -> int:
 
 
 TUNE = Command(
-    "plan many graphs, each as long as it pays, into a store of plans",
+    "plan many graphs, each as long as it pays, and keep the plans in a store",
     (
         GRAPHS,
-        option("--store", required=True, metavar="FILE", help="plans go here; made if not there"),
+        option("--store", required=True, metavar="FILE", help="store of plans; created if missing"),
         option(
-            "--budget", type=parse_duration, metavar="TIME", help="for all together: 90s, 30m, 2h"
+            "--budget",
+            type=parse_duration,
+            metavar="TIME",
+            help="time for all graphs together: 90s, 30m, 2h",
         ),
         number(
             "--work",
             natural,
-            "units of work for each graph instead: the same table on every machine and engine",
+            "units of work per graph instead: gives the same table on every machine",
         ),
         choice(
             "--engine",
             ("local", "dask", "ray"),
-            "who does the work: processes of this machine, a Dask or a Ray cluster",
+            "where to run: processes of this machine, a Dask or a Ray cluster",
         ),
         JOBS,
-        option("--address", metavar="ADDRESS", help="of a Dask scheduler or Ray head node"),
-        option("--weights", metavar="FILE", help="how much bytes count: 'graph weight' a line"),
-        option("--memory", metavar="BYTES", help="that the search of one graph may take"),
+        option("--address", metavar="ADDRESS", help="address of a Dask scheduler or Ray head node"),
+        option("--weights", metavar="FILE", help="weights of graphs: lines 'graph weight'"),
+        option("--memory", metavar="BYTES", help="limit on the memory of a search"),
         OBJECTIVE,
         SEED,
-        option("--log", metavar="FILE", help="add what happens here, one JSON object a line"),
+        option("--log", metavar="FILE", help="append events to FILE, one JSON object per line"),
         top("gap"),
         *STUDY_FILES,
         *GRAPH_MODEL,

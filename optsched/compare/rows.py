@@ -154,7 +154,7 @@ class Comparison:
     path, digest
         Path of the graph's file and SHA-256 of its content; empty if it has none.
     stock
-        How the file's framework plans by itself.
+        The way in which the file's framework plans on its own.
     """
 
     graph: Graph

@@ -1,4 +1,4 @@
-"""Savings: bytes held under a plan, against those that the file's framework holds by itself.
+"""Savings: bytes held under a plan, against those that the file's framework holds on its own.
 
 A saving answers the question for which people run the program: how many bytes does my model need
 today, how many with this plan, and is less possible? The bytes of today come from the framework's
@@ -119,7 +119,7 @@ class Saving:
 
 @dataclass(frozen=True, slots=True)
 class StockPlan:
-    """Peak and slab, in bytes, of the plan that a file's framework makes by itself.
+    """Peak and slab, in bytes, of the plan that a file's framework makes on its own.
 
     The slab is None if the framework has a peak only.
     """
@@ -144,7 +144,7 @@ def own_methods(paths: Iterable[str]) -> list[str]:
 
 
 def stock_plan(what: Graph | Module, path: str = "", *, profile: str = "") -> StockPlan | None:
-    """Return the plan that the framework of a graph's file makes, or None if none is valid.
+    """Return the plan that the framework of a graph's file makes, or None without a valid one.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ def sniff_file(path: str | Path) -> Format:
 
 
 def stock_of(path: str | Path) -> Stock:
-    """Return how the framework of a graph's file plans by itself."""
+    """Return the way in which the framework of a graph's file plans on its own."""
     return FILE_ORDER if str(path) in ("", STANDARD_STREAM) else sniff_file(path).stock
 
 

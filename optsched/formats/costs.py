@@ -8,7 +8,7 @@ an op reads and writes they give four cost models:
 - `roofline`: picoseconds on a device of 20 Tflop/s and 1.5 TB/s, the larger of the times for the
   operations and for the bytes;
 - `kernel`: the same, but an op that TorchInductor computes inside the kernel of its reader costs
-  only the bytes that it reads anew, those which no such op makes.
+  only the other bytes that it reads, those that no op of the same kernel makes.
 
 For example, let `gelu` read 3,000 bytes that a matrix product makes, and write 3,000 bytes. It
 costs 4,000 ps by roofline (6,000 bytes at 1.5 bytes/ps), and 2,000 ps as a part of a kernel.

@@ -87,7 +87,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """The way in which a framework plans memory by itself: what a plan of ours is compared with.
+    """The way in which a framework plans memory on its own, to compare a plan of ours with.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class Format:
     advice
         Advice for users of a format that is only recognized.
     stock
-        How the format's framework plans by itself; the file's order, packed greedily, by default.
+        Plan of the format's framework (default: the order of the file, packed greedily).
     """
 
     name: str

@@ -205,7 +205,7 @@ def sets_among(ids: IntArray, count: int, sets: Rows) -> Rows:
     """Return what sets of buffers have among `ids`, as positions in `ids`.
 
     Pairs of many buffers take seconds to cover by sets. The sets of all buffers cover those of a
-    part as well, and for so many buffers none heavier is searched for.
+    part as well, and with this number of buffers no heavier set is searched for.
     """
     slot = np.full(count, -1, np.int64)
     slot[ids] = np.arange(len(ids))

@@ -49,7 +49,7 @@ class Lifetimes:
         return None
 
     def _neighbors(self, members: Iterable[int]) -> Iterator[tuple[int, int]]:
-        """Yield the pairs of which the first one must be before the second one."""
+        """Yield the pairs whose first member must be before the second."""
         last: list[int] = []
         """The latest member that is not momentary, if any."""
         moments: dict[int | None, int] = {}

@@ -1,7 +1,7 @@
 """The forward part of a training graph: the ops that may run again after the loss.
 
 A joint graph holds the forward ops, which lead to the loss, and the backward ops, which start from
-the gradient of the loss. AOTAutograd gives this gradient as an input whose name begins with
+the gradient of the loss. AOTAutograd gives this gradient as an input whose name starts with
 `tangents`; an op that reads it cannot run before the loss exists, which no buffer of the graph
 says. :func:`with_barrier` adds these dependencies as control edges.
 
@@ -36,7 +36,7 @@ def find_loss(graph: Graph, names: Sequence[str] = ()) -> tuple[int, ...]:
     Raises
     ------
     UsageError
-        If a name is unknown, or there are neither names nor such inputs.
+        If a name is unknown, or names are not given and such inputs are missing.
     """
     for name in names:
         if name not in graph.op_ids:

@@ -62,7 +62,7 @@ class Proof(StrEnum):
     Examples
     --------
     >>> from optsched import Proof
-    >>> Proof.PACKING.value
+    >>> Proof.PACKING.value  # short code of the packing bound
     'L1'
     """
 

@@ -151,7 +151,7 @@ def test_unproved_slab_exits_with_three(tmp_path: Path, capsys: pytest.CaptureFi
 def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     shown = capsys.readouterr().out
-    for words in ("choose order and offsets", "minimalloc", "64KiB", "130 interrupted"):
+    for words in ("find an order and offsets", "minimalloc", "64KiB", "130 interrupted"):
         assert words in shown
 
 
@@ -240,20 +240,29 @@ BAD = {
         ["compare", "GRAPH", "--resume", "EMPTY/../journal.txt"],
         "not an optsched journal",
     ),
-    "no folder": (["compare", "GRAPH", "--csv", "nowhere/rows.csv"], "a folder that exists"),
-    "no folder for a plan": (["solve", "GRAPH", "-o", "nowhere/plan.json"], "a folder that exists"),
+    "no folder": (
+        ["compare", "GRAPH", "--csv", "nowhere/rows.csv"],
+        "a file in an existing folder",
+    ),
+    "no folder for a plan": (
+        ["solve", "GRAPH", "-o", "nowhere/plan.json"],
+        "a file in an existing folder",
+    ),
     "plan and certificate": (["solve", "GRAPH", "-o", "x", "--certificate", "x"], "two outputs"),
-    "retry what": (["compare", "GRAPH", "--retry-failed"], "goes with --resume"),
+    "retry what": (["compare", "GRAPH", "--retry-failed"], "needs --resume"),
     "one name twice": (["compare", "GRAPH", "--csv", "x", "--markdown", "x"], "two outputs"),
-    "no such column": (["compare", "GRAPH", "--columns", "lpfm"], "'lpfm' is none of the methods"),
+    "no such column": (
+        ["compare", "GRAPH", "--columns", "lpfm"],
+        "'lpfm' is not one of the methods",
+    ),
     "bare plan": (["compare", "GRAPH", "--plan", "plan.json"], "--plan wants NAME=PATH"),
     "plan file not found": (["compare", "GRAPH", "--plan", "mine=nowhere"], "plan file not found"),
     "overwrite": (["convert", "GRAPH", "-o", "GRAPH"], "would overwrite an input"),
     "check without plan": (["check", "GRAPH"], "check needs a graph and a plan"),
-    "no such command": (["slove", "GRAPH"], "no command 'slove': did you mean 'solve'?"),
-    "nothing like it": (["xyzzy"], "no command 'xyzzy': known are solve, compare"),
+    "no such command": (["slove", "GRAPH"], "unknown command 'slove': did you mean 'solve'?"),
+    "nothing like it": (["xyzzy"], "unknown command 'xyzzy': known are solve, compare"),
     "no such option": (["solve", "GRAPH", "--tme-limit=5"], "did you mean '--time-limit'?"),
-    "one word too many": (["solve", "GRAPH", "b"], "what is 'b'?"),
+    "one word too many": (["solve", "GRAPH", "b"], "unexpected argument 'b'"),
     "a word missing": (["solve"], "required: graph (see optsched solve --help)"),
     "seconds": (["solve", "GRAPH", "--time-limit", "x"], "invalid seconds value: 'x'"),
     "two ends": (["solve", "GRAPH", "--work", "5", "--time-limit", "5"], "not allowed with"),

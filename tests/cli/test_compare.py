@@ -178,7 +178,7 @@ def test_an_interrupted_comparison_is_taken_up_again(tmp_path: Path) -> None:
     assert process.returncode == 130, err
     record = json.loads(out)
     assert record["interrupted"]
-    assert b"the same command goes on from here" in err
+    assert b"repeat the command to resume" in err
     rows = {(r["instance"], r["method"]): r for r in record["rows"]}
     assert len(rows) == 6
     last = rows["random", "cpsat:600"]

@@ -57,9 +57,9 @@ def test_two_outputs_in_one_file_by_whatever_names(
     ]
     for plan, certificate in pairs:
         assert main(["solve", graph, "-o", plan, "--certificate", certificate]) == 2
-        assert "two outputs in one file" in capsys.readouterr().err
+        assert "two outputs name the same file" in capsys.readouterr().err
         assert main(["compare", graph, "--csv", plan, "--markdown", certificate]) == 2
-        assert "two outputs in one file" in capsys.readouterr().err
+        assert "two outputs name the same file" in capsys.readouterr().err
     assert Path("old.json").read_text() == "{}"
     assert main(["solve", graph, "-o", "/dev/null", "--certificate", "/dev/null"]) == 0
 

@@ -40,7 +40,7 @@ def test_a_fleet_with_a_bad_file_is_tuned_reported_and_ends_with_two(
     weights = f"--weights={tmp_path / 'weights'}"
     assert main(["tune", *files, "--work", "1000", weights, "--json", *options]) == 2
     said = capsys.readouterr()
-    assert f"{tmp_path / 'weights'}: no graph goes by 'dimond'" in said.err
+    assert f"{tmp_path / 'weights'}: no graph is named 'dimond'" in said.err
     record = json.loads(said.out)
     good, bad = record["rows"]
     assert (good["state"], good["slab"], good["weight"]) == ("proved", 18, 3.0)
@@ -73,7 +73,7 @@ def test_what_is_no_file_in_a_folder_is_passed_over(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ([], "how long?"),
+        ([], "give --budget"),
         (["--budget", "1m", "--work", "3"], "budget and work exclude each other"),
         (["--work", "1", "--address", "here"], "an address requires --engine dask or ray"),
         (
@@ -85,7 +85,7 @@ def test_what_is_no_file_in_a_folder_is_passed_over(
             "no cluster answers at 127.",
         ),
         (["--work", "1", "--memory", "much"], "not a number of bytes"),
-        (["--work", "1", "--log", "{store}"], "two outputs in one file"),
+        (["--work", "1", "--log", "{store}"], "two outputs name the same file"),
         (["--work", "1", "--weights", "{store}.none"], ".none"),
     ],
 )

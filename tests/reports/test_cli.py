@@ -149,7 +149,7 @@ def test_a_plan_needs_its_graph(
     files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = ["--trace", str(tmp_path / "trace.json")]
-    assert "put its graph before it" in refused([files[1], *out], capsys)
+    assert "give its graph first" in refused([files[1], *out], capsys)
     assert "got a graph" in refused([files[0], files[0], *out], capsys)
     assert "nothing to write" in refused([files[0]], capsys)
 
@@ -162,7 +162,7 @@ def test_nothing_is_overwritten(
         line = refused([*files, "--trace", path], capsys)
         assert "would overwrite an input" in line
     twice = str(tmp_path / "x")
-    assert "two outputs in one file" in refused(
+    assert "two outputs name the same file" in refused(
         [*files, "--trace", twice, "--png", f"{tmp_path}/./x"], capsys
     )
     assert [Path(path).read_bytes() for path in files] == before

@@ -59,7 +59,7 @@ def test_in_and_out(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert said(capsys, "merge", two, one, path)["known"] == 4
     assert said(capsys, "export", path, "-o", text, "--only", "2")["exported"] == 1
     counts = said(capsys, "merge", two, str(tmp_path / "none.db"), code=1)
-    assert "there is no store" in counts["troubles"][0]
+    assert "no such store" in counts["troubles"][0]
     counts = said(capsys, "import", two, one, code=1)
     assert "merge takes it" in counts["troubles"][0]
 
@@ -96,10 +96,10 @@ def test_upkeep(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["ls", "nowhere.db"], "there is no store"),
+        (["ls", "nowhere.db"], "no such store"),
         (["show", "STORE", "99"], "no record '99'"),
         (["show", "STORE", "zz"], "no record 'zz'"),
-        (["show", "STORE", "1", "--plan", "p.json"], "goes with one graph file"),
+        (["show", "STORE", "1", "--plan", "p.json"], "needs one graph file"),
         (["show", "STORE", "GRAPH", "--plan", "STORE"], "overwrite"),
         (["revoke", "STORE", "--engine", "x"], "is no rule"),
         (["export", "STORE", "-o", "STORE"], "overwrite"),

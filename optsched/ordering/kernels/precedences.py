@@ -1,7 +1,7 @@
 """Precedences that a budget implies at one op: ops that must run before it, and after it.
 
 The fewest live bytes while `op` runs are a minimum cut over the unrelated ops: those on one side
-have ended, the others have not. An op that is on one side of some cut within the budget may run
+have ended, the others start later. An op on one side of some cut within the budget may run
 there. To test the op `u`, force it to the other side: the flow that this adds is the additional
 cost, so a search from `u` in the residual network, stopped at the slack of the budget, decides.
 
