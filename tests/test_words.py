@@ -22,7 +22,6 @@ FINISHED = (
     "optsched/errors.py",
     "optsched/explanation",
     "optsched/formats",
-    "optsched/joint",
     "optsched/model",
     "optsched/ordering",
     "optsched/packing",

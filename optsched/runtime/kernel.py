@@ -15,8 +15,8 @@ wait for a compiler:
    not a quick one. A kernel whose next call alone would take a share of its compile time
    (:data:`LARGE_SHARE`) is then compiled at once, unless that takes long (:data:`LONG_SECONDS`).
 
-Time limits count neither compiling nor, for kernels that compile quickly, Python in its place
-(:func:`compile_seconds`). Heuristics thus get as far within a limit before their kernels are on
+Time limits do not count compiling, and for kernels that compile quickly also not the time of Python
+in its place (:func:`compile_seconds`). Heuristics thus get as far within a limit before their kernels are on
 disk as after.
 
 Both forms go through identical states, so results do not depend on which one ran.
