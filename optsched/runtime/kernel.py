@@ -16,8 +16,8 @@ wait for a compiler:
    (:data:`LARGE_SHARE`) is then compiled at once, unless that takes long (:data:`LONG_SECONDS`).
 
 Time limits do not count compiling, and for kernels that compile quickly also not the time of Python
-in its place (:func:`compile_seconds`). Heuristics thus get as far within a limit before their kernels are on
-disk as after.
+in its place (:func:`compile_seconds`). Heuristics thus get as far within a limit before their
+kernels are on disk as after.
 
 Both forms go through identical states, so results do not depend on which one ran.
 
