@@ -82,7 +82,7 @@ class Reduced:
 
 
 class ByPool(tuple[IntArray, ...]):
-    """Each pool by itself; the value is the positions of the buffers of each pool.
+    """Each pool on its own; the value is the positions of the buffers of each pool.
 
     *Proof.* Buffers of different pools never share a byte, pairs to keep apart count within a pool
     only, and the members of a group lie in one pool. So every rule on offsets concerns one pool:
