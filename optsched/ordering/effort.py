@@ -93,10 +93,8 @@ class OrderingEffort:
     """Ops that are looked at for local precedences."""
 
     states_per_branch: int = 16
-    """A search that may store n states may look at `n // states_per_branch` branches of the
-    tree."""
-    tree_part: int = 4
-    """Factor by which a tree gets more effort than the search of states beside it."""
+    """A search that may store n states may look at `n // states_per_branch` branches of the tree
+    beside it: both take about as long, because which one settles a budget depends on the graph."""
     branch_states: int = 512
     """States that each direction may store for one branch."""
     branch_ops: int = 400

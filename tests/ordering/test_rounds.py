@@ -12,10 +12,13 @@ from optsched.check.plan import check_order
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, OrderingRules, OrderOutcome, closure_bound, solve_order
+from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import EFFORT
+from optsched.ordering.problem import build_problem
 from optsched.ordering.progress import OrderProgress
 from optsched.ordering.reduce import contraction
 from optsched.ordering.rounds import OrderingRounds
+from optsched.ordering.search import feasibility
 from optsched.ordering.search.feasibility import UNKNOWN, Feasibility, FeasibilitySearch
 from optsched.runtime import kernel as kernels
 from optsched.runtime.clock import Clock
@@ -103,8 +106,8 @@ def branches(count: int, length: int) -> Graph:
 def test_blame_decides_where_to_look_first_and_nothing_else() -> None:
     rng = np.random.default_rng(12)
     branches = 0
-    # With next to no states and flows a tree has to decide.
-    effort = replace(EFFORT, first_states=1, first_flows=1, flow_looks=0)
+    # With next to no states and flows, and many branches for each state, a tree has to decide.
+    effort = replace(EFFORT, first_states=1, first_flows=1, flow_looks=0, states_per_branch=4)
     rules = replace(ALL_RULES, anneal=False, windows=False)
     for number in range(30):
         graph = random_wiring(16, number, unit=False)
@@ -223,6 +226,31 @@ def test_no_budget_is_given_the_same_effort_twice(gap: int) -> None:
     assert len(tried) == len(set(tried))
     assert max(tried) == 999
     assert min(tried) >= 1_000 - gap
+
+
+def test_a_tree_and_the_search_beside_it_get_equally_many_states(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A graph of 150 random ops was left open by a search that got a quarter of them."""
+    given: list[tuple[str, int]] = []
+
+    def grow(_: FeasibilitySearch, __: object, states: int) -> Feasibility:
+        given.append(("tree", states))
+        return UNKNOWN
+
+    def search(_: object, __: int, ___: int, states: int, ____: object) -> Feasibility:
+        given.append(("search", states))
+        return UNKNOWN
+
+    monkeypatch.setattr(FeasibilitySearch, "grow", grow)
+    monkeypatch.setattr(feasibility, "search_all", search)
+    graph = random_wiring(96, 2, unit=False)
+    context = SearchContext(build_problem(graph.arrays), ALL_RULES, EFFORT)
+    order = list(range(len(graph.ops)))
+    blame = np.zeros(len(order), np.int64)
+    budgets = FeasibilitySearch(context, context.during(order), blame, {})
+    assert budgets.decide(1_831, 0, 10_000, lambda _: None) is UNKNOWN
+    assert given == [("tree", 10_000), ("search", 10_000)]
 
 
 @pytest.mark.parametrize("flows", [0, 1, 3])

@@ -171,7 +171,6 @@ class FeasibilitySearch:
             answer = self.grow(self.latest, states)
             if answer is not UNKNOWN:
                 return answer
-            states //= context.effort.tree_part
         answer = search_all(context, bound, budget + 1, states, on_bound)
         context.collect()
         if answer.order is None:

@@ -66,6 +66,7 @@ def some_effort(rng: np.random.Generator) -> OrderingEffort:
         first_flows=1,
         flow_looks=0,
         halvings=int(rng.integers(3)),
+        states_per_branch=4,
         branch_states=int(rng.choice([1, 512])),
         part_patience=int(rng.choice([1, 2, 32])),
         search_every=int(rng.choice([1, 8, 1_000])),
