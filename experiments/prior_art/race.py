@@ -63,6 +63,8 @@ class Claim:
 
     peak: int | None
     proved: bool
+    seconds: float | None = None
+    """Seconds, if they are not those of the whole call."""
 
 
 @dataclass(frozen=True, slots=True)
