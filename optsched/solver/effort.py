@@ -43,6 +43,8 @@ class DriverEffort:
     """For searching an order once more, each round, while its peak is not proved."""
     others_share: float = 0.5
     """For packing other orders, each round."""
+    neighbourhood_share: float = 0.5
+    """For order and offsets near the top of the slab, each round."""
     least_peak_share: float = 0.5
     """Of that, for orders of minimum peak; the rest is for orders above it."""
     milp_ops: int = 200

@@ -319,6 +319,12 @@ def _stages() -> dict[Engine, Stages]:
             lacks=stages.OTHER_ORDERS_LACK,
             repeat=True,
         ),
+        Stage(
+            stages.neighbourhoods,
+            share=effort.neighbourhood_share,
+            lacks=stages.OTHER_ORDERS_LACK,
+            repeat=True,
+        ),
         Stage(order_packing.last_packing, repeat=True),
     )
     return {

@@ -6,6 +6,7 @@ Stages that pack orders are in :mod:`optsched.solver.order_packing`, those for s
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 
 import numpy as np
@@ -220,6 +221,21 @@ def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
         # Orders above the minimum peak may pack into less than all of that peak.
         part, room = clock, known.measured.slab - 1
     yield Finding("other order", more=len(resume.seen) > before)
+
+
+def neighbourhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
+    """Free order and offsets near the top of the slab, all else fixed, and let CP-SAT lower it."""
+    from optsched.joint.neighbourhood import better_plans
+
+    if known.plan is None or clock.left() is None or known.capacity is not None:
+        return
+    clock = before_last_packing(known, resume, clock)
+    resume.searches += 1
+    floor, seed = known.slab_bound, resume.searches
+    # Sizes may be outside the range in which CP-SAT is exact.
+    with suppress(UsageError):
+        for plan in better_plans(known.graph, known.plan, clock=clock, seed=seed, floor=floor):
+            yield Finding("neighbourhood", plans=(plan,), more=True)
 
 
 def joint_model(known: Known, resume: Resume, clock: Clock) -> Findings:
