@@ -135,6 +135,14 @@ def _certify(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
 
 def _refuse(args: argparse.Namespace, module: Module, *options: str) -> None:
     """Raise UsageError for options that name ops or pools of a single graph."""
-    of_order = ("first", "last", "keep_order", "baseline", "max_moved", "fewest_moves")
+    of_order = (
+        "first",
+        "last",
+        "keep_order",
+        "baseline",
+        "max_moved",
+        "fewest_moves",
+        "independent",
+    )
     if found := common.given(args, *of_order, *options):
         raise UsageError(f"{module.name} is a module of computations: no {found[0]} for it")

@@ -39,6 +39,8 @@ def _solve(args: argparse.Namespace) -> int:
         raise UsageError("--pool excludes --capacity: write --pool NAME=BYTES")
     if slabs and common.given(args, "baseline", "max_moved", "fewest_moves"):
         raise UsageError("--pool excludes --baseline, --max-moved and --fewest-moves")
+    if slabs and args.independent:
+        raise UsageError("--pool excludes --independent")
     if args.certificate and args.max_moved is not None:
         raise UsageError("--certificate is about all orders: leave out --max-moved")
     module = common.read_module(args, args.graph)
@@ -70,6 +72,7 @@ def _solve(args: argparse.Namespace) -> int:
                 baseline=baseline,
                 max_moved=args.max_moved,
                 fewest_moves=args.fewest_moves,
+                independent=args.independent,
                 **options,
             )
             graph = rules.apply(graph)
@@ -135,6 +138,10 @@ SOLVE = Command(
             "among the best plans, choose one that moves fewest ops of the baseline",
         ),
         *ORDER_RULES,
+        flag(
+            "--independent",
+            "give engine cpsat or milp none of our reductions and bounds: a second opinion",
+        ),
         flag("--keep-trace", "store the improvements of plan and bound over time in the plan"),
         POOL,
         *SOLVER,

@@ -6,8 +6,9 @@ it. Each stage runs only while something is left to prove, so that an easy graph
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from types import NoneType
 from typing import SupportsIndex, Unpack
 
@@ -74,6 +75,7 @@ def solve(
     baseline: Plan | Integers | Sequence[str] | None = None,
     max_moved: SupportsIndex | None = None,
     fewest_moves: bool = False,
+    independent: bool = False,
     on_event: OnEvent | None = None,
     **named: Unpack[LimitKeywords],
 ) -> Result:
@@ -113,6 +115,9 @@ def solve(
     fewest_moves
         True to minimize moved ops among the plans with the best value of the objective. The status
         is optimal only if that is proved as well.
+    independent
+        True to give engine `cpsat` or `milp` none of our reductions and bounds, so that its claims
+        are a second opinion.
     on_event
         Called with every better plan and bound.
     named
@@ -150,7 +155,10 @@ def solve(
     )
     clock = Clock.of(choose_limits(limits, named))
     engine = choose_member(Engine, engine, "engine")
-    return answer(question, clock, engine, warm_start, progress, on_event)
+    if independent and engine not in _INDEPENDENT:
+        raise UsageError(f"independent needs engine cpsat or milp, got {engine.value!r}")
+    stages_of = _INDEPENDENT if independent else None
+    return answer(question, clock, engine, warm_start, progress, on_event, stages_of)
 
 
 def answer(
@@ -160,6 +168,7 @@ def answer(
     plan: Plan | None = None,
     start: Resume | None = None,
     on_event: OnEvent | None = None,
+    stages_of: Mapping[Engine, Stages] | None = None,
 ) -> Result:
     """Answer a question about one graph: run an engine's stages until their findings settle it.
 
@@ -175,9 +184,11 @@ def answer(
         A plan and the state of an earlier search to start from.
     on_event
         Called with every better plan and bound.
+    stages_of
+        Stages of each engine (default: with all bounds).
     """
     known, resume = Known(question, clock, on_event), Resume.of(question, start)
-    schedule = _schedule(known, engine)
+    schedule = _schedule(known, engine, stages_of or _STAGES)
     for finding in _take_up(known, resume, plan):
         known.merge(finding)
     cut_short = _run(known, resume, schedule)
@@ -186,17 +197,17 @@ def answer(
     return known.result(resume, cut_short)
 
 
-def _schedule(known: Known, engine: Engine) -> Stages:
+def _schedule(known: Known, engine: Engine, stages_of: Mapping[Engine, Stages]) -> Stages:
     """Return an engine's stages; refuse engines that assume one op at a time on streams."""
     if not known.graph.on_streams:
-        return _STAGES[engine]
+        return stages_of[engine]
     if known.question.near is not None:
         known.graph.refuse_streams("a count of moved ops")
     if engine is Engine.AUTO:
         return _STREAM_STAGES
     if engine is not Engine.HEURISTICS:
         known.graph.refuse_streams(f"engine {engine}")
-    return _STAGES[engine]
+    return stages_of[engine]
 
 
 def _run(known: Known, resume: Resume, schedule: Stages) -> bool:
@@ -336,6 +347,15 @@ def _stages() -> dict[Engine, Stages]:
 
 
 _STAGES = _stages()
+_ORDERS_ONLY = (
+    Stage(stages.heuristic_orders_alone),
+    Stage(order_packing.pack_heuristically),
+)
+_INDEPENDENT: dict[Engine, Stages] = {
+    Engine.CPSAT: (*_ORDERS_ONLY, Stage(partial(stages.joint_model, independent=True), named=True)),
+    Engine.MILP: (*_ORDERS_ONLY, Stage(partial(stages.milp_order, independent=True), named=True)),
+}
+"""Stages that give an engine orders to start from, but no reductions and no bounds of ours."""
 _STREAM_STAGES: Stages = (
     Stage(stages.heuristic_orders),
     Stage(streams.only_order, needs=Feature.ONE_ORDER),

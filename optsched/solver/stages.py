@@ -61,6 +61,13 @@ def heuristic_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
             return
 
 
+def heuristic_orders_alone(known: Known, resume: Resume, clock: Clock) -> Findings:
+    """Try orders without proving any bound."""
+    for finding in heuristic_orders(known, resume, clock):
+        if not finding.bounds:
+            yield finding
+
+
 def closure_bounds(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Raise the bound by flows, if the simple one leaves a gap."""
     if known.order_done() or resume.orders:
@@ -238,7 +245,9 @@ def neighbourhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
             yield Finding("neighbourhood", plans=(plan,), more=True)
 
 
-def joint_model(known: Known, resume: Resume, clock: Clock) -> Findings:
+def joint_model(
+    known: Known, resume: Resume, clock: Clock, *, independent: bool = False
+) -> Findings:
     """Choose order and offsets together by CP-SAT; its bound is a claim."""
     from optsched.joint.cpsat import solve_joint
 
@@ -251,9 +260,10 @@ def joint_model(known: Known, resume: Resume, clock: Clock) -> Findings:
         capacity=known.capacity,
         limits=clock,
         warm_start=known.plan,
-        peak_bound=known.peak_bound,
-        slab_bound=known.slab_bound,
+        peak_bound=0 if independent else known.peak_bound,
+        slab_bound=0 if independent else known.slab_bound,
         on_event=known.relay("cpsat"),
+        independent=independent,
     )
     yield Finding(
         "cpsat",
@@ -272,7 +282,9 @@ def joint_model_if_exact(known: Known, resume: Resume, clock: Clock) -> Findings
         return
 
 
-def milp_order(known: Known, resume: Resume, clock: Clock) -> Findings:
+def milp_order(
+    known: Known, resume: Resume, clock: Clock, *, independent: bool = False
+) -> Findings:
     """Choose the order by MILP, then pack it by heuristics; the bound is a claim."""
     from optsched.joint.milp import solve_order_milp
 
@@ -281,7 +293,13 @@ def milp_order(known: Known, resume: Resume, clock: Clock) -> Findings:
     if Feature.MOVES in known.features:
         raise UsageError("engine milp does not limit moved ops (max_moved)")
     start = known.best_orders(1)[0][1].tolist() if len(known.orders) else None
-    outcome = solve_order_milp(known.graph, limits=clock, peak_bound=known.peak_bound, start=start)
+    outcome = solve_order_milp(
+        known.graph,
+        limits=clock,
+        peak_bound=0 if independent else known.peak_bound,
+        start=start,
+        independent=independent,
+    )
     if outcome.order is not None:
         yield from found_orders(known, "milp", outcome.order)
         yield from pack_quickly(known, outcome.order, "milp")
