@@ -48,7 +48,7 @@ test-frameworks: frameworks
 
 nightly: $(ready)
 	@echo "== Kernels: Python, compiled, and plain numba, state for state"
-	@$(bin)/python -m tests.fuzz.kernels --graphs 1000
+	@$(bin)/python -m tests.fuzz kernels --count 1000
 	@echo "== Limits: every engine and option on 3,000 ops, by the processor's clock"
 	@$(bin)/python -m pytest experiments/limits -m timed
 

@@ -2,7 +2,7 @@
 
 It solves graphs of 30 ops and about 60 buffers jointly, without warm start or bounds, and exits
 with 1 unless all are closed within the time. That the models agree with brute force is shown by
-`python -m tests.fuzz.models`.
+`python -m tests.fuzz models`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Statements about restricted questions, against all orders of the graph.
 
-    python -m tests.fuzz.claims --graphs 5000 --seed 0
+    python -m tests.fuzz claims --count 5000 --seed 0
 
 A bound that is proved under order rules, near a baseline, in place, with other sizes, on streams or
 in pools may be above a plan that is not restricted so. Each random graph is asked about under every
@@ -12,7 +12,6 @@ graph is at most the least value of the graph; a bound above it must name the pl
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -51,15 +50,9 @@ PAIRS = tuple(combinations(KINDS, 2))
 MAX_BUFFERS = 8
 
 
-def main() -> int:
+def main(count: int = 5_000, seed: int = 0, *, first: int = 0, pairs: int = 3) -> int:
     """Compare graphs, print what was said wrongly, and end with 1 if anything was."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, default=5_000)
-    parser.add_argument("--first", type=int, default=0, help="number of the first graph")
-    parser.add_argument("--pairs", type=int, default=3, help="pairs of restrictions for each graph")
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    counts, wrong = fuzz(args.graphs, args.seed, pairs=args.pairs, first=args.first)
+    counts, wrong = fuzz(count, seed, pairs=pairs, first=first)
     print("\n".join(wrong))
     print(", ".join(f"{what} {count:,}" for what, count in sorted(counts.items())))
     return 1 if wrong else 0
@@ -323,7 +316,3 @@ def _said_by_check(arguments: list[str]) -> dict[str, Any]:
         run_command(["check", *arguments])
     found: dict[str, Any] = json.loads(out.getvalue() or "{}")
     return found
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

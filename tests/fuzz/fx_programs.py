@@ -1,6 +1,6 @@
 """Graphs of random programs of PyTorch against what its interpreter holds while it runs them.
 
-    python -m tests.fuzz.fx_programs --programs 2500 --seed 0
+    python -m tests.fuzz fx_programs --count 2500 --seed 0
 
 Each program (a dozen random steps: views, copies, casts, results in lists, writes into tensors and
 into views of them, a parameter and a buffer) is exported, written as a `.pt2` file, and run node by
@@ -11,7 +11,6 @@ has that of random other orders in which the program is run. A line is printed f
 
 from __future__ import annotations
 
-import argparse
 import io
 from typing import Any
 
@@ -71,21 +70,13 @@ def _shape(graph: Graph) -> list[Any]:
     return [ops, buffers, graph.inplace_candidates]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--programs", type=int, default=2500)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+def main(count: int = 2_500, seed: int = 0) -> int:
     run = bad = 0
-    for seed in range(options.seed, options.seed + options.programs):
-        found = check_program(seed)
+    for number in range(seed, seed + count):
+        found = check_program(number)
         run += found is not None
         bad += bool(found)
         for line in found or ():
-            print(f"seed {seed}, shape {SHAPE}: {line}", flush=True)
+            print(f"seed {number}, shape {SHAPE}: {line}", flush=True)
     print(f"{run} programs, {bad} with differences")
     return int(bad > 0)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,6 +1,6 @@
 """Exact ordering in the in-place model against enumeration, with the rules on and off.
 
-    python -m tests.fuzz.inplace --graphs 5000 --seed 0
+    python -m tests.fuzz inplace --count 5000 --seed 0
 
 Each random graph (up to 11 ops; two thirds of all pairs of an output and an input are candidates;
 half of the graphs with every feature, half with few, which leaves more to the search) is solved
@@ -13,7 +13,6 @@ difference; the last line counts the runs.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import fields, replace
 
 import numpy as np
@@ -35,17 +34,11 @@ BUSY = frozenset({"inputs", "inplace", "multi", "workspace"})
 ALL_CHOICES = 6
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, default=5_000)
-    parser.add_argument("--ops", type=int, default=11, help="at most")
-    parser.add_argument("--subsets", type=int, default=3, help="of the rules, per graph")
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    rng = np.random.default_rng(args.seed)
+def main(count: int = 5_000, seed: int = 0, *, ops: int = 11, subsets: int = 3) -> int:
+    rng = np.random.default_rng(seed)
     runs = searched = lower = enumerated = wrong = 0
-    for number in range(args.graphs):
-        graph = some_graph(rng, args.ops)
+    for number in range(count):
+        graph = some_graph(rng, ops)
         optimum = least_peak(graph)
         lower += optimum < least_peak(graph.without_inplace())
         if len(graph.ops) <= ALL_CHOICES:
@@ -54,11 +47,10 @@ def main() -> int:
         for bound in (peak_lower_bound(graph, [random_order(rng, graph)]), closure_bound(graph)):
             wrong += differs(number, f"{bound} above {optimum}", bound.value <= optimum)
         vars(engine)["closure_bound"] = nothing_known if number % 2 else closure_bound
-        subsets = [
-            OrderingRules(**{name: bool(rng.integers(2)) for name in NAMES})
-            for _ in range(args.subsets)
+        chosen = [
+            OrderingRules(**{name: bool(rng.integers(2)) for name in NAMES}) for _ in range(subsets)
         ]
-        for rules in [ALL_RULES, *subsets]:
+        for rules in [ALL_RULES, *chosen]:
             effort = OrderingEffort(first_states=int(rng.choice([1, 4, 8_192])))
             kernels.force = rng.choice([None, kernels.compiled_form])
             start = random_order(rng, graph)
@@ -69,7 +61,7 @@ def main() -> int:
             right = right and found.proof is not None
             wrong += differs(number, f"optimum {optimum}, {found}, {rules}", right)
     print(
-        f"{args.graphs} graphs, in-place lowers the least peak of {lower}; {enumerated} enumerated "
+        f"{count} graphs, in-place lowers the least peak of {lower}; {enumerated} enumerated "
         f"order by order and choice by choice; {runs} runs, {searched} of them searched: "
         f"{wrong} wrong"
     )
@@ -104,7 +96,3 @@ def differs(number: int, what: str, right: bool) -> bool:
     if not right:
         print(f"graph {number}: {what}")
     return not right
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

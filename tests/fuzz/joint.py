@@ -1,4 +1,4 @@
-"""Exactness of solve() on random small graphs: `python -m tests.fuzz.joint`.
+"""Exactness of solve() on random small graphs.
 
 Question: are slab and peak of `solve` what exhaustion over all orders and offsets says, and is
 nothing called optimal that is not? Graphs of up to six ops have all that a graph can have; each
@@ -10,7 +10,6 @@ refused.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Sequence
@@ -62,16 +61,9 @@ class Row:
     seconds: float = 0.0
 
 
-def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.fuzz.joint", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("--graphs", type=int, default=300, help="per kind and objective")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--time-limit", type=float, default=30.0)
-    args = parser.parse_args(argv)
+def main(count: int = 300, seed: int = 1, *, time_limit: float = 30.0) -> int:
     rows = [
-        run_kind(kind, objective, args.graphs, args.seed, args.time_limit)
+        run_kind(kind, objective, count, seed, time_limit)
         for objective in Objective
         for kind in KINDS
     ]
@@ -161,7 +153,3 @@ def table(rows: Sequence[Row]) -> str:
     wrong = sum(len(row.wrong) for row in rows)
     lines += ["", f"{sum(row.graphs for row in rows)} graphs, {wrong} wrong."]
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

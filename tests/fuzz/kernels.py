@@ -1,6 +1,6 @@
 """Three forms of every kernel agree, call by call and state for state.
 
-    python -m tests.fuzz.kernels [--graphs 1000] [--seed 0] [--no-plain]
+    python -m tests.fuzz kernels [--count 1000] [--seed 0] [--no-plain]
 
 Question: does machine code made with this project's three hooks into numba do what the reference
 implementation in Python does, and what plain `numba.njit` makes of the same source? Random graphs
@@ -11,8 +11,6 @@ numba compiles all kernels once in some minutes and keeps nothing.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -156,16 +154,11 @@ def compare(graphs: int, seed: int, comparison: Comparison) -> int:
     return done
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--no-plain", action="store_true", help="leave plain numba out")
-    arguments = parser.parse_args()
-    forms = (kernels.compiled_form, plain_form)[: 1 if arguments.no_plain else 2]
+def main(count: int = 1_000, seed: int = 0, *, no_plain: bool = False) -> int:
+    forms = (kernels.compiled_form, plain_form)[: 1 if no_plain else 2]
     comparison = Comparison(forms)
     try:
-        done = compare(arguments.graphs, arguments.seed, comparison)
+        done = compare(count, seed, comparison)
     except DisagreementError as error:
         print(f"DISAGREE: {error}")
         return 1
@@ -173,7 +166,3 @@ def main() -> int:
         print(f"{calls:>10,} calls of {name}")
     print(f"{done:,} graphs, {len(comparison.calls)} kernels, {len(forms) + 1} forms: all agree")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

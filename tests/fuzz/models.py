@@ -1,4 +1,4 @@
-"""Brute force, CP-SAT and the MILP agree: `python -m tests.fuzz.models`.
+"""Brute force, CP-SAT and the MILP agree.
 
 Random problems of two kinds: orders, and orders and packings together. Values, claimed bounds and
 replayed plans must all be equal; the command prints counts and exits with 1 on any mismatch.
@@ -6,8 +6,6 @@ replayed plans must all be equal; the command prints counts and exits with 1 on 
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Callable
 
@@ -90,14 +88,6 @@ KINDS = {"orders": check_orders, "joint": check_joint}
 """What is compared, by kind of problem."""
 
 
-def main() -> int:
+def main(count: int = 300, seed: int = 0) -> int:
     """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.models", description=__doc__)
-    parser.add_argument("--graphs", type=int, default=300, help="problems of each kind")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    return int(sum(compare(k, c, options.graphs, options.seed) for k, c in KINDS.items()) > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return int(sum(compare(k, c, count, seed) for k, c in KINDS.items()) > 0)

@@ -1,6 +1,6 @@
 """Modules solved as a whole against enumeration of all orders of all computations.
 
-    python -m tests.fuzz.modules --modules 2000 --seed 0
+    python -m tests.fuzz modules --count 2000 --seed 0
 
 Each random module (up to three computations of up to four ops; every feature of graphs but pools
 and pins) is solved for its least peak, half of them in-place, and a third with results inside of
@@ -9,8 +9,6 @@ last line counts what differs.
 """
 
 from __future__ import annotations
-
-import argparse
 
 import numpy as np
 
@@ -24,12 +22,8 @@ from tests.support.module_oracle import FEATURES, least_of, peak_of, random_modu
 SMALL = FEATURES - {"multi"}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--modules", type=int, default=2_000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    counts, wrong = compare(args.modules, args.seed)
+def main(count: int = 2_000, seed: int = 0) -> int:
+    counts, wrong = compare(count, seed)
     print(f"{counts}; {wrong} wrong")
     return 1 if wrong else 0
 
@@ -79,7 +73,3 @@ def differs(number: int, what: str, right: bool, text: str) -> bool:
     if not right:
         print(f"module {number}: {what}: {text}")
     return not right
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,6 +1,6 @@
 """Plans near a baseline against all orders, all packings and all in-place choices.
 
-    python -m tests.fuzz.moves --graphs 2000 --seed 0
+    python -m tests.fuzz moves --count 2000 --seed 0
 
 First order rules: the orders of a graph with their edges are those that keep them. Then the
 searches of orders by themselves: on random graphs of up to six ops, fewest moves within
@@ -12,8 +12,6 @@ plan, moves and both bounds are compared with enumeration.
 """
 
 from __future__ import annotations
-
-import argparse
 
 import numpy as np
 
@@ -37,14 +35,10 @@ FEATURES_OF_ORDERS = PLANNABLE | {"pins", "pools", "shuffled"}
 MAX_BUFFERS = 8
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, default=2_000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+def main(count: int = 2_000, seed: int = 0) -> int:
     total = 0
     for kind in (fuzz_rules, fuzz_orders, fuzz):
-        compared, wrong = kind(args.graphs, args.seed)
+        compared, wrong = kind(count, seed)
         for line in wrong:
             print(line)
         print(f"{kind.__name__}: {compared} graphs compared, {len(wrong)} wrong", flush=True)
@@ -191,7 +185,3 @@ def _check(graph: Graph, rules: OrderRules, baseline: tuple[int, ...], result: R
     moved = count_moved(order, [graph.ops[v].name for v in baseline])
     right = (checked.slab, moved) == (result.slab, result.moved)
     return "" if right else f"the checker has {checked.slab} bytes and {moved} moves: {result}"
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""Whatever `solve` writes, `check` accepts: `python -m tests.fuzz.plan_files --plans 2000`.
+"""Whatever `solve` writes, `check` accepts.
 
 Random small graphs of all features are solved by the command with random combinations of its
 options: objective, pools, in-place, capacity, certificate, engine, warm start, trace, limits. Each
@@ -9,7 +9,6 @@ none that the README lists.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import shlex
@@ -135,18 +134,10 @@ def fuzz(plans: int, seed: int) -> tuple[Counter[str], list[str]]:
     return counts, wrong
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--plans", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    counts, wrong = fuzz(args.plans, args.seed)
+def main(count: int = 2_000, seed: int = 0) -> int:
+    counts, wrong = fuzz(count, seed)
     for problem in wrong[:10]:
         print(problem, end="\n\n")
     print(", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())))
     print(f"{len(wrong):,} wrong")
-    sys.exit(1 if wrong else 0)
-
-
-if __name__ == "__main__":
-    main()
+    return 1 if wrong else 0

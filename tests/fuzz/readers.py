@@ -1,4 +1,4 @@
-"""Nothing that a file holds crashes a reader: `python -m tests.fuzz.readers --inputs 100000`.
+"""Nothing that a file holds crashes a reader.
 
 Small files of every format that can be read (found by content in `instances/` and `tests/data/`),
 stores and their exports among them, are changed at random: bytes flipped, cut out, doubled and
@@ -11,7 +11,6 @@ seed and number, by which it is made again.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import multiprocessing
@@ -20,7 +19,6 @@ import random
 import re
 import resource
 import signal
-import sys
 import tempfile
 import traceback
 import warnings
@@ -392,16 +390,12 @@ def fuzz(name: str, inputs: int, seed: int = 0) -> dict[int, str]:
         return {int(path.name): path.read_text() for path in sorted(finds.iterdir())}
 
 
-def main() -> int:
-    """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.readers", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="READER", help="all that can be run, if none")
-    parser.add_argument("--inputs", type=int, default=1000, help="for each reader")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--finds", type=Path, default=Path("out/finds"), help="folder for finds")
-    options = parser.parse_args()
+def main(
+    count: int = 1_000, seed: int = 0, *, names: tuple[str, ...] = (), folder: str = "out/finds"
+) -> int:
+    """Read damaged inputs; write those that crash a reader into a folder."""
     wrong = 0
-    for name in options.names or readers():
+    for name in names or readers():
         started = os.times()
         try:
             readers()[name](all_seeds()[name][0])
@@ -410,20 +404,17 @@ def main() -> int:
             continue
         except OptschedError:
             pass
-        found = fuzz(name, options.inputs, options.seed)
+        found = fuzz(name, count, seed)
         ended = os.times()
         seconds = sum(ended[2:4]) - sum(started[2:4])
-        line = f"{options.inputs:,} inputs, {len(found)} finds, {seconds:.1f} s of processor time"
+        line = f"{count:,} inputs, {len(found)} finds, {seconds:.1f} s of processor time"
         print(f"{name:22} {line}", flush=True)
+        finds = Path(folder)
         for number, trouble in found.items():
-            options.finds.mkdir(parents=True, exist_ok=True)
-            path = options.finds / f"{name}-{options.seed}-{number}"
-            path.write_bytes(input_of(name, options.seed, number))
+            finds.mkdir(parents=True, exist_ok=True)
+            path = finds / f"{name}-{seed}-{number}"
+            path.write_bytes(input_of(name, seed, number))
             print(f"  {path}: {trouble.strip().splitlines()[-1]}", flush=True)
             path.with_suffix(".txt").write_text(trouble)
         wrong += len(found)
     return int(wrong > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Searches in slices against brute force: `python -m tests.fuzz.search_progress --graphs 2000`.
+"""Searches in slices against brute force.
 
 Each slice goes on from what the one before left, read back from JSON. No bound is ever above the
 least slab, no plan below it, and neither ever gets worse.
@@ -6,7 +6,6 @@ least slab, no plan below it, and neither ever gets worse.
 
 from __future__ import annotations
 
-import argparse
 import json
 
 import numpy as np
@@ -57,20 +56,13 @@ def check(graph: Graph, first: int) -> bool:
     return result.slab == result.slab_bound
 
 
-def main() -> None:
+def main(count: int = 2_000, seed: int = 0) -> int:
     """Go through random graphs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--graphs", type=int, default=2_000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    rng = np.random.default_rng(args.seed)
+    rng = np.random.default_rng(seed)
     proved = 0
-    for number in range(args.graphs):
+    for number in range(count):
         graph = random_graph(rng, int(rng.integers(3, 7)), features=PLANNABLE)
         proved += check(graph, first=int(rng.integers(1, 200)))
         if number % 500 == 499:
             print(f"{number + 1} graphs, {proved} proved in slices", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    return 0

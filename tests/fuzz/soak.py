@@ -1,4 +1,4 @@
-"""A fleet under random kills: `python -m tests.fuzz.soak --graphs 2000 --minutes 20`.
+"""A fleet under random kills.
 
 Graphs, generated or those of the files and folders that are named, are tuned with a limit on work,
 so that the table depends on nothing else. Now and then a worker or the driver is killed with
@@ -10,11 +10,9 @@ the time is over begins once more with an empty store.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -152,43 +150,39 @@ def differences(found: Any, expected: Any, paths: list[str], store: Path) -> lis
     return wrong
 
 
-def _driver(paths: list[str], store: Path, args: argparse.Namespace) -> Driver:
+def _driver(paths: list[str], store: Path, jobs: int, work: int) -> Driver:
     store.with_suffix(".log").unlink(missing_ok=True)
     # Who is killed every other second is not to blame for it.
-    options = {"--jobs": args.jobs, "--work": args.work, "--losses": 1_000_000}
+    options = {"--jobs": jobs, "--work": work, "--losses": 1_000_000}
     return Driver(paths, store, *(str(word) for pair in options.items() for word in pair))
 
 
-def main() -> None:
-    """Soak, and end with 1 if anything was lost."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("paths", nargs="*", help="files and folders; generated graphs if none")
-    parser.add_argument("--graphs", type=int, default=2_000)
-    parser.add_argument("--work", type=int, default=SETTINGS.work, help="for each graph")
-    parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+def main(
+    count: int = 2_000,
+    seed: int = 0,
+    *,
+    paths: tuple[str, ...] = (),
+    work: int = SETTINGS.work,
+    minutes: float = 20.0,
+    jobs: int = 2,
+) -> int:
+    """Soak files and folders, or `count` generated graphs; return 1 if anything was lost."""
     with ExitStack() as stack:
         name = stack.enter_context(tempfile.TemporaryDirectory())
         folder = Path(name)
-        named = [path for path, _ in graph_files(args.paths)]
-        paths = named or make_graphs(folder, args.graphs, args.seed)
-        settings = replace(SETTINGS, work=args.work)
+        named = [path for path, _ in graph_files(paths)]
+        chosen = named or make_graphs(folder, count, seed)
+        settings = replace(SETTINGS, work=work)
         beside = stack.enter_context(ProcessPoolExecutor(1))
-        undone = beside.submit(undisturbed, paths, folder / "undisturbed.store", settings)
-        rng, done, wrong = random.Random(args.seed), Soak(), list[str]()
-        end = time.monotonic() + 60 * args.minutes
+        undone = beside.submit(undisturbed, chosen, folder / "undisturbed.store", settings)
+        rng, done, wrong = random.Random(seed), Soak(), list[str]()
+        end = time.monotonic() + 60 * minutes
         while time.monotonic() < end:
             store = folder / f"{done.rounds}.store"
-            found = soak(partial(_driver, paths, store, args), end, rng, done)
+            found = soak(partial(_driver, chosen, store, jobs, work), end, rng, done)
             print(f"disturbed:   {found['totals']}\n{done.record()}", flush=True)
             expected = undone.result()
             print(f"undisturbed: {expected.totals()}, {expected.seconds:.0f} s", flush=True)
-            wrong += differences(found, expected, paths, store)
+            wrong += differences(found, expected, chosen, store)
         print("\n".join(wrong) or "the table is the same, and every plan of it is in the store")
-        sys.exit(bool(wrong))
-
-
-if __name__ == "__main__":
-    main()
+        return int(bool(wrong))

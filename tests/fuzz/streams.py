@@ -1,4 +1,4 @@
-"""Exactness of streams on random small graphs: `python -m tests.fuzz.streams`.
+"""Exactness of streams on random small graphs.
 
 Each question is answered by the project and by enumeration (`tests/support/brute_streams.py`):
 
@@ -15,9 +15,8 @@ Graphs have one to three streams and all that a graph on streams can have.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from unittest.mock import patch
 
@@ -273,22 +272,11 @@ def run(name: str, graphs: int, seed: int) -> Row:
     return row
 
 
-def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.fuzz.streams", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("--graphs", type=int, default=2000, help="per question")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--question", choices=QUESTIONS, action="append")
-    args = parser.parse_args(argv)
+def main(count: int = 2_000, seed: int = 1, *, questions: tuple[str, ...] = ()) -> int:
     rows = []
-    for name in args.question or QUESTIONS:
-        rows.append(run(name, args.graphs, args.seed))
+    for name in questions or QUESTIONS:
+        rows.append(run(name, count, seed))
         row = rows[-1]
         counts = f"{row.graphs} graphs, streams matter on {row.special}"
         print(f"{name:10} {counts}, {len(row.wrong)} wrong", flush=True)
     return 1 if any(row.wrong for row in rows) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

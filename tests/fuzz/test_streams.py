@@ -32,5 +32,5 @@ def test_wrong_answers_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--graphs", "2", "--question", "relation", "--question", "check"]) == 0
+    assert main(2, questions=("relation", "check")) == 0
     assert "relation   2 graphs" in capsys.readouterr().out

@@ -1,6 +1,6 @@
 """Views of views, views that outlive their base, mutation chains and in-place, in every engine.
 
-    python -m tests.fuzz.views --graphs 2000 --seed 0
+    python -m tests.fuzz views --count 2000 --seed 0
 
 Random graphs of up to five ops that name old buffers rather than make new ones: most ops write a
 view of a view or overwrite what they read, views are graph outputs whose base is not, inputs are
@@ -12,7 +12,6 @@ replayed, and the certificate of its peak is checked.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -46,13 +45,8 @@ LIMITS = Limits(60.0)
 MAX_ROOTS = 6
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, default=2_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--models", type=int, default=4, help="every n-th graph goes to the models")
-    args = parser.parse_args()
-    compared, wrong = fuzz(args.graphs, args.seed, args.models)
+def main(count: int = 2_000, seed: int = 0, *, models: int = 4) -> int:
+    compared, wrong = fuzz(count, seed, models)
     for line in wrong:
         print(line)
     print(f"{compared} graphs compared, {len(wrong)} wrong")
@@ -160,7 +154,3 @@ def _model_differences(graph: Graph, peak: int, slab: int) -> Iterator[str]:
     milp = solve_order_milp(graph, limits=LIMITS)
     if (milp.value, milp.bound) != (peak, peak):
         yield f"least peak {peak}, the MILP says {milp}"
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

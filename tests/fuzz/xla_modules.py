@@ -1,6 +1,6 @@
 """XLA's scheduling of modules against a transcription of its source.
 
-    python -m tests.fuzz.xla_modules --modules 2000 --seed 0
+    python -m tests.fuzz xla_modules --count 2000 --seed 0
 
 Each random module of HLO text is scheduled by one of XLA's schedulers. Compared are the sequence of
 every computation, `memory_by_computation`, and the bytes that the whole module needs on XLA's heap,
@@ -8,8 +8,6 @@ without fragmentation and with. One that differs is an error.
 """
 
 from __future__ import annotations
-
-import argparse
 
 from heuristics.xla_module import heap_size, minimum_memory_for_module, schedule_module
 from optsched.formats.format import Source
@@ -21,13 +19,10 @@ from tests.support.random_hlo import random_hlo
 METHODS = ("xla_list", "xla_dfs", "xla_post_order", "xla_default")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--modules", type=int, default=2_000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    calls = sum(compare(seed) for seed in range(args.seed, args.seed + args.modules))
-    print(f"{args.modules} modules, {calls} calls: all as the source has it")
+def main(count: int = 2_000, seed: int = 0) -> int:
+    calls = sum(compare(number) for number in range(seed, seed + count))
+    print(f"{count} modules, {calls} calls: all as the source has it")
+    return 0
 
 
 def read(text: str, pointer_bytes: int = 8) -> LogicalModule:
@@ -50,7 +45,3 @@ def compare(seed: int) -> int:
     assert minimum_memory_for_module(module, found.orders) == heap.largest
     assert heap_size(module, found.orders, alignment=4) == best_fit(heap.rows, 4)
     return len(module.calls)
-
-
-if __name__ == "__main__":
-    main()

@@ -43,7 +43,7 @@ ENTRY %main (p: u8[10]) -> u8[10] {
 
 
 def test_modules_are_scheduled_as_the_source_has_it() -> None:
-    """`python -m tests.fuzz.xla_modules` compares thousands."""
+    """`python -m tests.fuzz xla_modules` compares thousands."""
     assert sum(compare(seed) for seed in range(50)) > 25
 
 

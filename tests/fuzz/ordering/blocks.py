@@ -1,6 +1,6 @@
 """States up to identical blocks, and blocks in line: searches without any bound, and of stretches.
 
-    python -m tests.fuzz.ordering.blocks --graphs 6000 --seed 100 [--coarse]
+    python -m tests.fuzz ordering.blocks --count 6000 --seed 100 [--coarse]
 
 Each graph (up to 13 ops, see `block_graphs`; half of them in-place) is searched for an order of
 least peak without bounds, or for one below the optimum, which there is not: with half of the other
@@ -12,7 +12,6 @@ depends on what is verified. A line is printed for each mistake, and one at the 
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -41,19 +40,14 @@ ENDLESS, STATES = 2**62, 10**6
 OTHERS = [field.name for field in fields(OrderingRules) if field.name != "symmetry"]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, default=6_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--coarse", action="store_true", help="refine colours once only")
-    args = parser.parse_args()
-    if args.coarse:
+def main(count: int = 6_000, seed: int = 0, *, coarse: bool = False) -> int:
+    if coarse:
         blocks.MOST_ROUNDS = 1
     counts: Counter[str] = Counter(wrong=0)
-    for number in range(args.graphs):
-        for mistake in examine(random.Random(f"{args.seed}-{number}"), counts):
+    for number in range(count):
+        for mistake in examine(random.Random(f"{seed}-{number}"), counts):
             counts["wrong"] += 1
-            print(f"seed {args.seed}, graph {number}: {mistake}", flush=True)
+            print(f"seed {seed}, graph {number}: {mistake}", flush=True)
     print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
     return 1 if counts["wrong"] else 0
 
@@ -127,7 +121,3 @@ def search_stretch(rng: random.Random, searched: SearchContext) -> Iterator[str]
         peaks.append(int(searched.follow(whole)[1][first:end].max()))
     if peaks[0] != peaks[1]:
         yield f"steps {first} to {end}: {peaks[0]}, without the rule {peaks[1]}"
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

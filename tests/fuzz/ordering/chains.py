@@ -1,6 +1,6 @@
 """Chains of parts that a certificate takes regions for, and whether an order is left by them.
 
-    python -m tests.fuzz.ordering.chains --graphs 4000 --seed 1
+    python -m tests.fuzz ordering.chains --count 4000 --seed 1
 
 Of small graphs with regions, chains are proposed to the checker: those that `optsched.certificate`
 finds, the same with mistakes, and any ops in any order. After those it accepts, the least peak of
@@ -11,7 +11,6 @@ proposals that are refused, some would have cost bytes.
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -36,16 +35,12 @@ MOST_OPS = 13
 PROPOSALS = 12
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, default=4_000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+def main(count: int = 4_000, seed: int = 0) -> int:
     counts: Counter[str] = Counter(wrong=0)
-    for number in range(args.graphs):
-        for mistake in examine(args.seed, number, counts):
+    for number in range(count):
+        for mistake in examine(seed, number, counts):
             counts["wrong"] += 1
-            print(f"seed {args.seed}, graph {number}: {mistake}", flush=True)
+            print(f"seed {seed}, graph {number}: {mistake}", flush=True)
     print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
     return 1 if counts["wrong"] else 0
 
@@ -174,7 +169,3 @@ def least_peak(model: Model, chains: Sequence[Parts]) -> int | None:
         if full in layer:
             best = layer[full] if best is None else min(best, layer[full])
     return best
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

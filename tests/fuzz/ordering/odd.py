@@ -1,6 +1,6 @@
 """Odd graphs, searches cut short at random, two workers, and certificates with random mistakes.
 
-    python -m tests.fuzz.ordering.odd --graphs 1000 --seed 0
+    python -m tests.fuzz ordering.odd --count 1000 --seed 0
 
 Each graph (up to 12 ops, see `odd_graphs`; every third one of identical blocks, or nearly so, see
 `block_graphs`; every tenth one a random wiring of 26 to 40 ops) is solved a few times: rules off at
@@ -14,7 +14,6 @@ A line is printed for each mistake, and one at the end.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from collections import Counter
@@ -44,15 +43,11 @@ PATIENCE = 10.0
 """Seconds after which a search of a large graph is left open."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, default=1_000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+def main(count: int = 1_000, seed: int = 0) -> int:
     counts: Counter[str] = Counter(wrong=0)
     number = 0
-    while counts["graphs"] < args.graphs:
-        rng = random.Random(f"{args.seed}-{number}")
+    while counts["graphs"] < count:
+        rng = random.Random(f"{seed}-{number}")
         number += 1
         large = number % 10 == 0
         make = odd_document if number % 3 else block_document
@@ -68,7 +63,7 @@ def main() -> int:
         counts["graphs"] += 1
         for mistake in examine(rng, graph, document, counts):
             counts["wrong"] += 1
-            print(f"seed {args.seed}, graph {number - 1}: {mistake}", flush=True)
+            print(f"seed {seed}, graph {number - 1}: {mistake}", flush=True)
     print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
     return 1 if counts["wrong"] else 0
 
@@ -209,7 +204,3 @@ def some_order(rng: random.Random, model: Model) -> list[int]:
         order.append(rng.choice(model.ready(done)))
         done |= 1 << order[-1]
     return order
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,12 +1,12 @@
 """Agreement with a plain search of all states, no rule and no bound, on graphs it can finish.
 
-python -m tests.fuzz.ordering.plain DIR... [--seconds 10] [--inplace]
+python -m tests.fuzz ordering.plain --folders DIR... [--seconds 10] [--inplace]
 """
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import fields
+from itertools import islice
 from pathlib import Path
 
 from heuristics import ORDERINGS
@@ -20,21 +20,25 @@ PLAIN = OrderingRules(**{field.name: field.name == "lift" for field in fields(Or
 """The budget still rises to the next that opens a move: else one budget would be all."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
-    parser.add_argument("--inplace", action="store_true", help="in the in-place memory model")
-    parser.add_argument("--seconds", type=float, default=10.0, help="limit of each plain search")
-    args = parser.parse_args()
+def main(
+    count: int = 1_000,
+    seed: int = 0,
+    *,
+    folders: tuple[str, ...] = ("instances",),
+    inplace: bool = False,
+    seconds: float = 10.0,
+) -> int:
+    """Compare the first `count` graphs of some folders; each plain search has a limit.
+
+    The graphs are given, so the seed has no effect.
+    """
     usual = engine.closure_bound
     graphs = finished = wrong = 0
-    for plain in read_all(args.folders):
-        graph = plain.with_inplace() if args.inplace else plain
+    for plain in islice(read_all([Path(folder) for folder in folders]), count):
+        graph = plain.with_inplace() if inplace else plain
         start = ORDERINGS["program"](graph, 0).tolist()
         engine.closure_bound = nothing_known
-        searched = solve_order(
-            graph, rules=PLAIN, warm_start=start, limits=Limits(seconds=args.seconds)
-        )
+        searched = solve_order(graph, rules=PLAIN, warm_start=start, limits=Limits(seconds=seconds))
         engine.closure_bound = usual
         graphs += 1
         if searched.proof is None:
@@ -55,7 +59,3 @@ def main() -> int:
 def nothing_known(graph: Graph, *_: object, **__: object) -> ClosureBound:
     """A bound that leaves all work to the search."""
     return ClosureBound(graph.arrays.initial, None, 0, complete=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

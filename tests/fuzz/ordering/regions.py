@@ -1,6 +1,6 @@
 """Regions that are chains: searches with and without, and any order led along them.
 
-    python -m tests.fuzz.ordering.regions --graphs 4000 --seed 1
+    python -m tests.fuzz ordering.regions --count 4000 --seed 1
 
 A graph is either `side_by_side`, some regions that are best gone through in turns, or `nested`. The
 first is solved with the rule and without, which the other studies try. Of the second some orders,
@@ -10,7 +10,6 @@ peak. A line is printed for each mistake, and one at the end.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -32,18 +31,14 @@ SIZES = (0, 1, 2, 4, 8, 16, 32, 64)
 ORDERS = 8
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, default=4_000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    rng = np.random.default_rng(args.seed)
+def main(count: int = 4_000, seed: int = 0) -> int:
+    rng = np.random.default_rng(seed)
     counts: Counter[str] = Counter(wrong=0)
-    for number in range(args.graphs):
+    for number in range(count):
         found = compare(side_by_side(rng), counts) if number % 2 else lead_all(rng, counts)
         for mistake in found:
             counts["wrong"] += 1
-            print(f"seed {args.seed}, graph {number}: {mistake}", flush=True)
+            print(f"seed {seed}, graph {number}: {mistake}", flush=True)
     print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
     return 1 if counts["wrong"] else 0
 
@@ -197,7 +192,3 @@ def is_order(problem: OrderingProblem, order: list[int]) -> bool:
     return len(step) == len(order) == len(rows) and all(
         step[u] < step[v] for v, row in enumerate(rows) for u in row
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

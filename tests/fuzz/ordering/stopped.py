@@ -1,6 +1,6 @@
 """Searches of orders that are stopped, and gone on with, against brute force.
 
-    python -m tests.fuzz.ordering.stopped --graphs 2000 --seed 0
+    python -m tests.fuzz ordering.stopped --count 2000 --seed 0
 
 Each random graph is searched with next to no states, so that trees of precedences decide. The
 search is stopped again and again: by its limit or an interrupt at a random look at the clock, or by
@@ -12,7 +12,6 @@ a tree in one of its open parts; at the end bound and peak have to be the optimu
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from collections import Counter
@@ -174,20 +173,13 @@ def examine(
     return other
 
 
-def main() -> None:
+def main(count: int = 2_000, seed: int = 0) -> int:
     """Go through random graphs."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, default=2_000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    rng = np.random.default_rng(args.seed)
+    rng = np.random.default_rng(seed)
     counts: Counter[str] = Counter()
     other = NOTHING_BEHIND
-    for number in range(args.graphs):
+    for number in range(count):
         other = examine(rng, some_graph(rng, number), other, counts)
-        if number % 200 == 199 or number == args.graphs - 1:
-            print(", ".join(f"{count} {what}" for what, count in counts.items()), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        if number % 200 == 199 or number == count - 1:
+            print(", ".join(f"{n} {what}" for what, n in counts.items()), flush=True)
+    return 0

@@ -1,6 +1,6 @@
 """Exactness of `pack` where everything a buffer may ask for comes together.
 
-    python -m tests.fuzz.packing.combinations [--problems 2000] [--seed 1]
+    python -m tests.fuzz packing.combinations [--count 2000] [--seed 1]
 
 Question: are the slab of `pack`, its proof and its answer to "does it fit?" what CP-SAT says,
 whatever is combined? Of alignment, pins, gaps, windows, pairs kept apart, groups that share an
@@ -12,8 +12,6 @@ the smallest ones without regions. A pin inside a region must be refused, and no
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections import Counter
 from dataclasses import replace
@@ -35,16 +33,14 @@ TINY, TINY_BYTES = 6, 24
 """Buffers and bytes of a slab that brute force can take."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--problems", type=int, default=2000)
-    parser.add_argument("--seconds", type=float, default=20.0, help="limit per problem")
-    parser.add_argument("--buffers", type=int, nargs=2, default=(5, 10), metavar=("LOW", "HIGH"))
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args()
+BUFFERS = (5, 10)
+"""Fewest and most buffers of a problem."""
+
+
+def main(count: int = 2_000, seed: int = 1, *, seconds: float = 20.0) -> int:
     started = time.perf_counter()
-    count, wrong = run(args.problems, tuple(args.buffers), args.seed, args.seconds)
-    print(f"{args.problems} problems: " + ", ".join(f"{n} {what}" for what, n in count.items()))
+    counts, wrong = run(count, BUFFERS, seed, seconds)
+    print(f"{count} problems: " + ", ".join(f"{n} {what}" for what, n in counts.items()))
     print(f"{len(wrong)} wrong, {time.perf_counter() - started:.0f} s")
     print("\n".join(wrong))
     return 1 if wrong else 0
@@ -172,7 +168,3 @@ def contradiction(
     if result.status is Status.OPTIMAL and result.slab != least:
         return f"called optimal at {result.slab}, least {least}"
     return None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Exactness of the packing engine on random problems whose least slab exceeds the load.
 
-    python -m tests.fuzz.packing [--above 260] [--buffers 9 13] [--seed 1] [--windows|--sharing]
+    python -m tests.fuzz packing.search --count 260 --seed 1 [--windows | --sharing]
 
 Question: does the engine, with random rules switched off, return the least slab that CP-SAT proves?
 Eight kinds of problems (alignment, pins, gaps and their mixtures); of each kind, problems are drawn
@@ -14,11 +14,9 @@ pinwheel are put together again.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -49,42 +47,53 @@ TINY_BYTES = 24
 """Brute force tries every offset in slabs up to this size."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--above", type=int, default=260, help="problems above the load per kind")
-    parser.add_argument("--seconds", type=float, default=20.0, help="limit per problem")
-    parser.add_argument("--buffers", type=int, nargs=2, default=(9, 13), metavar=("LOW", "HIGH"))
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--windows", action="store_true", help="the kinds with windows in gaps")
-    parser.add_argument("--sharing", action="store_true", help="the kinds with pairs or groups")
-    parser.add_argument("--tiny", type=int, default=6, help="buffers that brute force can take")
-    arguments = parser.parse_args()
+@dataclass(frozen=True)
+class Settings:
+    """Problems above the load per kind, and limits: seconds, buffers, buffers for brute force."""
+
+    above: int
+    seed: int
+    seconds: float = 20.0
+    buffers: tuple[int, int] = (9, 13)
+    tiny: int = 6
+
+
+def main(
+    count: int = 260,
+    seed: int = 1,
+    *,
+    seconds: float = 20.0,
+    windows: bool = False,
+    sharing: bool = False,
+) -> int:
+    """Compare `count` problems above the load of each kind: windows in gaps, pairs or groups."""
+    settings = Settings(count, seed, seconds)
     print("  ".join(f"{title:>11}" for title in HEAD))
     mismatches = 0
     total = 0
-    kinds = WINDOW_KINDS if arguments.windows else KINDS
-    kinds = SHARING_KINDS if arguments.sharing else kinds
+    kinds = WINDOW_KINDS if windows else KINDS
+    kinds = SHARING_KINDS if sharing else kinds
     for number, kind in enumerate(kinds):
-        row = run_kind(kind, number, arguments)
+        row = run_kind(kind, number, settings)
         mismatches += row["mismatches"]
         total += row["compared"]
         label = " ".join(NAMES[letter] for letter in kind) or "plain"
         print("  ".join(f"{value:>11}" for value in (label, *row.values())), flush=True)
-    wrong = run_cuts(arguments.seed, cut_windows if arguments.windows else cut)
+    wrong = run_cuts(seed, cut_windows if windows else cut)
     print(
         f"{total} compared above the load, {mismatches} mismatches; cut rectangles wrong: {wrong}"
     )
     return 1 if mismatches or wrong else 0
 
 
-def run_kind(kind: str, number: int, arguments: argparse.Namespace) -> dict[str, int]:
+def run_kind(kind: str, number: int, settings: Settings) -> dict[str, int]:
     """Draw problems of a kind until enough need more than the load."""
     started = time.perf_counter()
     titles = ("drawn", "above", "searched", "compared", "brute", "open", "oracle open")
     row = dict.fromkeys((*titles, "mismatches"), 0)
-    low, high = arguments.buffers
-    while row["above"] < arguments.above:
-        random = np.random.default_rng([arguments.seed, number, row["drawn"]])
+    low, high = settings.buffers
+    while row["above"] < settings.above:
+        random = np.random.default_rng([settings.seed, number, row["drawn"]])
         row["drawn"] += 1
         plain = not set(kind) & set("apw")
         buffers = high if plain else int(random.integers(low, high + 1))
@@ -96,7 +105,7 @@ def run_kind(kind: str, number: int, arguments: argparse.Namespace) -> dict[str,
             if random.random() < 0.5
             else {}
         )
-        limits = Limits(seconds=arguments.seconds, seed=row["drawn"])
+        limits = Limits(seconds=settings.seconds, seed=row["drawn"])
         outcome = solve_packing(problem, limits=limits, rules=rules)
         if outcome.offsets is None or outcome.slab is None:
             row["mismatches"] += 1
@@ -111,14 +120,14 @@ def run_kind(kind: str, number: int, arguments: argparse.Namespace) -> dict[str,
         row["searched"] += outcome.slab > max(bounds)
         row["open"] += outcome.slab != outcome.bound
         try:
-            least = least_slab(given, arguments.seconds)
+            least = least_slab(given, settings.seconds)
         except TimeoutError:
             row["oracle open"] += 1
             continue
         row["compared"] += 1
         wrong = least is None or not outcome.bound <= least <= outcome.slab
         is_odd = given.gaps or given.must_share or len(given.keep_apart)
-        if is_odd and len(given) <= arguments.tiny and outcome.slab <= TINY_BYTES:
+        if is_odd and len(given) <= settings.tiny and outcome.slab <= TINY_BYTES:
             row["brute"] += 1
             wrong |= brute.least_slab(given) != least
         if wrong or not limited_search_agrees(problem, int(least or 0), random):
@@ -158,7 +167,3 @@ def run_cuts(seed: int, cut: Callable[..., PackingProblem]) -> int:
                 wrong += 1
                 print(f"cut into {pieces}, number {number}: {outcome.slab}, {outcome.bound}")
     return wrong
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Exact ordering against brute force over all downsets, with the rules on and off.
 
-    python -m tests.fuzz.ordering --graphs 5000 --seed 0
+    python -m tests.fuzz ordering.search --count 5000 --seed 0
 
 Each random graph (up to 12 ops; births at other ops, unread products, kept and freed inputs, views,
 mutation, control edges, zero sizes, workspace, several outputs) is solved with all rules and with
@@ -15,7 +15,6 @@ A line is printed for each difference; the last line counts the runs.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import fields, replace
 from random import Random
 
@@ -41,25 +40,18 @@ FACTORS = (4096, 1_000_003, 2**40)
 """All sizes are multiplied by one of them; not those that are large already."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, default=5_000)
-    parser.add_argument("--ops", type=int, default=12, help="at most")
-    parser.add_argument("--subsets", type=int, default=4, help="of the rules, per graph")
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    rng = np.random.default_rng(args.seed)
+def main(count: int = 5_000, seed: int = 0, *, ops: int = 12, subsets: int = 4) -> int:
+    rng = np.random.default_rng(seed)
     runs = searched = relations = windows = wrong = in_place = scaled = certified = blocks = 0
-    for number in range(args.graphs):
-        graph = some_graph(rng, args.ops, number)
+    for number in range(count):
+        graph = some_graph(rng, ops, number)
         in_place += graph.in_place
         scaled += graph.name == "scaled"
         optimum = least_peak(graph)
-        subsets = [
-            OrderingRules(**{name: bool(rng.integers(2)) for name in NAMES})
-            for _ in range(args.subsets)
+        chosen = [
+            OrderingRules(**{name: bool(rng.integers(2)) for name in NAMES}) for _ in range(subsets)
         ]
-        for rules in [ALL_RULES, ALL_RULES, *subsets]:
+        for rules in [ALL_RULES, ALL_RULES, *chosen]:
             first_flows, flow_looks = [(96, 1 << 23), (1, 0)][rng.integers(2)]
             effort = OrderingEffort(
                 first_states=int(rng.choice([1, 4, 8_192])),
@@ -83,12 +75,12 @@ def main() -> int:
         if not kept:
             print(f"graph {number}: certificate of {optimum} is wrong or missing")
     print(
-        f"{args.graphs} graphs ({in_place} in-place, {scaled} with factors), {runs} runs, "
+        f"{count} graphs ({in_place} in-place, {scaled} with factors), {runs} runs, "
         f"{searched} of them searched, {relations} implied precedences, "
         f"{windows} windows improved, {blocks} runs with identical blocks: "
         f"{wrong} wrong; {certified} certificates hold"
     )
-    return 1 if wrong or certified < args.graphs else 0
+    return 1 if wrong or certified < count else 0
 
 
 def some_graph(rng: np.random.Generator, ops: int, number: int) -> Graph:
@@ -130,7 +122,3 @@ def differs(
         return False
     print(f"graph {number}: optimum {optimum}, replayed {replayed}, {outcome}, {rules}")
     return True
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
