@@ -142,18 +142,23 @@ def _say_no_candidates(path: str | Path) -> None:
     print(note, file=sys.stderr)
 
 
-def reading(args: argparse.Namespace) -> GraphReading:
-    """Return the settings for reading graphs from the options."""
-    from optsched.formats.reading import GraphReading
-
-    dims: dict[str, int] = {}
+def dims(args: argparse.Namespace) -> dict[str, int]:
+    """Return the sizes of open dimensions that --dim gives."""
+    found: dict[str, int] = {}
     for text in args.dim:
         name, _, size = (part.strip() for part in text.rpartition("="))
         if not name or not size.isdecimal() or len(size) > 12 or int(size) < 1:
             raise UsageError(f"--dim wants NAME=N with N of at least 1, got {text!r}")
-        if name in dims:
+        if name in found:
             raise UsageError(f"--dim gives {name!r} twice")
-        dims[name] = int(size)
+        found[name] = int(size)
+    return found
+
+
+def reading(args: argparse.Namespace) -> GraphReading:
+    """Return how the options ask for graphs to be read."""
+    from optsched.formats.reading import GraphReading
+
     named = (
         "input_bytes",
         "profile",
@@ -169,7 +174,7 @@ def reading(args: argparse.Namespace) -> GraphReading:
         for name in ("first", "last", "keep_order")
     )
     return GraphReading(
-        dims=tuple(dims.items()),
+        dims=tuple(dims(args).items()),
         first=tuple(chain(*first)),
         last=tuple(chain(*last)),
         keep_order=keep_order,
@@ -266,7 +271,7 @@ def add_saving(
     """
     from optsched.compare.saving import saving, stock_plan
 
-    known = stock_plan(what, args.graph, profile=args.profile or "")
+    known = stock_plan(what, args.graph, profile=args.profile or "", dims=dims(args))
     found = saving(known, **of)
     record["saving"] = found.to_dict()
     return f"{found}\n{text}"

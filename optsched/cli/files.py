@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
@@ -18,7 +19,7 @@ from optsched.cli.options import (
     option,
 )
 from optsched.cli.recompute import COST_OPTIONS, explain_peak
-from optsched.errors import OptschedError, UsageError
+from optsched.errors import FormatError, GraphError, OptschedError, UsageError
 from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted
 
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 def _info(args: argparse.Namespace) -> int:
     from optsched.reports.results import describe, info_text
 
-    graph = common.read_graph(args, args.graph)
+    try:
+        graph = common.read_graph(args, args.graph)
+    except (FormatError, GraphError) as error:
+        return _info_of_blocked(args, error)
     record = describe(graph)
     record["input_bytes_by_name"] = _input_bytes(args)
     text = info_text(record)
@@ -41,6 +45,19 @@ def _info(args: argparse.Namespace) -> int:
     bounds = (record["peak_bound"], record["peak_bound"])
     text = common.add_saving(args, graph, record, text, peak=None, slab=None, bounds=bounds)
     common.print_result(args, record, text)
+    return common.OK
+
+
+def _info_of_blocked(args: argparse.Namespace, error: OptschedError) -> int:
+    """Tell what a model file says although it cannot be planned; raise `error` if nothing."""
+    from optsched.formats import describe_file
+    from optsched.reports.results import blocked_text
+
+    facts = None if args.graph == "-" else describe_file(args.graph)
+    if facts is None:
+        raise error
+    record = {**asdict(facts), "ops": dict(facts.ops), "blocked": str(error)}
+    common.print_result(args, record, blocked_text(args.graph, facts, str(error)))
     return common.OK
 
 

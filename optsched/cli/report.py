@@ -48,7 +48,8 @@ def _report(args: argparse.Namespace) -> int:
             plans.append(("best plan found" if plans else "optsched", result.plan, ()))
         report = make_report(graph, result, plans, comparison) if plans else None
         if report is not None:
-            known = stock_plan(graph, args.graph, profile=args.profile or "")
+            profile, dims = args.profile or "", common.dims(args)
+            known = stock_plan(graph, args.graph, profile=profile, dims=dims)
             report = replace(report, saving=saving_of(report, known))
     if report is None:
         return common.fail(f"{args.graph}: no plan was found in time", common.NOTHING_FOUND)
@@ -97,7 +98,8 @@ def _named_plan(
     except (UsageError, ValueError) as error:
         raise UsageError(f"{name}: expected a plan file or the name of a method: {error}") from None
     path = "" if args.graph == "-" else args.graph
-    runner = MethodRunner(graph, common.limits(args), path=path, profile=args.profile or "")
+    profile, dims = args.profile or "", common.dims(args)
+    runner = MethodRunner(graph, common.limits(args), path=path, profile=profile, dims=dims)
     return name, runner.plan_of(method), ()
 
 

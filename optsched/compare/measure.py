@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,6 +69,8 @@ class MethodRunner:
     instead."""
     profile: str = ""
     """Path of a runtime's profile of the graph, for the order that it records; empty if none."""
+    dims: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of open dimensions that the graph was read with."""
     orders: dict[str, tuple[Order, float]] = field(default_factory=dict)
     recorded: dict[str, tuple[int, ...]] | None = None
 
@@ -134,7 +136,8 @@ class MethodRunner:
     def _recorded_order(self, method: str) -> tuple[int, ...]:
         if self.recorded is None:
             profile = self.profile or None
-            self.recorded = read_recorded(self.path, profile=profile) if self.path else {}
+            found = read_recorded(self.path, profile=profile, dims=self.dims) if self.path else {}
+            self.recorded = found
         name = RECORDED[method]
         if name not in self.recorded:
             raise AbsentError(f"the file records no order {name!r}")

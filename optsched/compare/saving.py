@@ -14,7 +14,7 @@ which is proved to be the minimum. Then the saving reads::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -143,7 +143,13 @@ def own_methods(paths: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def stock_plan(what: Graph | Module, path: str = "", *, profile: str = "") -> StockPlan | None:
+def stock_plan(
+    what: Graph | Module,
+    path: str = "",
+    *,
+    profile: str = "",
+    dims: Mapping[str, int] | None = None,
+) -> StockPlan | None:
     """Return the plan that the framework of a graph's file makes, or None without a valid one.
 
     Parameters
@@ -153,11 +159,14 @@ def stock_plan(what: Graph | Module, path: str = "", *, profile: str = "") -> St
         module with calls.
     path
         The graph's file, whose format tells the framework; empty for a graph made in Python.
-    profile
-        Profile of a runtime with the order that ran; empty if there is none.
+    profile, dims
+        As the graph was read: profile of a runtime with the order that ran, empty if there is none,
+        and sizes of open dimensions.
     """
     from_file = path not in ("", "-")
-    stock, recorded = read_stock(path, profile=profile or None) if from_file else (FILE_ORDER, {})
+    stock, recorded = FILE_ORDER, dict[str, tuple[int, ...]]()
+    if from_file:
+        stock, recorded = read_stock(path, profile=profile or None, dims=dims)
     runner = _runner(what, recorded)
     for candidate in (stock, FILE_ORDER):
         for method in parse_methods(candidate.methods):

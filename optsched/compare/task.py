@@ -145,6 +145,7 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
         best_order=order,
         on_event=_sparsely(tell),
         profile=settings.reading.profile,
+        dims=dict(settings.reading.dims),
     )
     measure_all(runner, task.methods, task.reference, tell)
 

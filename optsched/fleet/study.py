@@ -77,7 +77,10 @@ def _judge(
     figures = known.peak, known.slab, row.seconds
     own = Measured(reference.name, reference.kind, *figures, result, order)
     path = row.source if isinstance(row.source, str) else ""
-    runner = MethodRunner(graph, Limits(0.0), path=path, profile=settings.reading.profile)
+    reading = settings.reading
+    runner = MethodRunner(
+        graph, Limits(0.0), path=path, profile=reading.profile, dims=dict(reading.dims)
+    )
     outcomes = {m.name: runner.measure(m) for m in methods if m.name != reference.name}
     made = judge(graph, methods, {**outcomes, reference.name: own}, reference.name)
     assert made is not None  # our own plan has figures

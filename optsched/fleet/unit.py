@@ -266,7 +266,8 @@ def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
     if not unit.first:
         return found
     path = "" if isinstance(unit.source, Graph) else str(unit.source)
-    before = stock_plan(graph, path, profile=settings.reading.profile)
+    dims = dict(settings.reading.dims)
+    before = stock_plan(graph, path, profile=settings.reading.profile, dims=dims)
     return replace(found, before=before, digest=graph_digest(graph))
 
 

@@ -25,7 +25,15 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.errors import UsageError
 from optsched.formats.fields import json_bytes
-from optsched.formats.format import FILE_ORDER, Content, Format, InputBytes, Source, Stock
+from optsched.formats.format import (
+    FILE_ORDER,
+    Content,
+    FileFacts,
+    Format,
+    InputBytes,
+    Source,
+    Stock,
+)
 from optsched.formats.minimalloc import UNPLACED, PackingTable, packing_of
 from optsched.formats.native_plan import Planned, claims_of
 from optsched.formats.opening import (
@@ -89,6 +97,12 @@ def sniff_file(path: str | Path) -> Format:
     data = read_bytes(path)
     with errors_named(label_of(path)):
         return find_format(Source(data))
+
+
+def describe_file(path: str | Path) -> FileFacts | None:
+    """Return facts about a model file that need no sizes; None if its format has none."""
+    with opened(path, Content.GRAPH) as (row, source), extra_named(row):
+        return None if row.describe is None else row.describe(source)
 
 
 def stock_of(path: str | Path) -> Stock:
@@ -221,21 +235,31 @@ def read_module_certificate(path: str | Path, module: Module) -> dict[str, Certi
 
 
 def read_recorded(
-    path: str | Path, *, profile: str | Path | None = None
+    path: str | Path,
+    *,
+    profile: str | Path | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> dict[str, tuple[int, ...]]:
-    """Read the orders, by name, that a graph's file or a profile of its run records."""
-    return read_stock(path, profile=profile)[1]
+    """Read the orders, by name, that a graph's file or a profile of its run records.
+
+    `profile` and `dims` are those that the graph was read with.
+    """
+    return read_stock(path, profile=profile, dims=dims)[1]
 
 
 def read_stock(
-    path: str | Path, *, profile: str | Path | None = None
+    path: str | Path,
+    *,
+    profile: str | Path | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> tuple[Stock, dict[str, tuple[int, ...]]]:
     """Read how the framework of a graph's file plans, and the orders that the file records."""
     with opened(path, Content.GRAPH) as (row, source), extra_named(row):
         if row.orders is None:
             return row.stock, {}
-        profiled = profile is not None and "profile" in row.options
-        return row.stock, row.orders(source, profile=profile) if profiled else row.orders(source)
+        given = {"profile": profile, "dims": dict(dims or {})}
+        used = {name: x for name, x in given.items() if x and name in row.order_options}
+        return row.stock, row.orders(source, **used)
 
 
 @keywords

@@ -86,6 +86,29 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class FileFacts:
+    """Facts about a model file that need no sizes.
+
+    Parameters
+    ----------
+    inputs, outputs
+        Name and shape of each, such as `x [batch, 3]`.
+    ops
+        Number of ops by type.
+    open
+        Names of the open dimensions.
+    suggestion
+        Options that give all open dimensions a usual size; empty if none is open.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    ops: Mapping[str, int]
+    open: tuple[str, ...] = ()
+    suggestion: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Stock:
     """The way in which a framework plans memory on its own, to compare a plan of ours with.
 
@@ -131,7 +154,7 @@ class Format:
         Names of the options of `read`.
     orders
         `orders(source)` returns the orders of ops that the file records besides its graph, by name;
-        it also takes `profile` if that is among the options.
+        it also takes those of the options that `order_options` names.
     modules
         `modules(source)` returns the module whose entry is the graph, for files with computations
         that call each other; its graphs take no options.
@@ -156,6 +179,10 @@ class Format:
         Description of such a file in messages; `holds` by default.
     advice
         Advice for users of a format that is only recognized.
+    order_options
+        Names of the options of `orders`: of `dims` and `profile`.
+    describe
+        `describe(source)` returns what a file says without the sizes that a plan needs.
     stock
         Plan of the format's framework (default: the order of the file, packed greedily).
     """
@@ -176,3 +203,5 @@ class Format:
     title: str = ""
     advice: str = ""
     stock: Stock = FILE_ORDER
+    order_options: Collection[str] = ()
+    describe: Callable[[Source], FileFacts] | None = None

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from optsched.formats.format import FileFacts
 from optsched.model.antichain import largest_antichain
 from optsched.model.elements import OutputPolicy
 from optsched.model.graph import Graph
@@ -361,6 +362,23 @@ def info_text(found: dict[str, Any]) -> str:
     }
     lines = [f"  {name:14} {text}" for name, text in rows.items() if text]
     return "\n".join([readable(found["instance"]), *lines])
+
+
+def blocked_text(path: str, facts: FileFacts, blocked: str) -> str:
+    """Return the text of a model file that cannot be planned yet, with the reason last."""
+    kinds = sorted(facts.ops.items(), key=lambda item: (-item[1], item[0]))
+    shown = ", ".join(f"{count} {kind}" for kind, count in kinds[:8])
+    more = f", {len(kinds) - 8} more types" if len(kinds) > 8 else ""
+    rows = {
+        "inputs": listed_names(facts.inputs, 8),
+        "outputs": listed_names(facts.outputs, 8),
+        "ops": f"{sum(facts.ops.values()):,}: {shown}{more}",
+        "open": ", ".join(facts.open[:8]),
+        "try": facts.suggestion,
+        "not planned": blocked.removeprefix(f"{path}: "),
+    }
+    lines = [f"  {name:14} {text}" for name, text in rows.items() if text]
+    return "\n".join([readable(path, 300), *lines])
 
 
 def trace_rows(trace: Sequence[Event]) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ def _settle(node: Any, model: Any, found: Mapping[str, Any], infer: Infer) -> di
         return {}
     new = {name: value for name, value in inside.items() if name not in found}
     for name, state in zip(node.output, states, strict=False):
-        new[name] = _renamed(found[state], name)
+        new[name] = renamed(found[state], name)
     trips = _trip_count(node, body, model.graph)
     slices = [inside.get(value.name) for value in body.output[1 + len(states) :]]
     for name, part in zip(node.output[len(states) :], slices, strict=False):
@@ -97,14 +97,15 @@ def _shape(value: Any) -> tuple[int, list[int]] | None:
     return tensor.elem_type, [dim.dim_value for dim in tensor.shape.dim]
 
 
-def _renamed(value: Any, name: str) -> Any:
+def renamed(value: Any, name: str) -> Any:
+    """Return a copy of a value under another name."""
     made = deepcopy(value)
     made.name = name
     return made
 
 
 def _stacked(value: Any, name: str, count: int) -> Any:
-    made = _renamed(value, name)
+    made = renamed(value, name)
     dims = [count, *(dim.dim_value for dim in value.type.tensor_type.shape.dim)]
     del made.type.tensor_type.shape.dim[:]
     for dim in dims:

@@ -18,6 +18,8 @@ from typing import Any, Final
 from optsched.errors import FormatError
 from optsched.formats.fields import show
 from optsched.formats.format import Source
+from optsched.formats.onnx.contrib import stand_in
+from optsched.formats.onnx.dims import require_input_shapes, set_dimensions
 from optsched.formats.onnx.model import (
     captures,
     drop_weights,
@@ -32,9 +34,8 @@ from optsched.formats.onnx.rules import body_workspace, is_view, overwritten_inp
 from optsched.formats.onnx.sizes import (
     HOW,
     TensorType,
+    branch_of,
     infer_types,
-    require_input_shapes,
-    set_dimensions,
 )
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy, OutputPolicy
@@ -61,21 +62,28 @@ def read_onnx(
     constants = find_constants(model.graph)
     types: dict[str, TensorType] = {}
     if profile is None:
-        require_input_shapes(model.graph, constants)
+        require_input_shapes(model.graph, constants, dims or {}, HOW)
     else:
         types = profiled_types(read_profile(profile), model.graph)
     drop_weights(model.graph)
-    types = infer_types(model, types)
-    return _ModelReader(model.graph, constants, types).build(source.name)
+    folded = type(model)()
+    folded.CopyFrom(model)
+    stand_in(folded.graph)
+    found = infer_types(folded, types)
+    return _ModelReader(model.graph, constants, found.by_name, found.branches).build(source.name)
 
 
-def read_orders(source: Source, *, profile: str | Path | None = None) -> dict[str, tuple[int, ...]]:
+def read_orders(
+    source: Source, *, profile: str | Path | None = None, dims: Mapping[str, int] | None = None
+) -> dict[str, tuple[int, ...]]:
     """Return the order in which ONNX Runtime runs a model's ops, as `ort`.
 
     It is the order of a profiled run, or without a profile the one that the runtime chooses if the
     session asks for no other. The file's order is that of the graph's ops and needs no name.
     """
-    nodes = operation_nodes(parse_model(source.data).graph)
+    model = parse_model(source.data)
+    set_dimensions(model, dims or {})
+    nodes = operation_nodes(model.graph)
     if profile is None:
         return {"ort": default_order([node for _, node in nodes])}
     return {"ort": profiled_order(read_profile(profile), {x: v for v, (x, _) in enumerate(nodes)})}
@@ -88,6 +96,7 @@ class _ModelReader:
     graph: Any
     constants: set[str]
     types: Mapping[str, TensorType]
+    branches: Mapping[str, str]
     given: dict[str, None] = field(default_factory=dict)
 
     @cached_property
@@ -150,13 +159,19 @@ class _ModelReader:
         """Return the workspace that the largest subgraph of a node asks for."""
         policy = OutputPolicy.LIVE if node.op_type == "Loop" else OutputPolicy.OWN
         found = 0
-        for body in subgraphs(node):
-            reader = _ModelReader(body, find_constants(body, self.constants), self.types)
+        for body in self._run_bodies(node):
+            constants = find_constants(body, self.constants)
+            reader = _ModelReader(body, constants, self.types, self.branches)
             outer = [x for x in captures(node) if x not in self.constants]
             inside = reader.build(f"body of {op}", outer, policy).with_inplace()
             peak = peak_memory(inside, tuple(range(len(inside.ops))))
             found = max(found, body_workspace(node, body, peak, self.types, op))
         return found
+
+    def _run_bodies(self, node: Any) -> list[Any]:
+        """Return the subgraphs that a node may run: one of an If whose condition is known."""
+        chosen = self.branches.get(node.output[0], "") if node.output else ""
+        return [branch_of(node, chosen)] if chosen else list(subgraphs(node))
 
     def _renames(self, node: Any) -> bool:
         if not is_view(node, self.constants) or node.input[0] in self.constants:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
-from optsched.errors import FormatError, UsageError
-from optsched.formats.fields import show, unknown_dimension
-from optsched.formats.onnx.loops import settle_loops
+from optsched.errors import FormatError
+from optsched.formats.onnx.fold import Folder, run_graphs
+from optsched.formats.onnx.loops import renamed, settle_loops
 from optsched.formats.onnx.model import first_line, subgraphs
 
 HOW: Final = "give --dim NAME=N for each dimension, or --profile with a profile of ONNX Runtime"
@@ -40,39 +40,18 @@ class TensorType:
         return -(-self.bits * prod(self.shape) // 8)
 
 
-def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
-    """Put numbers in the place of dimensions that a ModelProto, changed in place, leaves open.
+@dataclass(frozen=True, slots=True)
+class Types:
+    """Types of the values of a model by name, and the branches that its Ifs always run.
 
-    They go by the dimension's name in the file, or by `INPUT.AXIS` where it has none. It raises
-    `UsageError` if no dimension has one of these names, or a number is below 1.
+    `branches` has the name of the branch's attribute by the name of the first result of an If.
     """
-    open_dims = list(_open_dimensions(_values(model.graph)))
-    known = list(dict.fromkeys(name for name, _ in open_dims))
-    for name, number in dims.items():
-        if name not in known:
-            raise unknown_dimension(name, known)
-        if number < 1:
-            raise UsageError(f"dimension {show(name)} must be at least 1, got {number}")
-    for name, dim in open_dims:
-        if name in dims:
-            dim.dim_value = dims[name]
+
+    by_name: Mapping[str, TensorType]
+    branches: Mapping[str, str]
 
 
-def require_input_shapes(graph: Any, constants: set[str]) -> None:
-    """Raise `FormatError`, naming input and axis, if an input has an open dimension."""
-    for value in graph.input:
-        if value.name in constants:
-            continue
-        label = f"input {show(value.name)}"
-        if not value.type.HasField("tensor_type"):
-            raise FormatError(f"{label} is not a tensor; the size of other types is unknown")
-        if not value.type.tensor_type.HasField("shape"):
-            raise FormatError(f"{label} has no shape; {HOW}")
-        for name, _ in _open_dimensions([value]):
-            raise FormatError(f"{label}: its dimension {show(name)} is open; {HOW}")
-
-
-def infer_types(model: Any, known: Mapping[str, TensorType]) -> dict[str, TensorType]:
+def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
     """Return the types of all values of a model and of its subgraphs that can be worked out.
 
     Shapes that the file itself gives to values between ops, or to its outputs, may be stale: they
@@ -91,17 +70,79 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> dict[str, Tensor
     between = [deepcopy(value) for graph in _graphs(model.graph) for value in graph.value_info]
     results = [deepcopy(value) for graph in _graphs(model.graph) for value in graph.output]
     _drop_shapes(model.graph)
-    found = infer(model)
-    while settled := settle_loops(model, found, infer):
-        model.graph.value_info.extend(settled.values())
-        found = {**settled, **infer(model)}
+    shapes = _Shapes(model, infer)
+    shapes.settle()
     for declared in (between, results):
-        given = {x.name: x for x in declared if x.name not in found and _type_of(x, bits)}
+        given = {x.name: x for x in declared if x.name not in shapes.found and _type_of(x, bits)}
         if given:
             model.graph.value_info.extend(given.values())
-            found = {**found, **given, **infer(model)}
-    kinds = {name: _type_of(value, bits) for name, value in found.items()}
-    return {**{name: kind for name, kind in kinds.items() if kind}, **known}
+            shapes.found = {**shapes.found, **given, **infer(model)}
+            shapes.settle()
+    kinds = {name: _type_of(value, bits) for name, value in shapes.found.items()}
+    types = {name: kind for name, kind in kinds.items() if kind}
+    larger = _larger_results(model, types)
+    return Types({**larger, **types, **known}, shapes.branches)
+
+
+class _Shapes:
+    """Shapes of a model's values, completed until nothing new is found.
+
+    `found` are the values of known shape by name; `branches` the attribute with the branch that an
+    If always runs, by the name of its first result.
+    """
+
+    def __init__(self, model: Any, infer: Callable[[Any], dict[str, Any]]) -> None:
+        self.model, self.infer, self.folder = model, infer, Folder(model)
+        self.found, self.branches = infer(model), dict[str, str]()
+
+    def settle(self) -> None:
+        """Fold constants, choose branches and settle loops, and infer shapes again."""
+        while True:
+            folded = self.folder.fold({name: _shape_of(x) for name, x in self.found.items()})
+            settled = self._branch_results()
+            settled |= settle_loops(self.model, self.found, self.infer)
+            if not (folded or settled):
+                return
+            self.model.graph.value_info.extend(settled.values())
+            self.found = {**self.found, **settled, **self.infer(self.model)}
+
+    def _branch_results(self) -> dict[str, Any]:
+        """Return the new results of each If whose branch is known."""
+        new: dict[str, Any] = {}
+        for graph in run_graphs(self.model.graph):
+            for node in graph.node:
+                chosen = self.folder.branch_of(node) if node.op_type == "If" else ""
+                if not chosen or not node.output:
+                    continue
+                self.branches[node.output[0]] = chosen
+                for name, value in zip(node.output, branch_of(node, chosen).output, strict=False):
+                    if name not in self.found and value.name in self.found:
+                        new[name] = renamed(self.found[value.name], name)
+        return new
+
+
+def _larger_results(model: Any, types: Mapping[str, TensorType]) -> dict[str, TensorType]:
+    """Return the larger result of each If with branches of different known sizes."""
+    found: dict[str, TensorType] = {}
+    for graph in run_graphs(model.graph):
+        for node in graph.node:
+            if node.op_type != "If":
+                continue
+            for position, name in enumerate(node.output):
+                made = [types.get(b.output[position].name) for b in subgraphs(node)]
+                kinds = [kind for kind in made if kind is not None]
+                if name not in types and len(kinds) == len(made) > 0:
+                    found[name] = max(kinds, key=lambda kind: kind.size)
+    return found
+
+
+def branch_of(node: Any, name: str) -> Any:
+    """Return the branch of an If with this attribute's name."""
+    return next(x.g for x in node.attribute if x.name == name)
+
+
+def _shape_of(value: Any) -> tuple[int, ...]:
+    return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
 
 
 def _infer(model: Any, bits: Mapping[int, int]) -> dict[str, Any]:
@@ -142,16 +183,6 @@ def _graphs(graph: Any) -> Iterator[Any]:
 def _values(graph: Any) -> Iterator[Any]:
     for each in _graphs(graph):
         yield from (*each.value_info, *each.input, *each.output)
-
-
-def _open_dimensions(values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Return name and dimension if it is not a positive number: -1, 0, '?', a name, nothing."""
-    for value in values:
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if dim.HasField("dim_value") and dim.dim_value > 0:
-                continue
-            given = dim.dim_param.strip()
-            yield (given if given not in ("", "?", "-1") else f"{value.name}.{axis}"), dim
 
 
 def _drop_shapes(graph: Any) -> None:

@@ -94,9 +94,11 @@ def read(source: Source, dims: Mapping[str, int] | None = None) -> Graph:
     return read_tflite(source.data, source.name, dims).graph
 
 
-def read_orders(source: Source) -> dict[str, tuple[int, ...]]:
+def read_orders(
+    source: Source, dims: Mapping[str, int] | None = None
+) -> dict[str, tuple[int, ...]]:
     """Return the order of the file, which TFLite Micro and LiteRT follow."""
-    order = tuple(range(len(read(source).ops)))
+    order = tuple(range(len(read(source, dims).ops)))
     return dict.fromkeys((CHOSEN, "tflm", "litert"), order)
 
 

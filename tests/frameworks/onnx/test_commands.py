@@ -44,10 +44,27 @@ def test_compare_knows_the_runtimes_own_order(capsys: pytest.CaptureFixture[str]
 def test_an_open_dimension_is_said_with_how_to_give_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["info", str(MODELS / "encoder.onnx")]) == 2
+    assert main(["solve", str(MODELS / "encoder.onnx")]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "input 'x': its dimension 'batch' is open; give --dim NAME=N" in said
+    assert "1 dimension is open: batch; try --dim batch=1" in said
+    # The suggested line is accepted as it is.
+    line = said.rpartition("; try ")[2].split()
+    assert main(["solve", str(MODELS / "encoder.onnx"), *line]) == 0
+
+
+def test_info_describes_a_model_that_cannot_be_planned_yet(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["info", str(MODELS / "encoder.onnx")]) == 0
+    said = capsys.readouterr().out
+    for words in (
+        "inputs         'x [batch, ",
+        "open           batch",
+        "--dim batch=1",
+        "not planned",
+    ):
+        assert words in said
 
 
 def test_a_profile_is_refused_where_none_is_read(capsys: pytest.CaptureFixture[str]) -> None:

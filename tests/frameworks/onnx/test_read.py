@@ -67,9 +67,7 @@ def test_value_info_of_ops_that_onnx_does_not_know_stays() -> None:
 )
 def test_open_dimensions_are_refused_by_name_and_given_by_it(first: Any, name: str) -> None:
     made = model(CHAIN, [value("x", [first, 4])])
-    with pytest.raises(
-        FormatError, match=rf"^input 'x': its dimension '{name}' is open; give --dim"
-    ):
+    with pytest.raises(FormatError, match=rf"^1 dimension is open: {name}; try --dim {name}=1$"):
         read(made)
     assert sizes(read(made, {name: 8})) == {"x": 128, "a": 128, "y": 128}
 

@@ -1,0 +1,53 @@
+"""Contributed ops of ONNX Runtime, whose results have the shapes of a standard op's results.
+
+The onnx package infers no shapes for ops outside the standard. Optimized and quantized models are
+full of ops of the domain `com.microsoft` that only fuse or quantize standard ops, so that for shape
+inference the standard op may stand in their place.
+
+References
+----------
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from optsched.formats.onnx.model import subgraphs
+
+_DOMAIN: Final = "com.microsoft"
+_INTEGER: Final = 2
+"""`INT` in `AttributeProto.AttributeType`."""
+_SAME: Final = "Identity"
+STANDARD: Final[dict[str, tuple[str, int]]] = {
+    **dict.fromkeys(("BiasGelu", "FastGelu", "Gelu", "QuickGelu", "QLinearLeakyRelu"), (_SAME, 1)),
+    **dict.fromkeys(("QLinearSigmoid", "QLinearSoftmax", "BiasAdd"), (_SAME, 1)),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), (_SAME, 1)),
+    "DynamicQuantizeLSTM": ("LSTM", 3),
+    "DynamicQuantizeMatMul": ("MatMul", 2),
+    "MatMulIntegerToFloat": ("MatMulInteger", 2),
+    "FusedConv": ("Conv", 3),
+    "FusedGemm": ("Gemm", 3),
+}
+"""Standard op with results of the same shapes, and the number of operands that it reads, by op."""
+
+
+def stand_in(graph: Any) -> None:
+    """Put standard ops in the place of contributed ones in a GraphProto, which is changed.
+
+    Defaults that inference mistakes are written out. Only results that the standard op has keep
+    their names; the model is for inference only.
+    """
+    for node in graph.node:
+        known = STANDARD.get(node.op_type) if node.domain == _DOMAIN else None
+        if known is not None:
+            node.domain, (node.op_type, count) = "", known
+            del node.input[count:]
+            if node.op_type == _SAME:
+                del node.output[1:]
+                del node.attribute[:]
+        if node.op_type == "STFT" and all(x.name != "onesided" for x in node.attribute):
+            # The default is 1; inference takes it for 0, and doubles the result.
+            node.attribute.add(name="onesided", i=1, type=_INTEGER)
+        for inner in subgraphs(node):
+            stand_in(inner)

@@ -1,0 +1,170 @@
+"""Open dimensions of an ONNX model: which they are, and sizes to try first.
+
+Many models leave sizes open, such as `batch` or the length of a sequence. A plan is for one choice
+of sizes, so a reader needs all of them. An error therefore names all open dimensions at once, and
+suggests sizes that such models usually take, as a line to paste::
+
+    2 dimensions are open: batch, sequence; try --dim batch=1 --dim sequence=128
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any, Final
+
+from optsched.errors import FormatError, UsageError
+from optsched.formats.fields import show, unknown_dimension
+from optsched.runtime.text import counted
+
+_SUGGESTED: Final = (
+    (re.compile(r"batch|^n$|^b$|num_(samples|images)"), 1),
+    (re.compile(r"height|width|^h$|^w$"), 320),
+    (re.compile(r"past|cache"), 128),
+    (re.compile(r"seq|len|time|frame|token|text|word"), 128),
+)
+"""Usual sizes by what a dimension's name contains."""
+_IMAGE_RANK: Final = 4
+_STATE_RANK: Final = 3
+"""Dimensions of a recurrent state: layers, batch, numbers."""
+_WAVE_RANK: Final = 2
+"""Dimensions of a batch of sampled signals; a text is a batch of integers."""
+_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDimension:
+    """A dimension of a graph input without a size.
+
+    `name` is its name in the file, or `INPUT.AXIS` if it has none; `rank` is the number of
+    dimensions of the input. It is `alone` if the input's other dimensions have sizes.
+    """
+
+    name: str
+    axis: int
+    rank: int
+    is_named: bool
+    is_float: bool
+    alone: bool
+
+    @property
+    def suggested(self) -> int:
+        """A size that such a dimension usually has."""
+        if self.rank == _WAVE_RANK and self.is_float and self.axis == 1:
+            return 512
+        for pattern, size in _SUGGESTED if self.is_named else ():
+            if pattern.search(self.name.lower()):
+                return size
+        if self.axis == 0 or (self.alone and self.axis == 1 and self.rank == _STATE_RANK):
+            return 1
+        return 320 if self.rank == _IMAGE_RANK else 128
+
+
+def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
+    """Put numbers in the place of dimensions that a ModelProto, changed in place, leaves open.
+
+    They go by the dimension's name in the file, or by `INPUT.AXIS` where it has none. The name of
+    an integer input with one element gives its value, which may decide between branches.
+    `UsageError` is raised if no dimension has one of these names, or a number is below 1.
+    """
+    dims = _set_values(model, dims)
+    open_dims = [
+        (name, dim) for value in _values(model.graph) for name, _, dim in _open_axes(value)
+    ]
+    known = list(dict.fromkeys(name for name, _ in open_dims))
+    for name, number in dims.items():
+        if name not in known:
+            raise unknown_dimension(name, known)
+        if number < 1:
+            raise UsageError(f"dimension {show(name)} must be at least 1, got {number}")
+    for name, dim in open_dims:
+        if name in dims:
+            dim.dim_value = dims[name]
+
+
+def _set_values(model: Any, dims: Mapping[str, int]) -> dict[str, int]:
+    """Make constants of the integer inputs whose values are given; return the other sizes."""
+    from onnx import helper
+
+    left = dict(dims)
+    for value in list(model.graph.input):
+        tensor = value.type.tensor_type
+        shape = [dim.dim_value for dim in tensor.shape.dim]
+        if value.name in left and tensor.elem_type in _INTEGERS and shape in ([], [1]):
+            number = left.pop(value.name)
+            made = helper.make_tensor(value.name, tensor.elem_type, shape, [number])
+            model.graph.initializer.append(made)
+    return left
+
+
+def require_input_shapes(
+    graph: Any, constants: Collection[str], dims: Mapping[str, int], how: str
+) -> None:
+    """Raise `FormatError` if an input has open dimensions, naming all of them.
+
+    `dims` are the sizes that were given, which the suggested line repeats; `how` is the advice for
+    an input without a shape.
+    """
+    for value in graph.input:
+        if value.name in constants:
+            continue
+        label = f"input {show(value.name)}"
+        if not value.type.HasField("tensor_type"):
+            raise FormatError(f"{label} is not a tensor; the size of other types is unknown")
+        if not value.type.tensor_type.HasField("shape"):
+            raise FormatError(f"{label} has no shape; {how}")
+    found = open_dimensions(graph, constants)
+    if found:
+        names = ", ".join(show(dim.name)[1:-1] for dim in found[:_SHOWN])
+        more = ", ..." if len(found) > _SHOWN else ""
+        verb = "is" if len(found) == 1 else "are"
+        count = counted(len(found), "dimension")
+        raise FormatError(f"{count} {verb} open: {names}{more}; try {suggestion(found, dims)}")
+
+
+def open_dimensions(graph: Any, constants: Collection[str]) -> list[OpenDimension]:
+    """Return the open dimensions of the graph inputs, each name once."""
+    found: dict[str, OpenDimension] = {}
+    for value in graph.input:
+        if value.name in constants:
+            continue
+        tensor, axes = value.type.tensor_type, list(_open_axes(value))
+        rank, is_float = len(tensor.shape.dim), tensor.elem_type in _FLOATS
+        for name, axis, dim in axes:
+            kind = (rank, _given_name(dim) != "", is_float, len(axes) == 1)
+            found.setdefault(name, OpenDimension(name, axis, *kind))
+    return list(found.values())
+
+
+def suggestion(found: Iterable[OpenDimension], dims: Mapping[str, int]) -> str:
+    """Return the options of a command line that give all dimensions a size."""
+    sizes = {**dims, **{dim.name: dim.suggested for dim in found}}
+    return " ".join(f"--dim {quote(f'{name}={size}')}" for name, size in sizes.items())
+
+
+_INTEGERS: Final = (6, 7)
+"""`INT32` and `INT64` in `TensorProto.DataType`."""
+_FLOATS: Final = (1, 10, 11, 16)
+"""`FLOAT`, `FLOAT16`, `DOUBLE` and `BFLOAT16` in `TensorProto.DataType`."""
+
+
+def _open_axes(value: Any) -> Iterator[tuple[str, int, Any]]:
+    """Return name, axis and dimension if it is not a positive number: -1, 0, '?', a name."""
+    for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+        if not (dim.HasField("dim_value") and dim.dim_value > 0):
+            yield _given_name(dim) or f"{value.name}.{axis}", axis, dim
+
+
+def _given_name(dim: Any) -> str:
+    given = str(dim.dim_param).strip()
+    return "" if given in ("?", "-1") else given
+
+
+def _values(graph: Any) -> Iterator[Any]:
+    yield from (*graph.value_info, *graph.input, *graph.output)
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from _values(inner)
