@@ -7,8 +7,8 @@ package's reference implementation, and replaced by a constant. Inference then k
 from which more values follow, until nothing new is found.
 
 For example, let `x` have the shape 2 x 6, and let ops compute `Shape(x) = [2, 6]`,
-`Gather(Shape(x), 1) = 6`, `Div(6, 3) = 2` and `Concat(3, 2) = [3, 2]`. Each of these values is
-known, so `Reshape(x, [3, 2])` has the shape 3 x 2.
+`Gather(Shape(x), 1) = 6`, `Div(6, 2) = 3` and `Concat(4, 3) = [4, 3]`. Each of these values is
+known, so `Reshape(x, [4, 3])` has the shape 4 x 3.
 """
 
 from __future__ import annotations
