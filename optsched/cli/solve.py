@@ -140,7 +140,7 @@ SOLVE = Command(
         *ORDER_RULES,
         flag(
             "--independent",
-            "give engine cpsat or milp none of our reductions and bounds: a second opinion",
+            "run engine cpsat or milp without our reductions and bounds, as a second opinion",
         ),
         flag("--keep-trace", "store the improvements of plan and bound over time in the plan"),
         POOL,

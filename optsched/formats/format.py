@@ -98,7 +98,7 @@ class FileFacts:
     open
         Names of the open dimensions.
     suggestion
-        Options that give all open dimensions a usual size; empty if none is open.
+        Options that give all open dimensions a usual size; empty without open dimensions.
     """
 
     inputs: tuple[str, ...]

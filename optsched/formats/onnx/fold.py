@@ -32,7 +32,7 @@ _NAMES: Final = """
     Slice Split Sqrt Squeeze Sub Sum Tile Transpose Trilu Unsqueeze Where Xor
 """
 _FOLDED: Final = frozenset(_NAMES.split())
-"""Ops of the standard domain whose results decide shapes; none of them is random."""
+"""Ops of the standard domain whose results decide shapes; all of them are deterministic."""
 _STANDARD: Final = ("", "ai.onnx")
 
 
