@@ -19,13 +19,14 @@ ready := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 # Tests start hundreds of processes, and importing without bytecode takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-frameworks frameworks nightly kernels lint setup clean
+.PHONY: help demo test test-frameworks frameworks nightly kernels lint docs setup clean
 
 help:
 	@echo "make demo    plan real graphs of instances/ and print how far each heuristic is from the bound"
 	@echo "make test    lint, types, import contract and all tests"
 	@echo "make test-frameworks  round trips through ONNX, TFLite, ExecuTorch, XLA and PyTorch themselves"
 	@echo "make nightly three forms of every kernel on random graphs, and how time limits are kept; some minutes"
+	@echo "make docs    build the pages of docs/ as a site in $(OUT)/site; any warning is an error"
 	@echo "make clean   remove .venv, .venv-frameworks and $(OUT)"
 
 demo: $(ready)
@@ -63,6 +64,11 @@ lint: $(ready)
 	@$(bin)/ruff format --check .
 	@$(bin)/mypy
 	@$(bin)/lint-imports --no-logo
+
+docs:
+	@$(MAKE) --no-print-directory setup EXTRAS=docs
+	@echo "== Building $(OUT)/site"
+	@NO_MKDOCS_2_WARNING=1 $(bin)/python -m mkdocs build --strict --quiet --site-dir $(OUT)/site
 
 setup: $(ready)
 

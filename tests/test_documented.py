@@ -104,7 +104,7 @@ def mentioned_options() -> list[tuple[str, str, str]]:
     found = []
     for page in PAGES:
         for span in spans_of(page):
-            words = re.match(r"optsched ([a-z]+)", span)
+            words = re.match(r"optsched ((?:store )?[a-z]+)", span)
             if words:
                 found += [(page, words[1], x) for x in re.findall(r"--[a-z][a-z-]+", span)]
     return sorted(set(found))
@@ -115,7 +115,7 @@ def test_options_inside_a_line_are_there(
     page: str, command: str, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        cli.main([command, "--help"])
+        cli.main([*command.split(), "--help"])
     assert option in capsys.readouterr().out
 
 

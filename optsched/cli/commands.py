@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     given = sys.argv[1:] if argv is None else list(argv)
-    parser = _make_parser()
+    parser = make_parser()
     if not given:
         parser.print_help()
         return common.OK
@@ -167,7 +167,8 @@ class _PrintCompletion(argparse.Action):
         parser.exit()
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands; the documentation lists its options."""
     parser = _Parser(
         prog="optsched",
         description="Find an order of ops and offsets of buffers with minimum memory, with proof.",

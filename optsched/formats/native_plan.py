@@ -1,6 +1,6 @@
 """Native JSON format of plans, `optsched-plan/1`, which identifies ops and buffers by name.
 
-Plans are written and read without loss; `README.md` in this folder shows an example.
+Plans are written and read without loss; `docs/reference/file-formats.md` shows an example.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
-import optsched.formats
 from optsched.check.plan import check_plan
 from optsched.errors import FormatError, GraphError, PlanError
 from optsched.formats.native import graph_document, read_graph_document
@@ -25,12 +24,13 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
+from tests.support.documents import ROOT
 from tests.support.generators import FEATURES, PLANNABLE, graphs, random_graph, random_order
 from tests.support.schemas import schema
 
 GRAPH_SCHEMA = Draft202012Validator(schema("graph-1"))
 PLAN_SCHEMA = Draft202012Validator(schema("plan-1"))
-README = Path(optsched.formats.__file__).with_name("README.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "reference" / "file-formats.md").read_text("utf-8")
 
 
 def stacked_plan(graph: Graph, seed: int = 0) -> Plan:
@@ -89,7 +89,7 @@ def test_workspace_in_bytes_is_what_the_builder_makes() -> None:
 
 
 def test_examples_of_the_readme() -> None:
-    _, graph_text, packing_text, plan_text = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
+    _, graph_text, packing_text, plan_text = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     GRAPH_SCHEMA.validate(json.loads(graph_text))
     PLAN_SCHEMA.validate(json.loads(plan_text))
     graph = read_graph_document(json.loads(graph_text))
@@ -102,7 +102,7 @@ def test_examples_of_the_readme() -> None:
         key: value for key, value in packing.items() if key != "must_share"
     }
     for buffer_key in ("alias_of", "mutates", "birth", "alignment", "pool", "pin"):
-        assert f"`{buffer_key}`" in README
+        assert f"`{buffer_key}`" in PAGE
 
 
 def test_schemas_are_valid_and_closed() -> None:
