@@ -1,8 +1,8 @@
 """Native JSON format of graphs, `optsched-graph/1`.
 
 Ops and buffers are identified by name, and fields with default values are left out. Graphs are
-written and read without loss. `docs/reference/file-formats.md` shows an example, and `schemas` has the
-JSON Schemas of all native formats.
+written and read without loss. `docs/reference/file-formats.md` shows an example, and `schemas` has
+the JSON Schemas of all native formats.
 """
 
 from __future__ import annotations
