@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import optsched
-from optsched.cli.commands import COMMANDS, _make_parser
+from optsched.cli.commands import COMMANDS, make_parser
 from tests.support.words import ROOT, faults_of
 
 FINISHED = (
@@ -108,7 +108,7 @@ def parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
 
 def test_help_fits_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
-    found = parsers(_make_parser())
+    found = parsers(make_parser())
     assert len(found) > len(COMMANDS)
     for parser in found:
         for line in parser.format_help().splitlines():
