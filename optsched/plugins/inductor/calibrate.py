@@ -1,0 +1,88 @@
+"""The memory of a compiled step before any code is generated: both graphs lowered and simulated.
+
+Inductor lowers and fuses a graph up to the place of the pass after fusion. There the memory of its
+wrapper is simulated (:mod:`optsched.plugins.inductor.simulate`) in the order that the scheduler
+pass would choose, and the compilation is left. The peak of a step is the larger one of its forward
+and backward graphs; what the forward saves is counted in both.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from torch._guards import TracingContext, tracing
+from torch._inductor import config
+from torch._inductor.custom_graph_pass import CustomSchedulerPass
+from torch._inductor.virtualized import V
+from torch.fx import GraphModule
+from torch.utils._ordered_set import OrderedSet
+
+from optsched.plugins.inductor.candidates import decide
+from optsched.plugins.inductor.facts import read_facts
+from optsched.plugins.inductor.kernel_memory import measure_kernels
+from optsched.plugins.inductor.ownership import find_owned_inputs
+from optsched.plugins.inductor.snapshot import take_snapshot
+
+ORDER_SECONDS = 3.0
+"""Most seconds for the order of one graph."""
+
+
+class _MeasuredError(BaseException):
+    """Ends a compilation after fusion; no `except Exception` on the way may swallow it."""
+
+
+class _Measure(CustomSchedulerPass):  # type: ignore[misc]
+    """Simulates the graph that it is called for, and ends its compilation."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.peak = seconds, 0
+
+    def uuid(self) -> None:
+        """Return None: nothing of this is cached."""
+
+    def __call__(self, nodes: list[Any]) -> list[Any]:
+        scheduler = V.graph.scheduler
+        document = take_snapshot(
+            nodes,
+            scheduler.name_to_buf,
+            scheduler.name_to_fused_node,
+            OrderedSet(V.graph.graph_inputs),
+            OrderedSet(V.graph.get_output_names()),
+        )
+        kernels = measure_kernels(nodes).by_name
+        facts = read_facts(nodes, find_owned_inputs(nodes), kernels)
+        found = decide(facts, document, reuse=True, seconds=self.seconds, name="step")
+        choice = found.best if found.gains else found.own
+        self.peak = max(choice.peak, *choice.extremes, 0)
+        raise _MeasuredError
+
+
+def step_peak(modules: Sequence[GraphModule], seconds: float) -> int:
+    """Return the most bytes of a forward and a backward graph as Inductor would run them."""
+    outer = TracingContext.try_get()
+    context = TracingContext(None if outer is None else outer.fake_mode)
+    context.fw_metadata = None if outer is None else outer.fw_metadata
+    peaks = []
+    for module, backward in zip(modules, (False, True), strict=True):
+        measure = _Measure(min(seconds / 4, ORDER_SECONDS))
+        with tracing(context), config.patch(_post_fusion_custom_pass=measure):
+            _lower(module, backward, context)
+        peaks.append(measure.peak)
+    return max(peaks)
+
+
+def _lower(module: GraphModule, backward: bool, context: TracingContext) -> None:
+    from torch._inductor.compile_fx import compile_fx_inner
+
+    twin = GraphModule(module, copy.deepcopy(module.graph))
+    twin.meta.update(module.meta)
+    inputs = [node.meta["val"] for node in twin.graph.find_nodes(op="placeholder")]
+    try:
+        with config.patch(fx_graph_cache=False):
+            compile_fx_inner(twin, inputs, is_backward=backward, is_inference=False)
+    except _MeasuredError:
+        return

@@ -1,0 +1,247 @@
+"""The partitioner that Inductor calls: forward and backward graphs whose peak is at most a budget.
+
+It reads the joint graph, plans the cheapest repeats with which the peak fits
+(:mod:`optsched.solver.recompute`), and splits the graph accordingly. PyTorch's own split is kept if
+it is as good, if no plan is found, and for graphs with what the plan does not know: collectives,
+effects, symbolic sizes, user checkpoint tags, mutations in the backward graph.
+
+ATen ops are fused after the split, so the compiled step needs other bytes than planned. The
+partitioner therefore lowers each split without generating code, simulates its memory
+(:mod:`optsched.plugins.inductor.calibrate`), and moves the planned budget until the simulated step
+fits, at most five times. Bounds are those of the plan of ATen ops.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch._functorch.compile_utils import fx_graph_cse
+from torch._functorch.partitioners import (
+    has_recomputable_ops,
+    is_sym_node,
+    min_cut_rematerialization_partition,
+)
+from torch._inductor.custom_graph_pass import CustomPartitionerFn
+from torch.fx import GraphModule, Node
+
+from optsched.errors import OptschedError
+from optsched.formats.costs import with_costs
+from optsched.formats.fx import from_fx
+from optsched.model.graph import Graph
+from optsched.plugins.inductor.calibrate import step_peak
+from optsched.plugins.inductor.split import split_joint
+from optsched.plugins.inductor.support import KeptOrderError
+from optsched.plugins.records import CompiledGraph, remember
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
+from optsched.solver.recompute.solve import Planner
+
+logger = logging.getLogger("optsched.plugins.inductor")
+ROUNDS = 5
+"""Most splits that are lowered and simulated."""
+CLOSE = 0.97
+"""A simulated peak of at least this part of the budget is not raised further."""
+_EFFECTS = ("with_effects", "auto_functionalized", "_c10d", "c10d", "triton_kernel_wrapper")
+
+Modules = tuple[GraphModule, GraphModule]
+
+
+@dataclass(frozen=True)
+class PeakPartitioner(CustomPartitionerFn):  # type: ignore[misc]
+    """Splits joint graphs so that forward and backward need at most `peak` bytes.
+
+    Parameters
+    ----------
+    peak
+        Bytes, without inputs of the step.
+    time_limit
+        Seconds for all plans of a graph.
+    cost
+        Cost model of repeats (:mod:`optsched.formats.costs`).
+    calibrated
+        Whether the budget holds for the compiled step, as simulated, or for ATen ops.
+    """
+
+    peak: int
+    time_limit: float
+    cost: str = "kernel"
+    calibrated: bool = True
+
+    def uuid(self) -> str | None:
+        """Return None: a plan under a time limit is not a function of its settings."""
+        return None
+
+    def __call__(self, gm: GraphModule, joint_inputs: Sequence[Any], **how: Any) -> Modules:
+        """Return forward and backward graph; never fail where PyTorch would not."""
+        start = time.perf_counter()
+        name = f"{torch._guards.CompileContext.current_compile_id() or 'graph'} joint"
+        try:
+            original = copy.deepcopy(gm)
+            found, record = _Partition(self, name, gm, joint_inputs, how).run()
+        except Exception as error:
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            level = logging.INFO if isinstance(error, OptschedError) else logging.WARNING
+            logger.log(level, "%s: split left to PyTorch: %s", name, reason)
+            record = CompiledGraph("inductor", name, len(gm.graph.nodes), reason=reason)
+            found = min_cut_rematerialization_partition(original, joint_inputs, **how)
+        remember(replace(record, seconds=time.perf_counter() - start))
+        return found
+
+
+class _Partition:
+    """One joint graph on its way to two graphs."""
+
+    def __init__(
+        self,
+        settings: PeakPartitioner,
+        name: str,
+        joint: GraphModule,
+        inputs: Sequence[Any],
+        how: dict[str, Any],
+    ) -> None:
+        self.settings, self.name, self.inputs, self.how = settings, name, inputs, how
+        require_known(joint)
+        joint.graph.eliminate_dead_code()
+        joint.graph = fx_graph_cse(joint.graph)
+        joint.recompile()
+        self.joint, self.outputs = joint, int(how["num_fwd_outputs"])
+        self.graph: Graph = with_costs(from_fx(joint, name=name), settings.cost)
+        self.loss = forward_ends(joint, self.graph, self.outputs)
+        self.clock = Clock.of(Limits(seconds=settings.time_limit))
+        self.torch = min_cut_rematerialization_partition(copy.deepcopy(joint), inputs, **how)
+        self.planner = Planner(self.graph, self.loss, self._known())
+
+    def _known(self) -> list[list[int]]:
+        """Return PyTorch's split as a sequence of ops, if it runs the same ops."""
+        ids = self.graph.op_ids
+        names = [node.name for part in self.torch for node in part.graph.nodes]
+        sequence = [ids[name] for name in names if name in ids]
+        return [sequence] if set(sequence) == set(ids.values()) else []
+
+    def run(self) -> tuple[Modules, CompiledGraph]:
+        budget, tried = self.settings.peak, []
+        planned = budget
+        self.planner.find_base(self.clock.share(0.1))
+        for turn in range(ROUNDS):
+            result = self.planner.plan(planned, self.clock.share(1 / (ROUNDS - turn)))
+            if result.sequence is None:
+                if result.bound is None:
+                    logger.info("%s: %s", self.name, result.blocker)
+                if turn or planned < budget:
+                    break
+                raise KeptOrderError(f"no plan within {planned:,} bytes: {result.blocker}")
+            modules = self._split(result.sequence)
+            simulated = self._simulate(modules)
+            tried.append((simulated, result, modules))
+            if simulated is None or CLOSE * budget <= simulated <= budget:
+                break
+            if simulated <= budget and not result.extra:
+                break
+            raised = max(1, simulated)
+            planned = int(planned * min(1.5, max(0.6, budget * (1 + CLOSE) / 2 / raised)))
+        return self._choose(budget, tried)
+
+    def _choose(self, budget: int, tried: Sequence[Any]) -> tuple[Modules, CompiledGraph]:
+        """Return the cheapest split that fits as simulated, or the one of the least peak."""
+        fits = [row for row in tried if row[0] is None or row[0] <= budget]
+        if fits:
+            simulated, result, modules = min(fits, key=lambda row: row[1].extra)
+        else:
+            simulated, result, modules = min(tried, key=lambda row: row[0])
+        own = self._simulate(self.torch)
+        repeats = sum(row.count for row in result.repeats)
+        share = 100 / max(1, result.total)
+        text = f"recompute: asked {budget:,} bytes, planned {result.peak:,}"
+        text += "" if simulated is None else f", simulated {simulated:,}"
+        text += f", {repeats} repeats, extra {share * result.extra:.2f} %"
+        text += f" (bound {share * (result.bound or 0):.2f} % in ATen ops, {self.graph.cost_unit})"
+        record = CompiledGraph("inductor", self.name, len(self.graph.ops), order=text)
+        record = replace(record, before=own, after=simulated)
+        if simulated is not None and simulated > budget:
+            record = replace(record, note="no plan that was tried fits as compiled")
+        if own is not None and simulated is not None and self._keeps(own, simulated, budget):
+            reason = f"PyTorch's split needs {own:,} bytes as simulated"
+            return self.torch, replace(record, after=own, order="", reason=reason)
+        return modules, record
+
+    def _keeps(self, own: int, simulated: int, budget: int) -> bool:
+        """Return True if PyTorch's split is as good; one that fits without a plan is kept."""
+        return own <= budget < simulated or (simulated > budget and own <= simulated)
+
+    def _split(self, sequence: Sequence[int]) -> Modules:
+        problem = self.planner.problem
+        runs, seen = [], set[int]()
+        for v in sequence:
+            if v not in problem.views:
+                runs.append((self.graph.ops[v].name, v in seen))
+            seen.add(v)
+        forward = {problem.name(u) for u in problem.forward}
+        static = self.how.get("static_lifetime_input_indices") or ()
+        modules: Modules = split_joint(self.joint, runs, forward, self.outputs, static)
+        return modules
+
+    def _simulate(self, modules: Modules) -> int | None:
+        if not self.settings.calibrated:
+            return None
+        return step_peak(modules, self.settings.time_limit)
+
+
+def require_known(joint: GraphModule) -> None:
+    """Raise unless a plan may change how a joint graph is split.
+
+    Raises
+    ------
+    KeptOrderError
+        For user checkpoint tags, effects, collectives, graphs within, and symbolic sizes.
+    """
+    if has_recomputable_ops(joint):
+        raise KeptOrderError("the graph has checkpoint tags of its user")
+    for node in joint.graph.nodes:
+        if is_sym_node(node):
+            raise KeptOrderError(f"node {node.name!r} is a symbolic size")
+        target = str(node.target)
+        if node.op == "call_function" and any(word in target for word in _EFFECTS):
+            raise KeptOrderError(f"node {node.name!r} ({target}) has effects or communicates")
+        if node.op == "get_attr" and isinstance(getattr(joint, target, None), GraphModule):
+            raise KeptOrderError(f"node {node.name!r} holds a graph of its own")
+
+
+def forward_ends(joint: GraphModule, graph: Graph, outputs: int) -> list[str]:
+    """Return the ops that make the forward outputs, and those that write inputs before the loss."""
+    end = next(iter(joint.graph.find_nodes(op="output")))
+    listed = torch.utils._pytree.tree_leaves(end.args)
+    makers = dict.fromkeys(
+        name
+        for node in listed[:outputs]
+        if isinstance(node, Node) and (name := _maker(node)) in graph.op_ids
+    )
+    tangents = {x for x in joint.graph.find_nodes(op="placeholder") if "tangents" in str(x.target)}
+    after = set(tangents)
+    for node in joint.graph.nodes:
+        if any(x in after for x in node.all_input_nodes):
+            after.add(node)
+    for op in graph.ops:
+        if any(graph.buffers[b].mutates for b in op.writes):
+            if next(x for x in joint.graph.nodes if x.name == op.name) in after:
+                raise KeptOrderError(f"node {op.name!r} overwrites an input in the backward graph")
+            makers[op.name] = None
+    if not makers:
+        raise KeptOrderError("no forward output is computed")
+    return list(makers)
+
+
+def _maker(node: Node) -> str:
+    """Return the name of the op whose result a node is a part of."""
+    import operator
+
+    while node.target is operator.getitem:
+        node = node.args[0]
+    return str(node.name)
