@@ -23,6 +23,7 @@ from typing import Any, SupportsIndex
 
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, parse_gain
+from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
 
 DEFAULT_TIME_LIMIT = 5.0
@@ -41,6 +42,7 @@ def enabled(
     store: str | PathLike[str] | None = None,
     lifecycle: str | None = None,
     min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
+    peak: int | str | SupportsIndex | None = None,
 ) -> Iterator[None]:
     """Give graphs that `torch.compile` compiles meanwhile an order of least memory.
 
@@ -64,6 +66,10 @@ def enabled(
         Least saving for which Inductor's order is replaced: bytes such as `"64KiB"`, a percentage
         such as `"0.1%"`, 0 for any saving, or a :class:`~optsched.plugins.gain.MinGain` of both.
         The default asks for 64 KiB and for 0.1 %.
+    peak
+        Bytes such as `"2GiB"` that a training step may allocate beside its inputs: forward ops run
+        again in the backward graph where this is needed
+        (:mod:`optsched.plugins.inductor.partition`). None leaves the split to PyTorch.
 
     Raises
     ------
@@ -72,7 +78,9 @@ def enabled(
     UsageError
         If a setting makes no sense, or another pass has the place of this one.
     """
-    chosen = options(time_limit=time_limit, store=store, lifecycle=lifecycle, min_gain=min_gain)
+    chosen = options(
+        time_limit=time_limit, store=store, lifecycle=lifecycle, min_gain=min_gain, peak=peak
+    )
     if not chosen:
         yield
         return
@@ -91,6 +99,7 @@ def options(
     store: str | PathLike[str] | None = None,
     lifecycle: str | None = None,
     min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
+    peak: int | str | SupportsIndex | None = None,
 ) -> dict[str, Any]:
     """Return the settings of Inductor that do the same for one call of `torch.compile`.
 
@@ -105,7 +114,7 @@ def options(
 
     Parameters
     ----------
-    time_limit, store, lifecycle, min_gain
+    time_limit, store, lifecycle, min_gain, peak
         As for :func:`enabled`, and so are the errors. Lives are checked where the graphs run:
         inside :func:`optsched.plugins.inductor.lifecycle.watch`.
     """
@@ -114,6 +123,7 @@ def options(
     if lifecycle not in (None, *LIFECYCLES):
         raise UsageError(f"lifecycle {lifecycle!r} is none of {', '.join(LIFECYCLES)}")
     gain = parse_gain(min_gain)
+    budget = None if peak is None else parse_bytes(peak)
     try:
         import torch
         from torch._inductor import config
@@ -132,7 +142,9 @@ def options(
     reorder, reuse = config.reorder_for_peak_memory, config.allow_buffer_reuse
     if present is not None:
         reorder, reuse = present.reorder, present.reuse
+    split = {} if budget is None else _partitioner(config, budget, float(time_limit))
     return {
+        **split,
         "_post_fusion_custom_pass": SchedulerPass(
             float(time_limit), path, reorder, reuse, lifecycle is not None, gain
         ),
@@ -140,3 +152,13 @@ def options(
         "reorder_for_peak_memory": reorder,
         "allow_buffer_reuse": reuse,
     }
+
+
+def _partitioner(config: Any, budget: int, time_limit: float) -> dict[str, Any]:
+    """Return the setting that splits joint graphs so that a step needs at most `budget` bytes."""
+    from optsched.plugins.inductor.partition import PeakPartitioner
+
+    present = config.custom_partitioner_fn
+    if present is not None and not isinstance(present, PeakPartitioner):
+        raise UsageError(f"Inductor's custom_partitioner_fn is taken by {present!r}")
+    return {"custom_partitioner_fn": PeakPartitioner(budget, time_limit)}

@@ -11,6 +11,7 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,8 @@ from optsched.plugins.inductor.kernel_memory import measure_kernels
 from optsched.plugins.inductor.ownership import find_owned_inputs
 from optsched.plugins.inductor.snapshot import take_snapshot
 
-ORDER_SECONDS = 3.0
+logger = logging.getLogger("optsched.plugins.inductor")
+ORDER_SECONDS = 1.0
 """Most seconds for the order of one graph."""
 
 
@@ -57,7 +59,8 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
         facts = read_facts(nodes, find_owned_inputs(nodes), kernels)
         found = decide(facts, document, reuse=True, seconds=self.seconds, name="step")
         choice = found.best if found.gains else found.own
-        self.peak = max(choice.peak, *choice.extremes, 0)
+        self.peak = choice.peak
+        logger.debug("own %s best %s extremes %s", found.own.peak, choice.peak, choice.extremes)
         raise _MeasuredError
 
 
@@ -68,10 +71,11 @@ def step_peak(modules: Sequence[GraphModule], seconds: float) -> int:
     context.fw_metadata = None if outer is None else outer.fw_metadata
     peaks = []
     for module, backward in zip(modules, (False, True), strict=True):
-        measure = _Measure(min(seconds / 4, ORDER_SECONDS))
+        measure = _Measure(min(seconds, ORDER_SECONDS))
         with tracing(context), config.patch(_post_fusion_custom_pass=measure):
             _lower(module, backward, context)
         peaks.append(measure.peak)
+    logger.debug("forward %s, backward %s", *peaks)
     return max(peaks)
 
 

@@ -20,7 +20,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._functorch.compile_utils import fx_graph_cse
@@ -42,6 +42,7 @@ from optsched.plugins.inductor.support import KeptOrderError
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from optsched.solver.recompute.result import RecomputeResult
 from optsched.solver.recompute.solve import Planner
 
 logger = logging.getLogger("optsched.plugins.inductor")
@@ -96,6 +97,23 @@ class PeakPartitioner(CustomPartitionerFn):  # type: ignore[misc]
         return found
 
 
+class Tried(NamedTuple):
+    """A plan, its split, and the simulated peak of the split."""
+
+    simulated: int | None
+    result: RecomputeResult
+    modules: Modules
+
+
+def next_budget(aim: int, low: int, high: int) -> int:
+    """Return the next planned budget: the aim, inside what is known to be too low and too high."""
+    if high and low and not low < aim < high:
+        return (low + high) // 2
+    if high:
+        return min(aim, high * 19 // 20)
+    return max(aim, low * 21 // 20)
+
+
 class _Partition:
     """One joint graph on its way to two graphs."""
 
@@ -115,7 +133,6 @@ class _Partition:
         self.joint, self.outputs = joint, int(how["num_fwd_outputs"])
         self.graph: Graph = with_costs(from_fx(joint, name=name), settings.cost)
         self.loss = forward_ends(joint, self.graph, self.outputs)
-        self.clock = Clock.of(Limits(seconds=settings.time_limit))
         self.torch = min_cut_rematerialization_partition(copy.deepcopy(joint), inputs, **how)
         self.planner = Planner(self.graph, self.loss, self._known())
 
@@ -127,41 +144,49 @@ class _Partition:
         return [sequence] if set(sequence) == set(ids.values()) else []
 
     def run(self) -> tuple[Modules, CompiledGraph]:
-        budget, tried = self.settings.peak, []
-        planned = budget
-        self.planner.find_base(self.clock.share(0.1))
-        for turn in range(ROUNDS):
-            result = self.planner.plan(planned, self.clock.share(1 / (ROUNDS - turn)))
+        budget, tried = self.settings.peak, list[Tried]()
+        planned, low, high = budget, 0, 0
+        blocker = ""
+        for _ in range(ROUNDS):
+            seconds = Limits(seconds=self.settings.time_limit / 2)
+            result = self.planner.plan(planned, Clock.of(seconds))
             if result.sequence is None:
-                if result.bound is None:
-                    logger.info("%s: %s", self.name, result.blocker)
-                if turn or planned < budget:
-                    break
-                raise KeptOrderError(f"no plan within {planned:,} bytes: {result.blocker}")
-            modules = self._split(result.sequence)
-            simulated = self._simulate(modules)
-            tried.append((simulated, result, modules))
+                # Fused kernels may need less than the ops that were planned.
+                low, blocker = planned, result.blocker or "no plan was found in time"
+                planned = (planned + high) // 2 if high else planned * 5 // 4
+                continue
+            known = [row for row in tried if row.result.sequence == result.sequence]
+            modules = known[0].modules if known else self._split(result.sequence)
+            simulated = known[0].simulated if known else self._simulate(modules)
+            tried.append(Tried(simulated, result, modules))
+            logger.debug("%s: planned %s, simulated %s", self.name, planned, simulated)
             if simulated is None or CLOSE * budget <= simulated <= budget:
                 break
-            if simulated <= budget and not result.extra:
-                break
-            raised = max(1, simulated)
-            planned = int(planned * min(1.5, max(0.6, budget * (1 + CLOSE) / 2 / raised)))
+            if simulated <= budget:
+                if not result.extra:
+                    break
+                low = max(low, planned)
+            else:
+                high = planned
+            aim = int(planned * budget * (1 + CLOSE) / 2 / max(1, simulated))
+            planned = next_budget(aim, low, high)
+        if not tried:
+            raise KeptOrderError(f"no plan within {budget:,} bytes: {blocker}")
         return self._choose(budget, tried)
 
-    def _choose(self, budget: int, tried: Sequence[Any]) -> tuple[Modules, CompiledGraph]:
+    def _choose(self, budget: int, tried: Sequence[Tried]) -> tuple[Modules, CompiledGraph]:
         """Return the cheapest split that fits as simulated, or the one of the least peak."""
-        fits = [row for row in tried if row[0] is None or row[0] <= budget]
+        fits = [row for row in tried if row.simulated is None or row.simulated <= budget]
         if fits:
-            simulated, result, modules = min(fits, key=lambda row: row[1].extra)
+            simulated, result, modules = min(fits, key=lambda row: row.result.extra or 0)
         else:
-            simulated, result, modules = min(tried, key=lambda row: row[0])
+            simulated, result, modules = min(tried, key=lambda row: row.simulated or 0)
         own = self._simulate(self.torch)
         repeats = sum(row.count for row in result.repeats)
         share = 100 / max(1, result.total)
-        text = f"recompute: asked {budget:,} bytes, planned {result.peak:,}"
+        text = f"recompute: asked {budget:,} bytes, planned {result.peak or 0:,}"
         text += "" if simulated is None else f", simulated {simulated:,}"
-        text += f", {repeats} repeats, extra {share * result.extra:.2f} %"
+        text += f", {repeats} repeats, extra {share * (result.extra or 0):.2f} %"
         text += f" (bound {share * (result.bound or 0):.2f} % in ATen ops, {self.graph.cost_unit})"
         record = CompiledGraph("inductor", self.name, len(self.graph.ops), order=text)
         record = replace(record, before=own, after=simulated)
