@@ -1,0 +1,109 @@
+"""Training steps with a peak: budgets are kept as simulated, and gradients stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch._functorch import config as functorch_config  # noqa: E402
+from torch._inductor import config as inductor_config  # noqa: E402
+
+from optsched import plugins  # noqa: E402
+from optsched.errors import UsageError  # noqa: E402
+from optsched.formats.fx.costs import is_fusible, node_flops  # noqa: E402
+from optsched.plugins import inductor  # noqa: E402
+from optsched.plugins.inductor.partition import PeakPartitioner, next_budget  # noqa: E402
+from optsched.plugins.records import forget, records  # noqa: E402
+
+
+class Gated(nn.Module):
+    """Residual layers with a gate, and dropout if asked for."""
+
+    def __init__(self, drop: float = 0.0) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(12))
+        self.drop = drop
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            y = nn.functional.silu(layer(x)) * torch.sigmoid(x)
+            x = x + nn.functional.dropout(y, self.drop)
+        return x.square().mean()
+
+
+def gradients(partitioner: PeakPartitioner | None, drop: float = 0.0) -> list[torch.Tensor]:
+    """Return the gradients of a step compiled with a partitioner."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    module, x = Gated(drop), torch.randn(512, 64)
+    settings = {"fx_graph_cache": False, "custom_partitioner_fn": partitioner}
+    with inductor_config.patch(settings), functorch_config.patch(enable_autograd_cache=False):
+        torch.compile(module)(x).backward()
+    return [p.grad for p in module.parameters() if p.grad is not None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("drop", [0.0, 0.1])
+def test_a_step_keeps_its_budget_and_its_gradients(drop: float) -> None:
+    wanted = gradients(None, drop)
+    forget()
+    found = gradients(PeakPartitioner(4_750_000, 10.0), drop)
+    (record,) = [x for x in records() if x.name.endswith("joint")]
+    assert "recompute: asked 4,750,000 bytes" in record.order, record
+    assert record.before is not None
+    assert record.after is not None
+    assert record.after <= min(4_750_000, record.before)
+    for one, other in zip(wanted, found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.slow
+def test_an_impossible_budget_is_left_to_pytorch() -> None:
+    forget()
+    wanted, found = gradients(None), gradients(PeakPartitioner(1000, 4.0))
+    (record,) = [x for x in records() if x.name.endswith("joint")]
+    assert "no plan" in record.reason
+    for one, other in zip(wanted, found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_setting_is_there_only_with_a_peak() -> None:
+    assert "custom_partitioner_fn" not in inductor.options()
+    assert inductor.options(peak="2GiB")["custom_partitioner_fn"].peak == 2**31
+    with pytest.raises(UsageError):
+        inductor.options(peak="many")
+    assert plugins.explain()
+
+
+def test_budgets_approach_the_simulated_peak() -> None:
+    assert next_budget(80, 0, 100) == 80
+    assert next_budget(99, 0, 100) == 95
+    assert next_budget(120, 50, 100) == 75
+    assert next_budget(40, 50, 0) == 52
+
+
+def test_flops_are_those_of_torch() -> None:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from optsched.formats.fx import from_fx
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.up = nn.Conv2d(3, 8, 3, 1, 1), nn.ConvTranspose2d(8, 4, 2, 2)
+            self.fc = nn.Linear(32, 5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.up(self.conv(x)).flatten(2) @ torch.ones(1024, 8)
+            return self.fc(y.flatten(1))
+
+    net, x = Net(), torch.randn(2, 3, 16, 16)
+    with FlopCounterMode(display=False) as counter:
+        net(x)
+    program = torch.export.export(net, (x,)).run_decompositions()
+    assert sum(op.cost for op in from_fx(program).ops) == counter.get_total_flops()
+    assert node_flops
+    assert is_fusible("aten.add.Tensor")
+    assert not is_fusible("aten.mm.default")
