@@ -289,8 +289,8 @@ def _slab_in_file(table: PackingTable, pools: ByPool) -> int | None:
     if given is None or (len(given) and given.min() < 0):
         return None
     try:
-        parts = zip(pools.reduce(problem), pools, strict=False)
-        return sum(check_packing(part, given[row].tolist()) for part, row in parts)
+        pieces = pools.pieces(problem, given)
+        return sum(check_packing(part, own.tolist()) for part, own in pieces)
     except PlanError:
         return None
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-import numpy as np
-
 from heuristics.portfolio import candidate_offsets
 from optsched.check.plan import check_plan
 from optsched.errors import GraphError, PlanError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, pair_choices
-from optsched.model.packing_problem import PackingProblem, packing_problem, select
+from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import pins_clash, pool_rows, sum_of_slabs
+from optsched.model.reductions import ByPool
 from optsched.packing import solve_packing
 from optsched.runtime.clock import Clock
 
@@ -71,7 +70,7 @@ def _pack(
     if pins_clash(graph, problem, ids):
         return None
     rows = pool_rows(graph, ids)
-    load = sum(select(problem, row).max_load for row in rows)
+    load = sum(part.max_load for part in rows.reduce(problem))
     best: IntArray | None = None
     slab = 0
     for _, offsets in candidate_offsets(problem, rows):
@@ -87,25 +86,21 @@ def _pack(
 
 
 def _search(
-    problem: PackingProblem, rows: Sequence[IntArray], clock: Clock, known: IntArray | None
+    problem: PackingProblem, pools: ByPool, clock: Clock, known: IntArray | None
 ) -> IntArray | None:
     """Return offsets by the exact search, pool by pool; those known where it finds no better."""
-    offsets = np.zeros(len(problem), np.int64)
-    for number, row in enumerate(rows):
-        part = problem if len(rows) < 2 else select(problem, row)
+    parts, packed = pools.reduce(problem), list[IntArray]()
+    for number, part in enumerate(parts):
         try:
-            outcome = solve_packing(part, limits=clock.share(1 / (len(rows) - number)))
+            outcome = solve_packing(part, limits=clock.share(1 / (len(parts) - number)))
         except GraphError:
             # Two pinned buffers overlap in this order.
             return known
         outcome.stop_reason.raise_if_interrupted()
-        own = None if known is None else known[row]
-        if outcome.offsets is None:
-            if own is None:
-                return None
-            offsets[row] = own
-        elif own is None or outcome.slab is None or outcome.slab < part.slab_size(own):
-            offsets[row] = outcome.offsets
-        else:
-            offsets[row] = own
-    return offsets
+        found, own = outcome.offsets, None if known is None else pools.split(known)[number]
+        if own is not None and (found is None or part.slab_size(own) <= part.slab_size(found)):
+            found = own
+        if found is None:
+            return None
+        packed.append(found)
+    return pools.lift(problem, packed)

@@ -99,8 +99,7 @@ def sum_of_slabs(problem: PackingProblem, pools: ByPool, offsets: IntArray) -> i
     """Return the sum of the slabs of all pools in bytes."""
     if len(pools) < 2:
         return problem.slab_size(offsets)
-    parts = pools.reduce(problem)
-    return sum(part.slab_size(offsets[row]) for part, row in zip(parts, pools, strict=True))
+    return sum(part.slab_size(own) for part, own in pools.pieces(problem, offsets))
 
 
 def pinned_bytes(graph: Graph) -> int:

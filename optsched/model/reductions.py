@@ -25,7 +25,7 @@ In the example, the buffers of 8 and 4 bytes share an offset in pool `fast`:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import lcm
@@ -112,6 +112,16 @@ class ByPool(tuple[IntArray, ...]):
         for row, own in zip(self, offsets, strict=True):
             found[row] = own
         return found
+
+    def split(self, offsets: IntArray) -> list[IntArray]:
+        """Return the offsets of each part: the inverse of :meth:`lift`."""
+        return [offsets] if len(self) < 2 else [offsets[row] for row in self]
+
+    def pieces(
+        self, problem: PackingProblem, offsets: IntArray
+    ) -> Iterator[tuple[PackingProblem, IntArray]]:
+        """Yield the parts of a problem, each with its offsets."""
+        return zip(self.reduce(problem), self.split(offsets), strict=True)
 
 
 class Groups:

@@ -184,9 +184,8 @@ def packing_view(
     overlap or another rule is broken.
     """
     homes = list(pools) or [""] * len(problem)
-    by_pool = ByPool.of(homes)
-    parts_of_pools = zip(by_pool.reduce(problem), by_pool, strict=False)
-    slab = sum(check_packing(part, offsets[ids].tolist()) for part, ids in parts_of_pools)
+    pieces = ByPool.of(homes).pieces(problem, offsets)
+    slab = sum(check_packing(part, own.tolist()) for part, own in pieces)
     parts = problem.parts
     rows = [
         (homes[i], int(offsets[i]) + low, i, start, end, high - low)

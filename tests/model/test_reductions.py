@@ -133,3 +133,13 @@ def test_no_reduction_leaves_the_problem_as_it_is() -> None:
     assert ByPool.of([]).reduce(PackingProblem())[0].names == ()
     swapped = Reduced(problem, ByPool.of(["b", "a"]))
     assert swapped.lift([np.array([7]), np.array([5])]).tolist() == [5, 7]
+
+
+def test_offsets_are_split_as_they_are_lifted() -> None:
+    problem = PackingProblem(size=[2, 3, 1], start=[0, 0, 1], end=[1, 1, 2])
+    for pools in (ByPool(), ByPool.of(["a"] * 3), ByPool.of(["b", "a", "b"])):
+        offsets = np.array([4, 5, 6])
+        assert pools.lift(problem, pools.split(offsets)).tolist() == [4, 5, 6]
+        pieces = list(pools.pieces(problem, offsets))
+        assert sorted(x for _, own in pieces for x in own.tolist()) == [4, 5, 6]
+        assert sum(len(part) for part, _ in pieces) == 3
