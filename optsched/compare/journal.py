@@ -29,7 +29,7 @@ from optsched.formats.source import is_compressed, parse_json, read_bytes
 from optsched.model.plan import Plan
 from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Event, Objective, Proof, StopReason
-from optsched.solver.result import Result
+from optsched.solver.result import Result, SearchLog
 
 HEADER = {"format": "optsched-journal/1"}
 _ENUMS: dict[str, type[StrEnum]] = {
@@ -204,7 +204,9 @@ def _encode(outcome: Outcome) -> dict[str, Any]:
         # Methods are compared under the graph's own rules only, so the question adds nothing.
         for key in ("question", "resume"):
             del result[key]
-        result["trace"] = [tuple(event.values()) for event in result["trace"]]
+        log = result.pop("log")
+        result["trace"] = [tuple(event.values()) for event in log.pop("trace")]
+        result |= {"runtime": log.pop("seconds"), **log}
         if result["plan"]:
             del record["order"]
     return record
@@ -219,10 +221,15 @@ def _decode(record: Mapping[str, Any]) -> Outcome:
         return Failed(**values)
     order = tuple(values.pop("order", ()))
     if (result := values.pop("result")) is not None:
-        for key in ("objective", "capacity"):
-            # Journals of older versions have these keys; they are part of the question now.
+        for key in ("objective", "capacity", "moved"):
+            # Journals of older versions have these keys; they follow from the question now.
             result.pop(key, None)
-        result["trace"] = tuple(Event(*event) for event in result["trace"])
+        result["log"] = SearchLog(
+            result.pop("runtime"),
+            result.pop("compile_seconds"),
+            tuple(Event(*event) for event in result.pop("trace")),
+            result.pop("order_search"),
+        )
         if (plan := result["plan"]) is not None:
             result["plan"] = Plan(**{key: tuple(row) for key, row in plan.items()})
             order = result["plan"].order

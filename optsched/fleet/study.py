@@ -21,7 +21,7 @@ from optsched.formats import stock_of
 from optsched.model.graph import Graph
 from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Limits
-from optsched.solver.result import Result
+from optsched.solver.result import Result, SearchLog
 
 
 def fleet_study(fleet: Fleet, store: str | Path) -> Study:
@@ -73,7 +73,7 @@ def _judge(
     assert known.plan is not None
     assert known.peak is not None
     assert known.slab is not None
-    result, order = replace(known, runtime=row.seconds), known.plan.order
+    result, order = replace(known, log=SearchLog(row.seconds)), known.plan.order
     figures = known.peak, known.slab, row.seconds
     own = Measured(reference.name, reference.kind, *figures, result, order)
     path = row.source if isinstance(row.source, str) else ""

@@ -14,7 +14,7 @@ from optsched.model.plan import Plan
 from optsched.reports.view import View, graph_subject, packing_view, plan_view
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Proof
-from optsched.solver.result import PackingResult, Result
+from optsched.solver.result import PackingResult, Result, SearchLog
 
 if TYPE_CHECKING:
     from optsched.compare import Comparison
@@ -77,7 +77,9 @@ def make_report(
         # for any pool.
         proof = Proof.JOINT if result.slab == result.peak_bound else None
         bound = result.peak_bound
-        result = replace(result, slab_bound=bound, slab_proof=proof, claimed_bound=None, trace=())
+        result = replace(
+            result, slab_bound=bound, slab_proof=proof, claimed_bound=None, log=SearchLog()
+        )
     explained = None
     if len(graph.ops) <= MANY_OPS:
         from optsched.explanation import explain_op
@@ -122,6 +124,6 @@ def make_packing_report(
         peak_proof=None,
         slab_proof=proofs.pop() if len(proofs) == 1 else None,
         stop_reason=results[-1].stop_reason,
-        runtime=sum(result.runtime for result in results),
+        log=SearchLog(sum(result.runtime for result in results)),
     )
     return Report(result, views)

@@ -29,7 +29,7 @@ from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReaso
 from optsched.solver.driver import Feature, Knowledge
 from optsched.solver.effort import EFFORT
 from optsched.solver.finding import MOVED, Bound, Finding
-from optsched.solver.result import Result
+from optsched.solver.result import Result, SearchLog
 from optsched.solver.resume import Resume
 
 _LOG = logging.getLogger(__name__)
@@ -299,12 +299,13 @@ class Known(Knowledge):
             stop_reason=self._stop_reason(cut_short),
             question=self.question,
             claimed_bound=claimed if claimed > self.bound() else None,
-            runtime=self.clock.seconds(),
-            compile_seconds=self.clock.compile_seconds(),
-            trace=tuple(self.trace),
-            order_search=self.statistics,
+            log=SearchLog(
+                self.clock.seconds(),
+                self.clock.compile_seconds(),
+                tuple(self.trace),
+                self.statistics,
+            ),
             resume=self._left_for_later(resume),
-            moved=None if self.plan is None or self.question.near is None else self.measured.moved,
             moved_bound=self.moved_bound,
         )
 

@@ -1,4 +1,4 @@
-"""What a solver returns: the plan it found, the bounds it proved, and why it stopped."""
+"""Results of solvers: plan, proved bounds, and the reason why the search stopped."""
 
 from __future__ import annotations
 
@@ -17,12 +17,58 @@ from optsched.solver.resume import Resume
 
 
 class Status(StrEnum):
-    """What is known at the end; derived from the numbers of a :class:`Result`."""
+    """What is known at the end of a search; derived from the numbers of its result."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
     UNKNOWN = "unknown"
+
+
+def judge(
+    value: int | None, bound: int, *, refuted: bool = False, proved: bool | None = None
+) -> Status:
+    """Return the status of a result.
+
+    Parameters
+    ----------
+    value
+        Quantity that was minimized; None without an answer.
+    bound
+        Lower bound on it.
+    refuted
+        True if no answer can do what was asked.
+    proved
+        True if the answer is proved optimal (default: if it meets the bound).
+    """
+    if refuted:
+        return Status.INFEASIBLE
+    if value is None:
+        return Status.UNKNOWN
+    is_best = value <= bound if proved is None else proved
+    return Status.OPTIMAL if is_best else Status.FEASIBLE
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLog:
+    """Course of a search.
+
+    Parameters
+    ----------
+    seconds
+        Wall-clock seconds.
+    compile_seconds
+        Seconds of these in which kernels were compiled, which no limit counts.
+    trace
+        Best value and bound whenever one of them improved.
+    order_search
+        Counters of the exact search of orders by rule; empty if none was needed.
+    """
+
+    seconds: float = 0.0
+    compile_seconds: float = 0.0
+    trace: tuple[Event, ...] = ()
+    order_search: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,47 +106,41 @@ class PackingResult:
     @property
     def status(self) -> Status:
         """Optimal only if proved; infeasible only if the bound exceeds the capacity."""
-        if self.capacity is not None and self.slab_bound > self.capacity:
-            return Status.INFEASIBLE
-        if self.slab is None or (self.capacity is not None and self.slab > self.capacity):
-            return Status.UNKNOWN
-        return Status.OPTIMAL if self.slab == self.slab_bound else Status.FEASIBLE
+        refuted = self.capacity is not None and self.slab_bound > self.capacity
+        too_large = (
+            self.slab is not None and self.capacity is not None and self.slab > self.capacity
+        )
+        return judge(None if too_large else self.slab, self.slab_bound, refuted=refuted)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A solver's answer; `status` is derived, so that it can not contradict the numbers.
+    """A solver's answer to a question; its status follows from its numbers.
 
     Parameters
     ----------
     plan
-        The best plan found, checked; or None.
+        The best plan found, accepted by the checker; None without one.
     peak, slab
         Bytes of that plan, of all pools together; None without one.
     peak_bound, slab_bound
-        No plan that the question allows has a smaller peak or slab.
+        No plan that the question allows has a smaller peak or slab, in bytes.
     peak_proof, slab_proof
         Proof of the value if it meets its bound, else None.
-    question
-        What was asked; the bounds are facts about its plans. None where only numbers are kept,
-        which are then about minimum slab.
     stop_reason
-        Why the search ended.
+        Reason why the search ended.
+    question
+        The question; the bounds are facts about its plans. None if only numbers are kept, which
+        are then about minimum slab.
     claimed_bound
-        A bound on the objective with only a solver's word behind it, above the proved one.
-    runtime
-        Seconds.
-    compile_seconds
-        Seconds of these that no limit counts: kernels were compiled, or ran as Python meanwhile.
-    trace
-        Incumbent and bound as they moved.
-    order_search
-        What the exact search for an order did, by rule; empty where none was needed.
+        A bound on the objective that a solver claims without proof, above the proved one.
+    log
+        Course of the search.
     resume
         State from which a later search of the same graph starts; None if it would not be of use.
-    moved, moved_bound
-        Ops of the baseline that the plan moves; no plan as good as this one moves fewer than the
-        bound, which is 0 where fewest moves were not asked for.
+    moved_bound
+        Ops of the baseline that every plan as good as this one moves; 0 unless `fewest_moves` was
+        asked for.
     """
 
     plan: Plan | None
@@ -113,13 +153,36 @@ class Result:
     stop_reason: StopReason
     question: Question | None = field(default=None, repr=False, compare=False)
     claimed_bound: int | None = None
-    runtime: float = 0.0
-    compile_seconds: float = 0.0
-    trace: tuple[Event, ...] = field(default=(), repr=False)
-    order_search: Mapping[str, int] = field(default_factory=dict, repr=False)
+    log: SearchLog = field(default_factory=SearchLog, repr=False)
     resume: Resume | None = field(default=None, repr=False, compare=False)
-    moved: int | None = None
     moved_bound: int = 0
+
+    @property
+    def runtime(self) -> float:
+        """Wall-clock seconds of the search."""
+        return self.log.seconds
+
+    @property
+    def compile_seconds(self) -> float:
+        """Seconds of the search in which kernels were compiled, which no limit counts."""
+        return self.log.compile_seconds
+
+    @property
+    def trace(self) -> tuple[Event, ...]:
+        """Best value and bound whenever one of them improved."""
+        return self.log.trace
+
+    @property
+    def order_search(self) -> Mapping[str, int]:
+        """Counters of the exact search of orders by rule; empty if none was needed."""
+        return self.log.order_search
+
+    @property
+    def moved(self) -> int | None:
+        """Ops of the baseline that the plan moves; None without a plan or a baseline."""
+        if self.plan is None or self.question is None or self.question.near is None:
+            return None
+        return self.question.moved(self.plan.order)
 
     @property
     def progress(self) -> Resume | None:
@@ -158,22 +221,18 @@ class Result:
 
     @property
     def status(self) -> Status:
-        """Optimal only if the objective asked for is proved; a claim is not a proof.
+        """Optimal only if the objective is proved, and not only claimed.
 
-        Where fewest moves were asked for as well, these have to be proved too.
+        If fewest moves were asked for as well, these must be proved too.
         """
-        if self.capacity is not None and self.slab_bound > self.capacity:
-            return Status.INFEASIBLE
         value, bound, proof = self._objective_numbers()
-        if value is None:
-            return Status.UNKNOWN
-        if value == bound and proof not in (None, Proof.CLAIMED) and self.fewest_moves:
-            return Status.OPTIMAL
-        return Status.FEASIBLE
+        is_proved = value == bound and proof not in (None, Proof.CLAIMED)
+        refuted = self.capacity is not None and self.slab_bound > self.capacity
+        return judge(value, bound, refuted=refuted, proved=is_proved and self.fewest_moves)
 
     @property
     def fewest_moves(self) -> bool:
-        """Whether the plan is proved to move fewest ops of all that are as good, if it has to."""
+        """True unless fewest moves were asked for and are not proved."""
         wanted = self.baseline is not None and self.baseline.fewest_moves
         return not wanted or self.moved == self.moved_bound
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
+from optsched.solver.result import Status, judge
 from tests.support.families.small import diamond
 
 
@@ -27,3 +28,12 @@ def test_a_result_without_a_plan_has_neither_gap_nor_order() -> None:
     found = replace(solve(diamond(), limits=Limits(seconds=1)), plan=None, peak=None, slab=None)
     assert (found.gap, found.order, found.offsets) == (None, None, None)
     assert json.loads(json.dumps(found.to_dict()))["status"] == "unknown"
+
+
+def test_status_follows_from_the_numbers() -> None:
+    assert judge(None, 5) is Status.UNKNOWN
+    assert judge(7, 5) is Status.FEASIBLE
+    assert judge(5, 5) is Status.OPTIMAL
+    assert judge(5, 5, proved=False) is Status.FEASIBLE
+    assert judge(7, 5, proved=True) is Status.OPTIMAL
+    assert judge(None, 9, refuted=True) is Status.INFEASIBLE

@@ -25,7 +25,7 @@ from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason, choose_limits
 from optsched.solver.effort import SPILL_EFFORT
 from optsched.solver.pack import pack
-from optsched.solver.result import PackingResult, Status
+from optsched.solver.result import PackingResult, Status, judge
 from optsched.solver.spill.search import choose_spill, steps_of_pool
 
 
@@ -93,23 +93,22 @@ class PoolsResult:
 
     @property
     def status(self) -> Status:
-        """Optimal if the fewest bytes are spilled, proved.
+        """Optimal if the spilled bytes are proved the fewest.
 
-        Where that is none, a slab within its capacity is good; one without is to be minimum.
+        If none are spilled, slabs must be within their capacities, or minimum without one.
         """
-        if self.shortage is not None:
-            return Status.INFEASIBLE
         found = {part.result.status for part in self.packed}
-        if self.unplaced or found & {Status.UNKNOWN, Status.INFEASIBLE}:
-            return Status.UNKNOWN
-        if self.spilled:
-            fewest = self.spilled_bytes <= self.spilled_bound
-            return Status.OPTIMAL if fewest else Status.FEASIBLE
+        lacks = self.unplaced or found & {Status.UNKNOWN, Status.INFEASIBLE}
         good = all(
             part.result.status is Status.OPTIMAL or part.pool.capacity is not None
             for part in self.packed
         )
-        return Status.OPTIMAL if good else Status.FEASIBLE
+        return judge(
+            None if lacks else self.spilled_bytes,
+            self.spilled_bound,
+            refuted=self.shortage is not None,
+            proved=None if self.spilled else good,
+        )
 
     def places(self, count: int) -> tuple[list[str], IntArray]:
         """Return pool and offset of each of `count` buffers; "" and -1 for those without."""

@@ -41,7 +41,7 @@ from optsched.runtime.limits import (
 from optsched.solver.effort import SPILL_EFFORT
 from optsched.solver.known import written_plan
 from optsched.solver.pipeline import Engine, solve
-from optsched.solver.result import PackingResult, Result, Status
+from optsched.solver.result import PackingResult, Result, Status, judge
 from optsched.solver.spill.bounds import Homes, find_homes, find_shortage, spilled_bound
 from optsched.solver.spill.pack import PackedPool, PoolsResult, Shortage, pack_pools
 
@@ -80,23 +80,21 @@ class PooledResult:
 
     @property
     def status(self) -> Status:
-        """Optimal if the fewest bytes of all orders are spilled.
+        """Optimal if the spilled bytes are proved the fewest of all orders.
 
-        Where that is none, all slabs within their capacities are good; without one they are to be
-        minimum.
+        If none are spilled, slabs must be within their capacities, or minimum without one.
         """
-        if self.refuted is not None:
-            return Status.INFEASIBLE
-        if self.result.plan is None:
-            return Status.UNKNOWN
-        if self.spilled_bytes or self.is_limited:
-            fewest = self.spilled_bytes <= self.spilled_bound
-            return Status.OPTIMAL if fewest else Status.FEASIBLE
-        return self.result.status
+        decides = bool(self.spilled_bytes) or self.is_limited
+        return judge(
+            None if self.result.plan is None else self.spilled_bytes,
+            self.spilled_bound,
+            refuted=self.refuted is not None,
+            proved=None if decides else self.result.status is Status.OPTIMAL,
+        )
 
     @property
     def is_limited(self) -> bool:
-        """Whether every pool that holds a buffer has a capacity: then the question is what fits."""
+        """True if every pool that holds a buffer has a capacity, so that fitting is enough."""
         held = (
             [] if self.packing is None else [part for part in self.packing.packed if len(part.ids)]
         )
@@ -335,7 +333,9 @@ class _PoolPlanner:
             )
         spilled = packing.spilled_bytes
         timed = replace(
-            result, runtime=self.clock.seconds(), question=self.question_in_pools(before)
+            result,
+            log=replace(result.log, seconds=self.clock.seconds()),
+            question=self.question_in_pools(before),
         )
         found = PooledResult(self.graph, timed, before, problem, packing, spilled, bound, None)
         reason = result.stop_reason
