@@ -86,7 +86,7 @@ def _write_plan(args: argparse.Namespace, store: PlanStore) -> None:
     graph = common.read_graph(args, files[0])
     planned = [record for record in _chosen(args, store) if record.value is not None]
     found = store.get(graph, planned[0].question) if planned else None
-    if found is None:
+    if found is None or found.plan is None:
         raise UsageError(f"{args.store} has no plan of {files[0]}")
     objective = planned[0].question.objective.value
     claims = {"objective": objective, f"{objective}_bound": found.bound}

@@ -26,7 +26,7 @@ from optsched.errors import FormatError, OptschedError
 from optsched.fleet.settings import FleetSettings
 from optsched.formats.reading import is_broken_graph
 from optsched.model.graph import Graph
-from optsched.model.question import Question, digest_of
+from optsched.model.question import digest_of
 from optsched.runtime.facts import code_digest, versions
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.runtime.memory import limited_memory
@@ -38,7 +38,6 @@ from optsched.store import (
     Bound,
     PlanStore,
     PreparedResult,
-    StoredPlan,
     StoredQuestion,
     StoredRecord,
     graph_digest,
@@ -378,10 +377,10 @@ def _look_up(graph: Graph, context: UnitContext, store: PlanStore) -> Result | N
         left = store.search(graph, question)
         if left is not None and left.code == context.code:
             known = _unrefuted(left.trusted(known), stored)
-    return _result(graph, stored, known, question.objective)
+    return _with_bounds(stored, known, question.objective)
 
 
-def _unrefuted(state: Resume, stored: StoredPlan) -> Resume:
+def _unrefuted(state: Resume, stored: Result) -> Resume:
     """Return the state of a search if the stored plan does not contradict its bounds.
 
     Raises
@@ -389,29 +388,25 @@ def _unrefuted(state: Resume, stored: StoredPlan) -> Resume:
     FormatError
         If a bound is above the plan's value.
     """
-    if state.peak_bound > stored.peak or state.slab_bound > stored.slab:
+    if state.peak_bound > (stored.peak or 0) or state.slab_bound > (stored.slab or 0):
         raise FormatError("search bounds exceed the stored plan")
     return state
 
 
-def _result(graph: Graph, stored: StoredPlan, known: Resume, objective: Objective) -> Result:
-    """Return a stored plan with trusted bounds as the result of a search."""
-    at_peak = stored.slab <= max(known.peak_bound, known.pool_peaks)
-    proof = Proof.JOINT if at_peak else Proof.JOINT_SEARCH
-    result = Result(
-        plan=stored.plan,
-        peak=stored.peak,
-        slab=stored.slab,
+def _with_bounds(stored: Result, known: Resume, objective: Objective) -> Result:
+    """Return a stored plan with the bounds of a search in place of its own."""
+    peak, slab = stored.peak or 0, stored.slab or 0
+    proof = Proof.JOINT if slab <= max(known.peak_bound, known.pool_peaks) else Proof.JOINT_SEARCH
+    result = replace(
+        stored,
         peak_bound=known.peak_bound,
         slab_bound=known.slab_bound,
-        peak_proof=known.peak_proof if stored.peak <= known.peak_bound else None,
-        slab_proof=proof if stored.slab <= known.slab_bound else None,
-        stop_reason=StopReason.EXHAUSTED,
-        question=Question(graph, objective=objective),
+        peak_proof=known.peak_proof if peak <= known.peak_bound else None,
+        slab_proof=proof if slab <= known.slab_bound else None,
         resume=known,
     )
-    proved = is_proved(result, objective)
-    return replace(result, stop_reason=StopReason.PROVED) if proved else result
+    reason = StopReason.PROVED if is_proved(result, objective) else StopReason.EXHAUSTED
+    return replace(result, stop_reason=reason)
 
 
 def _believed(record: StoredRecord, quantity: Objective) -> Bound:

@@ -200,6 +200,21 @@ class Result:
         return None if self.question is None else self.question.capacity
 
     @property
+    def value(self) -> int | None:
+        """Bytes of the objective that the plan needs; None without a plan."""
+        return self._objective_numbers()[0]
+
+    @property
+    def bound(self) -> int:
+        """The proved lower bound on the objective in bytes."""
+        return self._objective_numbers()[1]
+
+    @property
+    def proof(self) -> Proof | None:
+        """Proof of the objective's value if it meets the bound, else None."""
+        return self._objective_numbers()[2]
+
+    @property
     def graph(self) -> Graph | None:
         """The planned graph, in its memory model and with order rules as control edges."""
         return None if self.question is None else self.question.planned

@@ -1,5 +1,6 @@
 """Plans kept in a file, found again by the graph they are for."""
 
+from optsched.solver.result import Result
 from optsched.store.canonical import CanonicalGraph, canonical_form
 from optsched.store.database import PlanStore
 from optsched.store.exchange import Taken, export_store, import_store, merge
@@ -9,7 +10,6 @@ from optsched.store.question import (
     LEAST_SLAB,
     Bound,
     RecordChange,
-    StoredPlan,
     StoredQuestion,
     StoredRecord,
     provenance,
@@ -18,6 +18,9 @@ from optsched.store.revoke import Rule, read_rule, revoke
 from optsched.store.rows import graph_digest
 from optsched.store.salvage import salvage
 from optsched.store.upkeep import collect_garbage, verify
+
+StoredPlan = Result
+"""The former name of what a look-up returns."""
 
 __all__ = [
     "LEAST_PEAK",

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import NoneType
@@ -21,7 +22,7 @@ from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.question import Question
 from optsched.runtime.keywords import keywords
-from optsched.runtime.limits import Objective
+from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.solver.result import Result
 from optsched.solver.resume import Resume
 from optsched.store import rows
@@ -36,7 +37,6 @@ from optsched.store.question import (
     LEAST_SLAB,
     Bound,
     RecordChange,
-    StoredPlan,
     StoredQuestion,
     StoredRecord,
     objective_bound,
@@ -120,10 +120,8 @@ class PlanStore:
     def __repr__(self) -> str:
         return f"PlanStore({str(self.path)!r})"
 
-    def get(
-        self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB
-    ) -> StoredPlan | None:
-        """Return the best plan of a graph or a question, None if there is none; write nothing.
+    def get(self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB) -> Result | None:
+        """Return the best plan of a graph or a question with its bounds; None if there is none.
 
         Parameters
         ----------
@@ -148,20 +146,22 @@ class PlanStore:
         (True, 10, 1, True)
         True
         """
+        given = graph
         asked, question = _asked(graph, question)
 
-        def query(connection: sqlite3.Connection) -> StoredPlan | None:
+        def query(connection: sqlite3.Connection) -> Result | None:
             number = rows.find_record(connection, asked, question)
             row = _plan_row(connection, number)
             if number is None or row is None:
                 return None
-            bound = objective_bound(rows.bounds_of(connection, number), question.objective)
+            known = rows.bounds_of(connection, number)
             try:
                 plan = rows.read_plan(asked, *row, question)
             except (FormatError, PlanError) as error:
                 text = f"store {self.path}: graph {asked.graph.name!r}: {error}; {SALVAGE}"
                 raise type(error)(text) from None
-            return StoredPlan(plan, row[1], row[2], bound.value, bound.proof)
+            about = given if isinstance(given, Question) else question.about(asked.graph)
+            return _result(about, plan, row[1:], known)
 
         return self.read(query)
 
@@ -484,6 +484,26 @@ def _asked(about: Graph | Question, question: StoredQuestion) -> tuple[rows.Aske
         about, question = stored_question(about)
     expect("a store of plans", question, StoredQuestion)
     return rows.ask(about), question
+
+
+def _result(
+    question: Question, plan: Plan, figures: tuple[int, int], bounds: tuple[Bound, ...]
+) -> Result:
+    """Return a stored plan, its peak and slab, and the bounds that count, as a result."""
+    (peak, peak_proof), (slab, slab_proof) = (
+        _proved(objective_bound(bounds, quantity), reached)
+        for quantity, reached in zip((Objective.PEAK, Objective.SLAB), figures, strict=True)
+    )
+    found = Result(
+        plan, *figures, peak, slab, peak_proof, slab_proof, StopReason.EXHAUSTED, question
+    )
+    met = found.value == found.bound
+    return replace(found, stop_reason=StopReason.PROVED) if met else found
+
+
+def _proved(bound: Bound, reached: int) -> tuple[int, Proof | None]:
+    """Return the value of a bound, and its proof if the plan meets it."""
+    return bound.value, Proof(bound.proof) if bound.proof and bound.value == reached else None
 
 
 def _plan_row(connection: sqlite3.Connection, record: int | None) -> tuple[Any, int, int] | None:

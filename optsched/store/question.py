@@ -14,6 +14,7 @@ from optsched.errors import FormatError, PlanError, UsageError, expect
 from optsched.formats.fields import Record
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.model.pools import Pool
 from optsched.model.question import Question
 from optsched.runtime.facts import machine, versions
 from optsched.runtime.limits import Limits, Objective, Proof, choose_member
@@ -62,6 +63,11 @@ class StoredQuestion:
     def capacities(self) -> dict[str, int]:
         """Capacities by pool; the one of a single slab is not among them."""
         return {name: bytes_ for name, bytes_ in self.pools if bytes_ is not None}
+
+    def about(self, graph: Graph) -> Question:
+        """Return the full question about a planned graph."""
+        pools = tuple(Pool(name, capacity) for name, capacity in self.pools)
+        return Question(graph, objective=self.objective, capacity=self.capacity, pools=pools)
 
     def check(
         self, graph: Graph, plan: Plan, *, peak: int | None = None, slab: int | None = None
@@ -175,29 +181,6 @@ class Bound:
     def made_by(self) -> Any:
         """Versions of the packages that proved it; None where that is not known."""
         return self.provenance.get("versions")
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPlan:
-    """A plan for the graph that was asked about.
-
-    Parameters
-    ----------
-    plan
-        Checked for that graph.
-    peak, slab
-        Bytes, as the checker measured.
-    bound
-        No plan has less of the objective than this.
-    proof
-        What stands behind the bound, such as `L3`; empty if nothing that has a name.
-    """
-
-    plan: Plan
-    peak: int
-    slab: int
-    bound: int = 0
-    proof: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ def test_a_claim_about_a_plan_does_not_cost_the_bound_below_it(tmp_path: Path) -
     store.put_result(graph, claimed)
     known = store.get(graph, question)
     assert known is not None
-    assert (known.slab, known.bound, known.proof) == (18, 17, "")
+    assert (known.slab, known.bound, known.proof) == (18, 17, None)
 
 
 def test_a_poisoned_file_among_many_costs_itself(paths: list[str], tmp_path: Path) -> None:

@@ -249,8 +249,8 @@ class _Solver:
     def orders(self, to_beat: int, store: PlanStore | None) -> dict[str, Order]:
         """Return them, or the stored one; what can not be better than the others is left out."""
         stored = None if store is None else store.get(self.runtime.graph, LEAST_PEAK)
-        if stored is not None:
-            self.bound, self.proof = stored.bound, stored.proof
+        if stored is not None and stored.plan is not None:
+            self.bound, self.proof = stored.bound, str(stored.proof or "")
             return {STORED: self.runtime.node_order(stored.plan.order)}
         found = self._least_runtime()
         reached = [simulate(self.facts, order, reuse=False).peak for order in found.values()]
