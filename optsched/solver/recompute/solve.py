@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from optsched.check.runs import check_runs
+from optsched.errors import PlanError
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
@@ -92,7 +94,9 @@ class Planner:
         node = {v: i for i, v in enumerate(self.problem.ops)}
         for sequence in self.known:
             nodes = tuple(node[v] for v in sequence if v in node)
-            self._keep(self.unroller.measure(nodes))
+            # A framework may repeat what a plan must not, such as random draws.
+            with suppress(PlanError):
+                self._keep(self.unroller.measure(nodes))
 
     def find_base(self, clock: Clock) -> Schedule:
         """Search the order of least peak without repeats."""

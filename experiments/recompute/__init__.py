@@ -1,0 +1,1 @@
+"""Recompute under a peak: joint graphs, fronts against PyTorch's budgets, compiled steps."""

@@ -1,0 +1,67 @@
+"""Fronts of the joint graphs against PyTorch's activation memory budgets.
+
+    python -m experiments.recompute.fronts FOLDER [NETWORK ..] [--seconds S] [--cost MODEL]
+
+FOLDER holds what `experiments.recompute.graphs` wrote. Each line has a budget: a peak that PyTorch
+reaches, or a part of the least peak without repeats. Extra compute and bounds are in % of a step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from optsched.certificate.recompute import certify_recompute
+from optsched.check.runs import check_runs
+from optsched.errors import PlanError
+from optsched.formats import read_graph
+from optsched.formats.costs import with_costs
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
+from optsched.solver.recompute.solve import Planner
+
+PARTS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
+
+
+def study(folder: Path, name: str, seconds: float, cost: str) -> None:
+    """Print the front of one network."""
+    graph = with_costs(read_graph(folder / f"{name}.json.gz"), cost)
+    planner = Planner(graph)
+    least = planner.find_base(Clock.of(Limits(seconds=10))).peak
+    rows: list[tuple[int, str, int | None]] = [(int(p * least), f"{p} P0", None) for p in PARTS]
+    for budget, names in json.loads((folder / f"{name}.torch.json").read_text()).items():
+        try:
+            own = check_runs(planner.problem.graph, [graph.op_ids[x] for x in names])
+        except (PlanError, KeyError):
+            continue
+        rows.append((own.peak, f"torch {budget}", own.extra))
+    print(f"{name}: {len(graph.ops)} ops, least peak without repeats {least:,} bytes")
+    share = 100 / max(1, planner.problem.total)
+    for peak, label, torch_cost in sorted(rows, reverse=True):
+        start = time.process_time()
+        result = planner.plan(peak, Clock.of(Limits(seconds=seconds)))
+        spent = time.process_time() - start
+        certify_recompute(result)
+        shown = [
+            "-" if x is None else f"{share * x:.3f}"
+            for x in (torch_cost, result.extra, result.bound)
+        ]
+        print(f"  {label:10} {peak / 1e6:9.2f} MB", *shown, result.status, f"{spent:.1f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("networks", nargs="*")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--cost", default="roofline")
+    args = parser.parse_args()
+    found = sorted(x.name.removesuffix(".json.gz") for x in args.folder.glob("*.json.gz"))
+    for name in args.networks or found:
+        study(args.folder, name, args.seconds, args.cost)
+
+
+if __name__ == "__main__":
+    main()
