@@ -39,7 +39,7 @@ OPS, LIMIT = 3_000, 1.0
 UNLIMITED = {"compare"}
 """The methods that it measures are not limited, only our own plan is."""
 LATE = {
-    "pack pools pairs": "each attempt to fill a pool works out the conflicts of pairs anew",
+    "pack pools pairs": "2.27 s, as each attempt to fill a pool is packed and checked",
 }
 """Cases that pass their limit, and why."""
 

@@ -32,6 +32,7 @@ from optsched.model.plan import Plan, make_plan
 from optsched.model.steps import Order
 from optsched.ordering import OrderOutcome, solve_order
 from optsched.packing import solve_packing
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Objective, Proof
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
@@ -67,6 +68,10 @@ class Judge(ABC, Generic[T, P]):
     def plan(self, item: T, method: str) -> tuple[int, P]:
         """Return the checked value (bytes) and plan of a method."""
 
+    def checked_value(self, item: T, method: str) -> int:
+        """Return the value of a method in bytes, as the checker finds it."""
+        return self.plan(item, method)[0]
+
     @abstractmethod
     def value(self, item: T, method: str) -> int:
         """Return the peak or slab of a method, in bytes."""
@@ -86,8 +91,8 @@ class Judge(ABC, Generic[T, P]):
     def loss(self, item: T, seconds: float) -> Loss:
         """Return the method's bytes and its rival's."""
         versus = self.target.versus
-        rival = self.best(item, seconds) if versus is None else self.plan(item, versus)[0]
-        return Loss(self.plan(item, self.target.method)[0], rival, self.target.objective)
+        rival = self.best(item, seconds) if versus is None else self.checked_value(item, versus)
+        return Loss(self.checked_value(item, self.target.method), rival, self.target.objective)
 
     def reaches(self, item: T, wanted: Loss, seconds: float) -> bool:
         """Return True if the method's loss on `item` is proved at least as bad as `wanted`."""
@@ -107,6 +112,10 @@ class OrderingJudge(Judge[Graph, Plan]):
         """Return the peak of an ordering, and a plan with its order and the best offsets found."""
         order = ORDERINGS[method](item, 0)
         return check_order(item, order.tolist()), packed(item, order)
+
+    def checked_value(self, item: Graph, method: str) -> int:
+        """Return the peak of an ordering, as the checker finds it."""
+        return check_order(item, ORDERINGS[method](item, 0).tolist())
 
     def value(self, item: Graph, method: str) -> int:
         """Return the peak of an ordering."""
@@ -281,20 +290,38 @@ def minimum_peak(graph: Graph, seconds: float) -> Optimum[list[int]]:
 
 
 def _solve_order(graph: Graph, seconds: float) -> OrderOutcome:
-    best = min((peak_memory(graph, order), order.tolist()) for _, order in candidate_orders(graph))
-    return solve_order(graph, limits=Limits(seconds=seconds), warm_start=best[1])
+    clock, found = Clock(Limits(seconds=seconds)), []
+    for _, order in candidate_orders(graph):
+        found.append((peak_memory(graph, order), order.tolist()))
+        if clock.spent(EFFORT.question_share):
+            break
+    return solve_order(graph, limits=clock, warm_start=min(found)[1])
 
 
 def packed(graph: Graph, order: Order) -> Plan:
     """Return a plan with the given order and the best offsets found in a short time."""
     problem, _ = packing_problem(graph, order)
-    offsets = min((found for _, found in candidate_offsets(problem)), key=problem.slab_size)
+    seconds = EFFORT.packing_seconds
+    if len(graph.ops) > EFFORT.small:
+        seconds *= EFFORT.hurried_packing
+    offsets = _best_offsets(problem, Clock(Limits(seconds=seconds)))
     if problem.slab_size(offsets) > problem.max_load:
-        seconds = EFFORT.packing_seconds
-        if len(graph.ops) > EFFORT.small:
-            seconds *= EFFORT.hurried_packing
         outcome = solve_packing(problem, limits=Limits(seconds=seconds), warm_start=offsets)
         offsets = offsets if outcome.offsets is None else outcome.offsets
     plan = make_plan(graph, order, offsets)
     check_plan(graph, plan)
     return plan
+
+
+def _best_offsets(problem: PackingProblem, clock: Clock) -> IntArray:
+    """Return the best offsets of the packers that there is time for, those of one at least."""
+    best: tuple[int, IntArray] | None = None
+    for _, offsets in candidate_offsets(problem):
+        slab = problem.slab_size(offsets)
+        if best is None or slab < best[0]:
+            best = slab, offsets
+        if clock.expired():
+            break
+    if best is None:
+        raise RuntimeError(f"no packer packs {problem.name!r}")
+    return best[1]

@@ -9,6 +9,7 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.model.conflicts import HEAVIEST_BUFFERS, sets_among
+from optsched.model.parts import Parts
 
 if TYPE_CHECKING:
     from optsched.model.packing_problem import PackingProblem
@@ -32,7 +33,19 @@ def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
     )
     if len(pairs) and len(ids) > HEAVIEST_BUFFERS:
         part.__dict__["apart_sets"] = sets_among(ids, len(problem), problem.apart_sets)
+    if problem.gaps:
+        part.__dict__["parts"] = _parts_among(ids, len(problem), problem.parts)
     return part
+
+
+def _parts_among(ids: IntArray, count: int, parts: Parts) -> Parts:
+    """Return the parts of the buffers `ids`, by their positions in `ids`; `count` is of all."""
+    slot = np.full(count, -1, np.int64)
+    slot[ids] = np.arange(len(ids))
+    owner = slot[parts.owner]
+    kept = np.flatnonzero(owner >= 0)
+    turn = kept[np.argsort(owner[kept], kind="stable")]
+    return Parts(owner[turn], *(column[turn] for column in parts[1:]))
 
 
 def among(

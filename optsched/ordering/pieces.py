@@ -142,7 +142,7 @@ def _make_piece(lists: _Lists, ops: Sequence[int], done: set[int], live: int) ->
             return None
         return sum(1 << number[v] for v in left)
 
-    users = {b: mask(lists.user[b]) for v in ops for b in lists.read[v]}
+    users = {b: mask(lists.user[b]) for b in {b for v in ops for b in lists.read[v]}}
     releases, savings = [], []
     for i, v in enumerate(ops):
         ends = [(users[b], lists.size[b]) for b in lists.read[v]]

@@ -112,6 +112,32 @@ def test_offsets_alone_are_never_above_greedy(model: tuple[str, Any, Any, Progra
     assert program.equals(before)
 
 
+def test_all_stages_share_one_limit(
+    model: tuple[str, Any, Any, Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The arena of the program's order, the search, and the arena of the order that is kept."""
+    given: list[float] = []
+
+    def noted(name: str) -> None:
+        inner = getattr(planning_module, name)
+
+        def called(*args: Any, limits: Any, **options: Any) -> Any:
+            given.append(limits.left())
+            return inner(*args, limits=limits, **options)
+
+        monkeypatch.setattr(planning_module, name, called)
+
+    noted("pack_pools")
+    noted("solve")
+    _, exported, arguments, _ = model
+    lower(exported, arguments, memory_planning(time_limit=100))
+    first, searched, *kept = given
+    assert first <= 10
+    assert first < searched <= 70
+    assert kept
+    assert max(kept) < 100
+
+
 class ShufflingPass(planning_module.OptimalPlanning):
     """Takes any order that the graph allows."""
 

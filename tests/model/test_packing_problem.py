@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from optsched.check.plan import check_plan
 from optsched.errors import GraphError
 from optsched.model.builder import GraphBuilder
-from optsched.model.packing_problem import Gap, PackingProblem, packing_problem
+from optsched.model.packing_problem import Gap, PackingProblem, packing_problem, select
 from optsched.model.plan import make_plan
+from tests.support.packing_instances import random_problem
 
 
 def problem(**changes: object) -> PackingProblem:
@@ -111,3 +114,17 @@ def ranges(problem: PackingProblem) -> dict[str, tuple[int, int]]:
 def test_bad_problems_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(GraphError, match=message):
         problem(**changes)
+
+
+def test_a_part_takes_its_rectangles_from_the_problem() -> None:
+    gaps = 0
+    for seed in range(60):
+        random = np.random.default_rng([17, seed])
+        problem = random_problem(random, "wk", 9)
+        ids = random.permutation(len(problem))[:6]
+        part = select(problem, ids)
+        anew = replace(part)
+        for ours, theirs in zip(part.parts, anew.parts, strict=True):
+            assert ours.tolist() == theirs.tolist()
+        gaps += bool(part.gaps) and len(part.parts.owner) > len(part)
+    assert gaps > 20

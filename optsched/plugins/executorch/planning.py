@@ -30,6 +30,7 @@ from optsched.model.pools import Pool
 from optsched.plugins.executorch.program import FixedOrderError, ProgramGraph, reorder
 from optsched.plugins.gain import MinGain, kept_reason, worth_it
 from optsched.plugins.records import CompiledGraph, remember
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from optsched.solver.spill.pack import PoolsResult, pack_pools
@@ -37,6 +38,8 @@ from optsched.solver.spill.solve import solve_in_pools
 
 DEFAULT_MEMORY = 1
 """The `mem_id` of tensors that have none."""
+BEFORE_SHARE, SOLVE_SHARE = 0.1, 0.7
+"""Shares of the time left for the arena of the program's own order, and then for a better order."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -71,10 +74,12 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         algorithms = [self.optimal] if pools else [self.optimal, greedy]
         super().__init__(memory_planning_algo=MemoryPlanningAlgorithmSuite(algorithms), **options)
         self.reordering, self.pools, self.limits = reordering, pools, limits
+        self.clock = Clock.of(limits)
         self.min_gain = min_gain
 
     def run(self, graph_module: Any, graph_signature: Any = None) -> Any:
-        """Plan one method."""
+        """Plan one method, all of it within the limits."""
+        self.clock = Clock.of(self.limits)
         if self.reordering:
             begun = time.perf_counter()
             record = self._try_to_reorder(graph_module, graph_signature)
@@ -113,9 +118,9 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         graph = program.graph
         before = self._slab(graph, range(len(graph.ops)))
         if self.pools:
-            result = solve_in_pools(graph, self.pools, limits=self.limits).result
+            result = solve_in_pools(graph, self.pools, limits=self.clock.share(SOLVE_SHARE)).result
         else:
-            result = solve(graph, limits=self.limits)
+            result = solve(graph, limits=self.clock.share(SOLVE_SHARE))
         best = before if result.plan is None or result.slab is None else result.slab
         gains = worth_it(before, best, self.min_gain)
         after = best if gains else before
@@ -154,14 +159,15 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
     def _slab(self, graph: Graph, order: Sequence[int]) -> int:
         """Return the bytes of all arenas of an order."""
         problem, ids = packing_problem(graph, order)
-        packed = self._pack(problem, [graph.buffers[b].pool for b in ids.tolist()])
+        homes = [graph.buffers[b].pool for b in ids.tolist()]
+        packed = self._pack(problem, homes, self.clock.share(BEFORE_SHARE))
         assert packed.slab is not None
         return packed.slab
 
-    def _pack(self, problem: PackingProblem, homes: Sequence[str]) -> PoolsResult:
+    def _pack(self, problem: PackingProblem, homes: Sequence[str], clock: Clock) -> PoolsResult:
         """Give each tensor an arena, its home if that has room, and an offset there."""
         unlimited = [Pool(name) for name in sorted({str(DEFAULT_MEMORY), *homes} - {""}, key=int)]
-        packed = pack_pools(problem, homes, self.pools or unlimited, limits=self.limits)
+        packed = pack_pools(problem, homes, self.pools or unlimited, limits=clock)
         if packed.shortage is not None:
             short = packed.shortage
             raise PlanError(f"{short.reason}: {short.required} of {short.available} bytes")
@@ -178,7 +184,8 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
             spec.realign(alignment)
         roots = [spec for spec in specs if spec.storage_base is None]
         try:
-            packed = self._pack(_lifetimes(roots, alignment), [_home(spec) for spec in roots])
+            homes = [_home(spec) for spec in roots]
+            packed = self._pack(_lifetimes(roots, alignment), homes, self.clock)
         except Exception as error:
             if self.pools:
                 raise
