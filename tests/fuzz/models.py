@@ -7,7 +7,7 @@ replayed plans must all be equal; the command prints counts and exits with 1 on 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -26,7 +26,8 @@ LIMITS = Limits(60.0)
 
 def check_orders(rng: np.random.Generator) -> list[object]:
     """Minimum peak of one graph: brute force, CP-SAT and the MILP, each also independent."""
-    graph = _mixed(rng, int(rng.integers(1, 10)), 16)
+    # Pins may refuse every packing of an order of minimum peak.
+    graph = _mixed(rng, int(rng.integers(1, 10)), 16, FEATURES - {"pins"})
     answers: list[object] = [least_peak_inplace(graph) if graph.in_place else least_peak(graph)]
     for independent in (False, True):
         joint = solve_joint(graph, objective=Objective.PEAK, limits=LIMITS, independent=independent)
@@ -42,7 +43,7 @@ def check_orders(rng: np.random.Generator) -> list[object]:
 
 def check_joint(rng: np.random.Generator) -> list[object]:
     """Minimum slab of one graph over all orders and offsets: brute force and the joint model."""
-    graph = _mixed(rng, int(rng.integers(1, 6)), 6)
+    graph = _mixed(rng, int(rng.integers(1, 6)), 6, FEATURES)
     answers: list[object] = [_least_slab(graph)]
     outcome = solve_joint(graph, limits=LIMITS, independent=bool(rng.random() < 0.5))
     answers += [outcome.value, outcome.refuted or answers[0]]
@@ -51,9 +52,10 @@ def check_joint(rng: np.random.Generator) -> list[object]:
     return answers
 
 
-def _mixed(rng: np.random.Generator, ops: int, max_size: int) -> Graph:
+def _mixed(rng: np.random.Generator, ops: int, max_size: int, features: Collection[str]) -> Graph:
     """Return a graph with features in combination; a tenth has sizes of many digits."""
-    features = FEATURES if rng.random() < 0.5 else PLANNABLE
+    if rng.random() < 0.5:
+        features = PLANNABLE
     if rng.random() < 0.1:
         max_size = 2**40
     graph = random_graph(rng, ops, max_size=max_size, features=features)
