@@ -1,0 +1,29 @@
+"""Measure a heuristic of your own beside LPMF on real graphs."""
+
+from pathlib import Path
+
+from optsched import compare_methods, read_graph, register_ordering
+
+
+@register_ordering
+def last_written_first(graph, seed):
+    """Run a reader of the buffer that was written last, as a stack machine does."""
+    done, order, ready = set(), [], []
+    for v, before in enumerate(graph.predecessors):
+        if not before:
+            ready.append(v)
+    while ready:
+        v = ready.pop()
+        order.append(v)
+        done.add(v)
+        for w, before in enumerate(graph.predecessors):
+            if v in before and done.issuperset(before):
+                ready.append(w)
+    return order
+
+
+for name in ("alexnet_bs128.bwd", "llama_2l_bs1.bwd", "unet_bs4.bwd"):
+    graph = read_graph(Path("instances/inductor") / f"{name}.json.gz")
+    compared = compare_methods(graph, methods=["last_written_first", "lpmf"], time_limit=20)
+    mine, lpmf = compared.row("last_written_first"), compared.row("lpmf")
+    print(f"{name:20} {mine.excess:8.1%} above the optimum, lpmf {lpmf.excess:8.1%}")
