@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-FLOAT32, INT32, INT64, INT16, INT8, INT4 = 0, 2, 4, 7, 9, 17
+FLOAT32, INT32, INT64, INT16, INT8, RESOURCE, INT4 = 0, 2, 4, 7, 9, 13, 17
 _BYTES = {FLOAT32: 4, INT32: 4, INT64: 8, INT16: 2, INT8: 1}
 
 # name: (builtin code, type of its options in the union, slots of the options)
@@ -83,6 +83,7 @@ OPS: dict[str, tuple[int, int, dict[str, tuple[int, str]]]] = {
     "MIRROR_PAD": (100, 77, {"mode": (0, "Int8")}),
     "ADD_N": (106, 82, {}),
     "WHILE": (119, 93, {"cond": (0, "Int32"), "body": (1, "Int32")}),
+    "CALL_ONCE": (129, 103, {"subgraph": (0, "Int32")}),
     "VAR_HANDLE": (142, 111, {}),
     "GELU": (150, 0, {}),
 }

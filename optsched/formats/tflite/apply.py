@@ -68,7 +68,8 @@ def apply_tflite(data: bytes, made: TfliteGraph, plan: Plan) -> bytes:
 
 def plan_offsets(made: TfliteGraph, plan: Plan) -> list[int]:
     """Return what the metadata says of each tensor of all subgraphs: its offset, or -1."""
-    offsets = [UNPLANNED] * (len(made.model.tensors) + sum(made.model.other_tensors))
+    count = len(made.model.tensors) + sum(len(x.tensors) for x in made.model.others)
+    offsets = [UNPLANNED] * count
     for buffer, offset in zip(made.graph.buffers, plan.offsets, strict=True):
         if buffer.name in made.tensors and offset is not None:
             offsets[made.tensors[buffer.name]] = offset

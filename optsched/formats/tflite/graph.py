@@ -45,7 +45,7 @@ _WITHOUT_BYTES = ("RESOURCE", "VARIANT")
 
 _CALLERS = ("IF", "WHILE", "CALL", "CALL_ONCE")
 _STATEFUL = (
-    *("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"),
+    *("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"),
     *("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE"),
     *("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"),
 )
@@ -191,11 +191,34 @@ class _TfliteGraphMaker:
 
 
 def _refuse_calls(model: Model) -> None:
+    """Refuse operators that run another subgraph, unless it holds nothing in the arena."""
     for op in model.operators:
-        if op.kind in _CALLERS:
+        if op.kind in _CALLERS and not _sets_variables_only(model, op):
             raise FormatError(
-                f"op {op.name!r} runs another subgraph; only models of one are planned"
+                f"op {op.name!r} runs another subgraph, whose tensors take bytes of the arena; "
+                "only models of one are planned"
             )
+
+
+def _sets_variables_only(model: Model, op: Operator) -> bool:
+    """Return True for a CALL_ONCE whose subgraph only puts constants into variables.
+
+    Streaming models begin so. Variables and constants lie outside the arena, so that the call takes
+    none of its bytes; like all ops on variables, it keeps its place among them.
+    """
+    if op.kind != "CALL_ONCE" or op.options is None:
+        return False
+    import tflite
+
+    options = tflite.CallOnceOptions()
+    options.Init(op.options.Bytes, op.options.Pos)
+    number = options.InitSubgraphIndex()
+    if not 1 <= number <= len(model.others):
+        raise FormatError(f"op {op.name!r} runs subgraph {number}, which is not in the file")
+    called = model.others[number - 1]
+    return all(
+        x.constant or x.variable or x.type in _WITHOUT_BYTES for x in called.tensors
+    ) and not any(inner.kind in _CALLERS for inner in called.operators)
 
 
 def _rounded(size: int) -> int:

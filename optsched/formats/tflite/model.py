@@ -67,13 +67,13 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The main subgraph of a model, and how many tensors each further one has."""
+    """The main subgraph of a model, or another one; the main one has all `others` in order."""
 
     tensors: tuple[Tensor, ...]
     operators: tuple[Operator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    other_tensors: tuple[int, ...] = ()
+    others: tuple[Model, ...] = ()
 
 
 @contextmanager
@@ -113,7 +113,10 @@ class _Reader:
         subgraphs = self._count(root.SubgraphsLength(), "subgraphs")
         if not subgraphs:
             raise FormatError("the model has no subgraph")
-        main = root.Subgraphs(0)
+        others = tuple(self._subgraph(root.Subgraphs(i)) for i in range(1, subgraphs))
+        return replace(self._subgraph(root.Subgraphs(0)), others=others)
+
+    def _subgraph(self, main: Any) -> Model:
         count = self._count(main.TensorsLength(), "tensors")
         drafts = [self._tensor(i, main.Tensors(i)) for i in range(count)]
         tensors = tuple(_with_unique_names(drafts))
@@ -123,10 +126,6 @@ class _Reader:
             tuple(self._operator(i, main.Operators(i), count) for i in range(operators)),
             self._tensor_numbers(main, "Inputs", count, "the inputs name", optional=False),
             self._tensor_numbers(main, "Outputs", count, "the outputs name", optional=False),
-            tuple(
-                self._count(root.Subgraphs(i).TensorsLength(), "tensors")
-                for i in range(1, subgraphs)
-            ),
         )
 
     def _count(self, length: int, what: str) -> int:

@@ -19,7 +19,15 @@ from optsched.formats import FORMATS, Source, read_recorded
 from optsched.formats.tflite.graph import TfliteGraph, read_tflite
 from optsched.formats.tflite.model import read_model
 from optsched.model.graph import Graph
-from tests.support.tflite_builder import FLOAT32, INT8, INT32, OpDraft, TfliteNet, corrupted
+from tests.support.tflite_builder import (
+    FLOAT32,
+    INT8,
+    INT32,
+    RESOURCE,
+    OpDraft,
+    TfliteNet,
+    corrupted,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -278,10 +286,33 @@ def test_operators_that_run_other_subgraphs_are_refused_by_name() -> None:
         read(net)
 
 
+def streaming(*, held: bool, called: int = 1) -> TfliteNet:
+    """A net that begins by running another subgraph, with or without a tensor in the arena."""
+    net, setup = chain(), TfliteNet()
+    setup.tensor(1, type=RESOURCE)
+    setup.weights(4)
+    if held:
+        setup.tensor(4)
+    net.more_subgraphs = [setup]
+    net.ops.insert(0, OpDraft("CALL_ONCE", [], [], {"subgraph": called}))
+    return net
+
+
+def test_a_call_that_only_sets_variables_takes_no_bytes() -> None:
+    plain, made = read(chain()).graph, read(streaming(held=False)).graph
+    assert made.ops[0].kind == "CALL_ONCE"
+    assert [b.size for b in made.buffers] == [b.size for b in plain.buffers]
+    with pytest.raises(FormatError, match="op 'CALL_ONCE_0' runs another subgraph, whose tensors"):
+        read(streaming(held=True))
+    with pytest.raises(FormatError, match="op 'CALL_ONCE_0' runs subgraph 2, which is not in the"):
+        read(streaming(held=False, called=2))
+
+
 def test_subgraphs_that_nothing_runs_are_counted_and_left_alone() -> None:
     net = chain()
     net.more_subgraphs = [chain()]
-    assert read(net).model.other_tensors == (len(net.more_subgraphs[0].tensors),)
+    (other,) = read(net).model.others
+    assert len(other.tensors) == len(net.more_subgraphs[0].tensors)
 
 
 def test_empty_and_duplicate_names_get_the_tensors_number() -> None:
