@@ -204,7 +204,7 @@ def _sets_variables_only(model: Model, op: Operator) -> bool:
     """Return True for a CALL_ONCE whose subgraph only puts constants into variables.
 
     Streaming models begin so. Variables and constants lie outside the arena, so the call needs
-    none of its bytes; like all ops on variables, it keeps its place among them.
+    no bytes there; like all ops on variables, it keeps its place among them.
     """
     if op.kind != "CALL_ONCE" or op.options is None:
         return False
