@@ -207,7 +207,7 @@ class _Program:
         if status != kinds.kOptimal and not timed:
             return None
         solution = self.highs.getSolution()
-        if not solution.value_valid:
+        if not solution.value_valid or not (integral or solution.dual_valid):
             return None
         return list(solution.col_value)[1:]
 

@@ -138,7 +138,8 @@ class _NodeRows:
         self.repeat = {u: i for i, u in enumerate(self.problem.again)}
 
     def make(self) -> None:
-        fit: list[tuple[int, int]] = []
+        # Outputs of one node share its column `d`: together they count as one storage.
+        bytes_: dict[int, int] = {}
         constant = self.problem.own_bytes(self.v)
         used = {*self.problem.reads[self.v], *self.problem.makes[self.v]}
         for s, storage in enumerate(self.problem.storages):
@@ -147,7 +148,8 @@ class _NodeRows:
             live = self._live(s)
             constant += live.constant * storage.size
             if live.column >= 0:
-                fit.append((live.column, -live.sign * storage.size))
+                bytes_[live.column] = bytes_.get(live.column, 0) - live.sign * storage.size
+        fit = list(bytes_.items())
         self._order_first_runs()
         # -sum(size * l) >= constant - peak
         self.rows.put(("fit", self.v, 0, 0), tuple(fit), constant)
