@@ -25,8 +25,10 @@ FINISHED = (
     "optsched/model",
     "optsched/ordering",
     "optsched/packing",
+    "optsched/plugins",
     "optsched/reports",
     "optsched/runtime",
+    "optsched/store",
 )
 """Rooms whose language has been rewritten; a room that joins this list stays in it."""
 WITHOUT_EXAMPLE = frozenset(

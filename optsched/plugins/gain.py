@@ -57,7 +57,7 @@ def kept_reason(before: int, after: int, least: MinGain = DEFAULT_GAIN) -> str:
 
 
 def parse_gain(value: MinGain | str | SupportsIndex) -> MinGain:
-    """Return a minimum gain that is given as bytes, as `"64KiB"`, as `"0.1%"` or as itself.
+    """Return a minimum gain from bytes, a size such as `"64KiB"`, `"0.1%"` or a MinGain.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def parse_gain(value: MinGain | str | SupportsIndex) -> MinGain:
     Raises
     ------
     UsageError
-        If it is none of these, or more than 100 %.
+        If it is something else, or more than 100 %.
     """
     if isinstance(value, MinGain):
         return value

@@ -1,4 +1,4 @@
-"""What was decided for each graph that a compiler handed to a plugin."""
+"""Records of the decision for each graph that a compiler passed to a plugin."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from dataclasses import dataclass
 from optsched.runtime.text import counted
 
 MAX_RECORDS = 1000
-"""Older ones are forgotten: a process may compile for ever."""
+"""Most records that are kept; older ones are dropped, as a process may compile without end."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledGraph:
-    """One graph that a compiler asked an order for.
+    """The decision for one graph that a compiler passed to a plugin.
 
     Parameters
     ----------
     plugin, name
-        Which compiler, and which graph of it.
+        Names of the compiler and of its graph.
     ops
-        How many ops it has.
+        Number of ops.
     before, after
-        Peak bytes that the compiler's own order needs, and the order that was handed back; None
-        where they were not worked out.
+        Peak in bytes of the compiler's own order, and of the order that was returned; None if they
+        were not computed.
     bound
-        No order needs less, as far as a graph of ops and buffers can say.
+        Lower bound on the peak of every order, in bytes, for the graph of ops and buffers.
     proof
-        What stands behind it where `after` meets it.
+        Kind of proof if `after` equals the bound; else empty.
     order
-        Where the order came from, such as `optimum`, and what else was chosen with it.
+        Source of the order, such as `optimum`, and other choices made with it.
     reason
-        Why the compiler's own order was kept; empty if it was not.
+        Reason for which the compiler's own order was kept; empty if it was replaced.
     seconds
-        Time that the plugin took, its solver's included.
+        Time that the plugin took, including its solver.
     solver_seconds
         Time of the solver alone.
     note
-        What the figures leave out; empty if nothing.
+        Bytes that the figures leave out; empty if there are none.
     cached
-        Whether the graph came out of the compiler's cache: these are the figures of an earlier
+        True if the graph came from the compiler's cache: the figures are those of an earlier
         compilation with the same settings.
     """
 
@@ -89,7 +89,7 @@ def remember(record: CompiledGraph) -> None:
 
 
 def records() -> tuple[CompiledGraph, ...]:
-    """Return what was decided, the oldest first."""
+    """Return the records, the oldest first."""
     with _lock:
         return tuple(_records)
 
@@ -101,14 +101,21 @@ def forget() -> None:
 
 
 def explain() -> str:
-    """Say of each graph that was compiled with a plugin what was planned, and why.
+    """Return a report of the graphs that were compiled with a plugin.
 
     Returns
     -------
     str
-        A line a graph: planned peak before and after, bound and proof, where the order came from
-        or why the compiler's own was kept. A graph out of Inductor's cache has the figures of the
-        compilation that put it there.
+        A line per graph: planned peak before and after, bound and proof, and the source of the
+        order or the reason for which the compiler's own was kept. A graph from Inductor's cache has
+        the figures of the compilation that put it there.
+
+    Examples
+    --------
+    >>> from optsched.plugins import explain, forget
+    >>> forget()
+    >>> explain()
+    'no graph was compiled with a plugin'
     """
     known = records()
     return "\n".join(map(str, known)) if known else "no graph was compiled with a plugin"

@@ -1,17 +1,17 @@
-"""A name for a graph that survives other names and another order of its ops and buffers.
+"""Canonical form of a graph: a key and an order of ops that do not depend on names and positions.
 
-Every op and every buffer gets a colour, a number of its own properties and of all that comes
-before it, then of all that comes after. Rounds over all relations follow, which tell apart what
-still looks alike, until they find nothing more. The sorted colours are the graph's key. Two graphs
-of one key could differ in spite of this: what a key finds has to be compared.
+Every op and every buffer gets a color, a number computed from its properties and those of all nodes
+before it, then of all nodes after it. Rounds over all relations follow, which distinguish nodes of
+one color, until they find no more differences. The sorted colors are the graph's key. Two different
+graphs could have one key, so a graph that is found by its key must be compared.
 
-Nodes are numbered by colour. What shares its colour is told apart one by one
-(:mod:`optsched.store.partition`), so that a graph in other words gets the same numbers.
+Nodes are numbered by color. Nodes that share a color are distinguished one by one
+(:mod:`optsched.store.partition`), so that a renamed and renumbered graph gets the same numbers.
 
 References
 ----------
 Weisfeiler, Leman, "The reduction of a graph to canonical form and the algebra which appears
-therein" (1968); on an acyclic graph two sweeps see what takes that method many rounds.
+therein" (1968); on an acyclic graph two sweeps do the work of many rounds of that method.
 Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014), for :func:`mixed`.
 """
 
@@ -31,10 +31,10 @@ from optsched.runtime.kernel import kernel
 from optsched.store.partition import Colours, Edges, count_equals, mixed, order_nodes
 
 MOST_ROUNDS = 64
-"""Of recolouring what is tied; what more would tell apart is left to the choice of nodes."""
+"""Most rounds of recoloring tied nodes; remaining ties are left to the choice of nodes."""
 
 PRIME = (1 << 31) - 1
-"""Colours of the sweep are below this, so that products of two are words of a machine."""
+"""Limit of the colors of the sweep, so that products of two fit a 64-bit word."""
 
 
 def _hash(text: str) -> int:
@@ -46,14 +46,14 @@ _OP, _GROUP, _WORKSPACE = map(_hash, ("op", "group", "workspace"))
 
 @dataclass(frozen=True, slots=True)
 class CanonicalGraph:
-    """What stays of a graph when names and positions go.
+    """The parts of a graph that do not depend on names and positions.
 
     Parameters
     ----------
     key
-        Equal for graphs that differ in nothing else.
+        Key, equal for graphs that differ only in names and positions.
     ops, buffers
-        Ids in canonical order: the first op of one such graph is the first of all.
+        Ids in canonical order: ops of the same rank correspond in all such graphs.
     """
 
     key: str
@@ -62,7 +62,7 @@ class CanonicalGraph:
 
 
 def canonical_form(graph: Graph) -> CanonicalGraph:
-    """Return key and canonical order; time is in proportion to the edges, but for many ties."""
+    """Return key and canonical order, in time linear in the edges unless there are many ties."""
     n, m, groups = len(graph.ops), len(graph.buffers), len(graph.must_share)
     relations = _relations(graph)
     edges = Edges.joined(list(relations.values()))
@@ -80,7 +80,7 @@ def canonical_form(graph: Graph) -> CanonicalGraph:
 
 
 def _swept(graph: Graph, relations: Mapping[str, Edges]) -> IntArray:
-    """Return colours of ops and buffers, of what is before them and what is behind them."""
+    """Return colors of ops and buffers, from the nodes before and after each."""
     n = len(graph.ops)
     colour = np.array([*_colours_of_ops(graph), *_colours_of_buffers(graph)], np.int64) % PRIME
     before = Edges.joined([relations[role] for role in ("reads", "uses", "control")])
@@ -95,7 +95,7 @@ def _swept(graph: Graph, relations: Mapping[str, Edges]) -> IntArray:
 
 
 def _rows(count: int, edges: Edges) -> tuple[IntArray, IntArray, IntArray]:
-    """Return where the targets of each source begin, the targets, and their roles below PRIME."""
+    """Return the start of each source's targets, the targets, and their roles below PRIME."""
     turn = np.argsort(edges.source, kind="stable")
     ptr = np.searchsorted(edges.source[turn], np.arange(count + 1))
     return ptr, edges.target[turn], (edges.role[turn] % PRIME).astype(np.int64)
@@ -111,20 +111,21 @@ def sweep(
     written: IntArray,
     colour: IntArray,
 ) -> None:
-    """Colour ops and buffers by what is before them, then by what is behind them.
+    """Color ops and buffers by the nodes before them, then by the nodes after them.
 
-    A colour is a sum of colours, squared: what belongs together in no order is added.
+    Sketch: a color is the square of a sum of colors, since a sum does not depend on the sequence of
+    its terms. Ops are visited in topological order, then in reverse, so two sweeps reach all nodes.
 
     Parameters
     ----------
     order
-        Ops, each after all that it waits for.
+        Ops in topological order.
     before_ptr, before, role
-        By op the nodes that it waits for, and what they are to it.
+        By op: the nodes that it waits for, and the role of each.
     written_ptr, written
-        By op the buffers that it writes.
+        By op: the buffers that it writes.
     colour
-        By node, below :data:`PRIME`; what each is by itself, replaced.
+        By node: its own color, below :data:`PRIME`; replaced by the result.
     """
     for k in range(len(order)):
         v = order[k]
@@ -150,12 +151,12 @@ def sweep(
 
 
 def _colours_of_ops(graph: Graph) -> list[int]:
-    """Colour what each op is by itself."""
+    """Return the color of each op from its own properties."""
     return [_hash(op.stream) for op in graph.ops] if graph.on_streams else [_OP] * len(graph.ops)
 
 
 def _colours_of_buffers(graph: Graph) -> list[int]:
-    """Colour what each buffer is by itself."""
+    """Return the color of each buffer from its own properties."""
     known: dict[tuple[object, ...], int] = {}
     found = []
     own = attrgetter("size", "input", "output", "alignment", "pool", "pin", "mutates")
@@ -192,7 +193,7 @@ def _topological(predecessors: Sequence[Sequence[int]]) -> Sequence[int]:
 
 
 def _relations(graph: Graph) -> dict[str, Edges]:
-    """Return all relations by role; buffers are numbered behind ops, groups behind both."""
+    """Return all relations by role; buffers are numbered after ops, groups after both."""
     n, ops, buffers = len(graph.ops), graph.ops, graph.buffers
     groups = n + len(buffers)
     found = {}

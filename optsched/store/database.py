@@ -1,8 +1,8 @@
-"""Plans, bounds and certificates kept in a file, found by the graph and by what was asked of it.
+"""The plan store: plans, bounds and certificates in a file, found by graph and question.
 
-A plan is checked before it goes in, and again, for the graph at hand, when it comes out. It gives
-way only to a better one; a bound never falls, unless a plan below it shows that it was wrong, or
-the engine that proved it turned out to be (:mod:`optsched.store.revoke`).
+A plan is checked before it is stored, and again, for the graph at hand, when it is read. It is
+replaced only by a better one. A bound never falls, unless a plan below it proves it wrong, or
+the engine that proved it turns out to be wrong (:mod:`optsched.store.revoke`).
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _Found = TypeVar("_Found")
 
 @keywords
 class PlanStore:
-    """One file of plans; any number of processes may read it, and write it in turn.
+    """A file of plans, which any number of processes may read, and write one at a time.
 
     Parameters
     ----------
     path
-        The file; made when the first thing is put in.
+        The file; it is created by the first write.
 
     Raises
     ------
@@ -74,10 +74,10 @@ class PlanStore:
 
     Notes
     -----
-    Looking up raises :class:`FormatError` if the file is no store, damaged or of a newer version,
-    :class:`PlanError` if what is kept is no plan of the graph; writing raises
+    Reading raises :class:`FormatError` if the file is not a store, damaged or of a newer version,
+    :class:`PlanError` if the stored plan does not fit the graph; writing raises
     :class:`OptschedError` if another process keeps the file locked or the disk is full, and
-    :class:`UsageError` where the file system has no locks.
+    :class:`UsageError` if the file system does not have locks.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -121,12 +121,12 @@ class PlanStore:
         return f"PlanStore({str(self.path)!r})"
 
     def get(self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB) -> Result | None:
-        """Return the best plan of a graph or a question with its bounds; None if there is none.
+        """Return the best stored plan of a graph or a question with its bounds, or None.
 
         Parameters
         ----------
         graph
-            A graph, whose plan of minimum slab is meant, as :func:`optsched.solve` makes it by
+            A graph, for its plan of minimum slab, as :func:`optsched.solve` makes it by
             default; or a :class:`Question`.
         question
             The rest of the question, if `graph` is a graph.
@@ -175,21 +175,21 @@ class PlanStore:
         question: StoredQuestion = LEAST_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Keep a plan unless one as good is there, and a bound unless one as high is.
+        """Store a plan and a bound, each unless the store has an equal or a better one.
 
         Parameters
         ----------
         graph, plan, question
-            What was planned, what came of it, and what was asked.
+            The graph, its plan, and the question that the plan answers.
         bound, proof
-            No plan has less of the objective; what stands behind that.
+            Lower bound on the objective, in bytes, and its kind of proof.
         origin
-            As :func:`optsched.store.provenance` makes it, its default.
+            Provenance (default: :func:`optsched.store.provenance`).
 
         Returns
         -------
         bool
-            Whether anything was kept. A file that can not be written keeps nothing.
+            True if anything was stored; False also if the file cannot be written.
 
         Raises
         ------
@@ -215,24 +215,24 @@ class PlanStore:
         question: StoredQuestion = LEAST_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Keep a bound that an engine proved, unless one as high is there; return whether.
+        """Store a bound that an engine proved, unless an equal or higher one is stored.
 
         Parameters
         ----------
         graph, question
-            What it is about.
+            The graph and the question that the bound is about.
         value, proof
-            No plan that answers the question has fewer bytes, and a rung of :class:`Proof`; empty
-            for a bound on the way to a proof, `claimed` for one that only a solver's word is for.
+            The bound in bytes, and a value of :class:`Proof`; empty
+            for a bound on the way to a proof, `claimed` for one that only a solver reported.
         quantity
-            Of what; the question's objective by default.
+            Quantity of the bound (default: the question's objective).
         origin
             As for :meth:`put`.
 
         Raises
         ------
         PlanError
-            If a plan that is kept has less, so that the bound is wrong.
+            If a stored plan has fewer bytes, so that the bound is wrong.
         """
         asked, question = _asked(graph, question)
         chosen = question.objective if quantity is None else quantity
@@ -250,9 +250,9 @@ class PlanStore:
         question: StoredQuestion = LEAST_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Keep a certificate of a bound on the peak, after the checker passed it; return whether.
+        """Store a certificate of a bound on the peak, if the checker accepts it.
 
-        It takes the place of one of a lower bound, and of bounds that have none.
+        It replaces a certificate of a lower bound, and bounds without a certificate.
 
         Raises
         ------
@@ -273,9 +273,9 @@ class PlanStore:
     def put_result(
         self, graph: Graph, result: Result, *, origin: Mapping[str, Any] | None = None
     ) -> bool:
-        """Keep what :func:`optsched.solve` found and proved; return whether anything was kept.
+        """Store a result of :func:`optsched.solve`; return True if anything was stored.
 
-        It is kept under the result's own question: its objective, capacity and order rules.
+        It is stored under the result's own question: its objective, capacity and order rules.
 
         Raises
         ------
@@ -287,14 +287,14 @@ class PlanStore:
     def put_prepared(
         self, prepared: PreparedResult, *, origin: Mapping[str, Any] | None = None
     ) -> bool:
-        """Keep what was prepared elsewhere; return whether anything was kept.
+        """Store a result that was prepared elsewhere; return True if anything was stored.
 
-        What a search leaves behind takes the place of what one did that had come less far.
+        The state of its search replaces that of a search that had done less work.
 
         Raises
         ------
         PlanError
-            If a bound is above a plan that is kept, and so wrong.
+            If a bound is above a stored plan, and so wrong.
         """
         given, question = origin or provenance(), prepared.question
         made = {**given, "stop_reason": prepared.stop_reason.value}
@@ -313,7 +313,7 @@ class PlanStore:
     def certificate(
         self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB
     ) -> Certificate | None:
-        """Return the certificate of the highest bound that has one; it is not checked again."""
+        """Return the certificate of the highest bound that has one, without checking it again."""
         asked, question = _asked(graph, question)
 
         def query(connection: sqlite3.Connection) -> Certificate | None:
@@ -337,7 +337,7 @@ class PlanStore:
         question: StoredQuestion = LEAST_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Keep what a search leaves behind, in place of what an earlier one did; None forgets it.
+        """Store the state of a search in place of an earlier one; None deletes it.
 
         Raises
         ------
@@ -357,7 +357,7 @@ class PlanStore:
     def search(
         self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB
     ) -> Resume | None:
-        """Return what the last search left behind, in the ids of this graph; its word only."""
+        """Return the state of the last search, in the ids of this graph; it is not verified."""
         asked, question = _asked(graph, question)
 
         def query(connection: sqlite3.Connection) -> Resume | None:
@@ -371,7 +371,7 @@ class PlanStore:
     def record(
         self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB
     ) -> StoredRecord | None:
-        """Return what is known about a question: bounds, proofs, provenance."""
+        """Return the record of a question: bounds, proofs, provenance."""
         asked, question = _asked(graph, question)
 
         def query(connection: sqlite3.Connection) -> StoredRecord | None:
@@ -381,15 +381,15 @@ class PlanStore:
         return self.read(query)
 
     def records(self) -> list[StoredRecord]:
-        """Return all records, the first made first."""
+        """Return all records, the oldest first."""
         return self.read(rows.records_where) or []
 
     def history(self, record: int) -> list[RecordChange]:
-        """Return what happened to the record of this number, the first first."""
+        """Return the changes of the record of this number, the oldest first."""
         return self.read(lambda connection: rows.history_of(connection, record)) or []
 
     def at_once(self, query: Callable[[PlanStore], _Found]) -> _Found | None:
-        """Return what several look-ups find in one state of the store; None if there is no file."""
+        """Return the result of several look-ups in one state of the store; None without a file."""
         return self.read(lambda connection: query(self._on(connection)))
 
     def digest(self) -> str:
@@ -411,7 +411,7 @@ class PlanStore:
         return self.read(query) or []
 
     def require_writable(self) -> None:
-        """Stop now at a store that nothing could be put into; the file is made.
+        """Raise an error now if the store cannot be written; create the file otherwise.
 
         Raises
         ------
@@ -419,13 +419,13 @@ class PlanStore:
             If the file or its folder may not be written, or the file system has no locks.
         """
         if not self.file.is_writable():
-            raise UsageError(f"store {self.path} can not be written")
+            raise UsageError(f"store {self.path} cannot be written")
         with self.writing():
             pass
 
     @contextmanager
     def batch(self) -> Iterator[PlanStore]:
-        """Yield this store for several changes that go to the disk at once, all or none.
+        """Yield this store for several changes that are written at once, all or none.
 
         Other writers wait meanwhile, so it should be short.
         """
@@ -443,7 +443,7 @@ class PlanStore:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection of the batch that is open, or one for a change by itself."""
+        """Yield the connection of the open batch, or one for a single change."""
         if self._held is not None:
             yield self._held
             return
@@ -451,19 +451,19 @@ class PlanStore:
             yield connection
 
     def _is_writable(self) -> bool:
-        """Whether anything can be put in; within a batch that was seen when it began."""
+        """Return True if the store can be written; an open batch has tested that already."""
         return self._held is not None or self.file.is_writable()
 
     @contextmanager
     def _changing(self, graph: rows.GraphRow, question: StoredQuestion) -> Iterator[OpenRecord]:
-        """Yield the record of a question about a graph, made if need be, to be changed."""
+        """Yield the record of a question about a graph, created if missing, for changes."""
         with self.writing() as connection:
             yield OpenRecord(connection, self._record_of(connection, graph, question))
 
     def _record_of(
         self, connection: sqlite3.Connection, graph: rows.GraphRow, question: StoredQuestion
     ) -> int:
-        """Return the row of a question about a graph, made if need be."""
+        """Return the row of a question about a graph, created if missing."""
         if self._held is None:
             return rows.add_record(connection, graph, question)
         key = graph.packed, question.text
@@ -472,14 +472,14 @@ class PlanStore:
         return self._records[key]
 
     def read(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found | None:
-        """Return what a query finds in one state of the store; None if there is no file."""
+        """Return the result of a query in one state of the store; None without a file."""
         if self._held is not None:
             return query(self._held)
         return self.file.read(query) if self.path.exists() else None
 
 
 def _asked(about: Graph | Question, question: StoredQuestion) -> tuple[rows.Asked, StoredQuestion]:
-    """Return a graph in canonical terms, and the rest of what is asked about it."""
+    """Return a graph in canonical form, and the rest of the question about it."""
     if isinstance(about, Question):
         about, question = stored_question(about)
     expect("a store of plans", question, StoredQuestion)

@@ -1,8 +1,8 @@
 """A graph in canonical order as JSON, in which ops and buffers are numbers: what keys stand for.
 
-Two graphs that a solver can not tell apart have the same text, byte for byte. Names, kinds and the
-words of the memory model are left out. What is left out on purpose and what is written stands in
-three tables; a field that is in neither can not be kept without saying what becomes of it.
+Two graphs that are equal for a solver have the same text, byte for byte. Names, kinds and the
+words of the memory model are left out. Three tables list the fields that are written and those
+that are left out; a graph with a field in neither of them is rejected.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_VALUES = 2**22
 """Values that the JSON of a graph may have: each takes some 70 bytes of memory."""
 
 _LIMIT = 2**31
-"""Ids are below this; what does not fit a machine word is no id."""
+"""Limit of ids, so that they fit a machine word."""
 
 
 class _Numbers(NamedTuple):
@@ -40,7 +40,7 @@ class _Numbers(NamedTuple):
 
 
 class _GraphField(NamedTuple):
-    """How the values of a field are written for JSON, and how one is read again."""
+    """Functions that write the values of a field as JSON, and that read one."""
 
     write: Callable[[_Numbers, Sequence[Any]], Sequence[Any]]
     read: Callable[[Record, str], Any]
@@ -53,20 +53,20 @@ def _read_list(record: Record, key: str) -> tuple[int, ...]:
 def _read_triples(record: Record, key: str) -> tuple[tuple[int, ...], ...]:
     rows = record.items(key)
     if not all(isinstance(row, list) and len(row) == 3 for row in rows):
-        raise FormatError(f"{record.where}: {key} are no rows of three ids")
+        raise FormatError(f"{record.where}: {key} must be rows of three ids")
     return tuple(tuple(_id(value, record.where, key) for value in row) for row in rows)
 
 
 def _read_rows(record: Record, key: str) -> tuple[tuple[int, ...], ...]:
     rows = record.items(key)
     if not all(isinstance(row, list) for row in rows):
-        raise FormatError(f"{record.where}: {key} are no rows of ids")
+        raise FormatError(f"{record.where}: {key} must be rows of ids")
     return tuple(tuple(_id(value, record.where, key) for value in row) for row in rows)
 
 
 def _id(value: object, where: str, key: str) -> int:
     if type(value) is not int or not 0 <= value < _LIMIT:
-        raise FormatError(f"{where}: {key} holds what is no id")
+        raise FormatError(f"{where}: {key} must hold ids only")
     return value
 
 
@@ -162,7 +162,7 @@ LEFT_OUT = {
     Buffer: {"name"},
     Graph: {"name", "memory_model", "ops", "buffers", "cost_unit"},
 }
-"""What no plan depends on, and what is written by itself."""
+"""Fields that no plan depends on, and fields that are written separately."""
 
 
 def _defaults(kind: type[Any], known: Mapping[str, _GraphField]) -> dict[str, Any]:
@@ -182,20 +182,20 @@ _DEFAULTS = {
 
 
 def unknown_fields() -> list[str]:
-    """Return fields of graphs, ops and buffers of which nothing is said here: there are none."""
+    """Return the fields of graphs, ops and buffers that no table lists; there should not be any."""
     tables = ((Op, OP_FIELDS), (Buffer, BUFFER_FIELDS), (Graph, GRAPH_FIELDS))
     return [f"{k.__name__}.{x}" for k, known in tables for x in _DEFAULTS[k] if x not in known]
 
 
 def canonical_document(graph: Graph, form: CanonicalGraph) -> bytes:
-    """Return what stays of a graph when names and positions go, as JSON.
+    """Return the parts of a graph that do not depend on names and positions, as JSON.
 
     Ops and buffers are written field by field, which is short, and quick to write and compare.
 
     Raises
     ------
     UsageError
-        If the graph makes use of something that a store can not keep.
+        If the graph uses a field that a store cannot hold.
     """
     numbers = _Numbers(_places(form.ops), _places(form.buffers))
     own = {key: column[0] for key, column in _columns([graph], GRAPH_FIELDS, numbers).items()}
@@ -236,7 +236,7 @@ def _can_not_keep(
 ) -> UsageError:
     thing = next(x for x, value in zip(things, values, strict=True) if value != default)
     what = type(thing).__name__.lower()
-    return UsageError(f"{what} {thing.name!r}: a store can not keep its {key}")
+    return UsageError(f"{what} {thing.name!r}: a store cannot hold its {key}")
 
 
 def read_canonical(data: bytes, name: str = "graph") -> Graph:
@@ -252,7 +252,7 @@ def read_canonical_document(
     Raises
     ------
     FormatError
-        If it is no such document.
+        If it is not such a document.
     GraphError
         If the graph breaks a rule.
     """

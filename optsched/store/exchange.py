@@ -1,8 +1,8 @@
-"""Records as JSON: how they leave a store and come into another one.
+"""Exchange of records between stores, as JSON.
 
-What comes from elsewhere is data. The graph is made anew, its key worked out again; the checker
-sees every plan and every certificate; a bound without a certificate is only a claim unless whoever
-takes it trusts the other store.
+Records from elsewhere are not trusted. The graph is rebuilt and its key computed again; the checker
+verifies every plan and every certificate; a bound without a certificate is only a claim unless the
+user trusts the other store.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from optsched.check.steps import Certificate
 
 EXPORT_FORMAT = "optsched-store/1"
-"""A line that says so, then one line a record."""
+"""First line of an export, which has one line per record after it."""
 MOST_EXPORTED = 2**27
-"""Bytes of an export that is taken, and decompressed."""
+"""Most bytes of an export, decompressed."""
 AT_ONCE = 100
-"""Records that go to the disk together; other writers wait meanwhile."""
+"""Records that are written together; other writers wait meanwhile."""
 
 _KEYS = {
     *("name", "memory_model", "graph", "question", "plan", "peak", "slab", "provenance"),
@@ -193,20 +193,20 @@ _PROOFS = {"", *Proof}
 
 
 def take(store: PlanStore, parcel: Parcel, *, trust: bool = False) -> tuple[bool, list[str]]:
-    """Put a record from elsewhere into a store.
+    """Add a record from elsewhere to a store.
 
     Parameters
     ----------
     store, parcel
-        Where to, and what.
+        The store, and the record.
     trust
-        Take the other store's word for bounds that have no certificate, which else are claims, and
-        for what its searches left behind.
+        Accept bounds without a certificate, which are only claims otherwise, and the states of
+        searches.
 
     Returns
     -------
     tuple
-        Whether it brought anything new, and what was wrong with bounds that were not taken.
+        True if anything was new; the errors of bounds that were rejected.
     """
     graph, question, troubles = parcel.graph, parcel.question, list[str]()
     with store.batch() as batch:
@@ -221,7 +221,7 @@ def take(store: PlanStore, parcel: Parcel, *, trust: bool = False) -> tuple[bool
                 _take_bound(batch, parcel, bound, certificate, trust)
             except (PlanError, UsageError) as error:
                 troubles.append(str(error))
-        # What a search left holds bounds as well, and does not say whose.
+        # The state of a search has bounds as well, without their provenance.
         believed = trust and not rules
         if believed and parcel.search is not None and batch.search(graph, question) is None:
             batch.put_search(graph, parcel.search, question=question, origin={})
@@ -242,14 +242,14 @@ def _take_bound(
 
 @dataclass(slots=True)
 class Taken:
-    """What became of records from elsewhere.
+    """Counts of records from elsewhere, by outcome.
 
     Parameters
     ----------
     new, known, refused
-        How many brought something, nothing, or were not what they said.
+        Number of records with new content, without, and rejected.
     troubles
-        Why records, or bounds of them, were refused.
+        Reasons for which records, or bounds of them, were rejected.
     """
 
     new: int = 0
@@ -259,7 +259,7 @@ class Taken:
 
 
 def take_all(store: PlanStore, documents: Iterable[object], *, trust: bool = False) -> Taken:
-    """Put records from elsewhere into a store; an error among them stands for one that was lost."""
+    """Add records from elsewhere to a store; an error stands for a record that was lost."""
     taken, numbered = Taken(), enumerate(documents, 1)
     while chunk := list(itertools.islice(numbered, AT_ONCE)):
         with store.batch() as batch:
@@ -284,14 +284,14 @@ def _take_one(store: PlanStore, taken: Taken, number: int, document: object, tru
 def dump_all(
     store: PlanStore, numbers: Collection[int] | None = None, leave: Collection[str] = ()
 ) -> Iterator[object]:
-    """Yield the records of these numbers, or all, as JSON; an error in the place of a damaged one.
+    """Yield the records of these numbers, or all, as JSON, with an error for each damaged one.
 
     Parts may be left out, as of :func:`dump_record`.
 
     Raises
     ------
     FormatError
-        If the file is no store, or damaged so that SQLite does not read it.
+        If the file is not a store, or so damaged that SQLite does not read it.
     """
 
     def all_numbers(connection: sqlite3.Connection) -> list[int]:
@@ -318,10 +318,10 @@ def _dumped(connection: sqlite3.Connection, number: int, leave: Collection[str])
 
 
 def merge(store: PlanStore, other: PlanStore, *, trust: bool = False) -> Taken:
-    """Put the records of another store into one; the other is only read."""
+    """Add the records of another store to a store; the other one is only read."""
     expect("merge", other, PlanStore)
     if not other.path.exists():
-        raise UsageError(f"there is no store {other.path}")
+        raise UsageError(f"{other.path}: no such store")
     return take_all(store, dump_all(other), trust=trust)
 
 
@@ -337,12 +337,12 @@ def export_store(
 
 
 def import_store(store: PlanStore, path: str | Path, *, trust: bool = False) -> Taken:
-    """Put records that were written as text into a store.
+    """Add exported records to a store.
 
     Raises
     ------
     FormatError
-        If the file is no export, or larger than 128 MiB: larger stores are merged as they are.
+        If the file is not an export, or larger than 128 MiB: merge larger stores directly.
     """
     data = read_bytes(path, limit=MOST_EXPORTED)
     with errors_named(label_of(path)):
@@ -350,15 +350,15 @@ def import_store(store: PlanStore, path: str | Path, *, trust: bool = False) -> 
 
 
 def read_export(data: bytes) -> Iterator[object]:
-    """Yield the records of an export; an error in the place of a line that is none.
+    """Yield the records of an export, with an error for each invalid line.
 
     Raises
     ------
     FormatError
-        If it is no export, or of another version.
+        If it is not an export, or of another version.
     """
     if data.startswith(b"SQLite format 3"):
-        raise FormatError("this is no export but a store: merge takes it")
+        raise FormatError("not an export but a store: use merge")
     first, *lines = decode_text(data).split("\n")
     check_format(Record(parse_json(first, limit=10), "export"), EXPORT_FORMAT)
     for line in lines:

@@ -31,16 +31,16 @@ MOST_STEPS = 2 * 10**9
 """Instructions of SQLite after which a connection is given up: nothing sound comes near."""
 
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError)
-"""What SQLite raises on a damaged file: its messages may show what lies there, text or not."""
+"""Errors that SQLite raises on a damaged file; their messages may contain bytes of the file."""
 
 SALVAGE = "'optsched store verify --salvage' puts what is sound into another store"
-"""What to do about damage."""
+"""Advice for a damaged file."""
 
 MOST_IN_MEMORY = 2**24
 """Bytes of a file of an older version, which who only reads brings up to date in memory."""
 
 _APPLICATION = int.from_bytes(b"opts")
-"""What the file says it is for."""
+"""Application id in the header of the file."""
 _COUNTER_END = 28
 """Bytes of the file's head up to SQLite's counter of changes, this included."""
 _TRIES = 5
@@ -51,17 +51,17 @@ _Found = TypeVar("_Found")
 
 
 class StoreFile:
-    """Opens and closes connections to a store.
+    """The file of a store: opens and closes connections to it.
 
     Parameters
     ----------
     path
-        The file; made by the first who writes.
+        The file; it is created by the first write.
 
     Raises
     ------
     UsageError
-        If the path names a folder, or anything else that is no file: a pipe would never end.
+        If the path is not a regular file: a folder, a device, or a pipe, which would never end.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -76,7 +76,7 @@ class StoreFile:
         """Seconds to wait for another writer; :data:`SECONDS_TO_WAIT` if None."""
 
     def is_writable(self) -> bool:
-        """Whether this process may write the file, or make it."""
+        """Return True if this process may write the file, or create it."""
         may_write = not self.path.exists() or os.access(self.path, os.W_OK)
         return may_write and os.access(Path(os.path.realpath(self.path)).parent, os.W_OK)
 
@@ -103,12 +103,12 @@ class StoreFile:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection within a transaction, which ends with the block: whole or not at all.
+        """Yield a connection within a transaction, which the end of the block commits as a unit.
 
         Raises
         ------
         UsageError
-            If the file system can not keep two writers apart.
+            If the file system does not support locks.
         OptschedError
             If another process keeps the file locked, or the disk is full.
         """
@@ -121,7 +121,7 @@ class StoreFile:
             connection.execute("COMMIT")
 
     def vacuum(self) -> None:
-        """Give bytes that are no longer used back to the file system."""
+        """Return unused bytes to the file system."""
         with self._open() as connection:
             connection.execute("VACUUM")
 
@@ -135,7 +135,7 @@ class StoreFile:
             connection = sqlite3.connect(
                 self.path, timeout=patience, isolation_level=None, check_same_thread=False
             )
-            # What is not committed is rolled back by closing, whatever went wrong.
+            # Closing rolls back all changes that are not committed.
             with closing(connection):
                 _prepare(connection)
                 require_store(connection)
@@ -145,7 +145,7 @@ class StoreFile:
                 yield connection
 
     def _stamp(self) -> tuple[tuple[int, int, int], bytes, list[Path]]:
-        """What differs if someone wrote meanwhile, however coarse the clock of the file system."""
+        """Return a mark that changes with every write, also if the clock of files is coarse."""
         state = self.path.stat()
         with open(self.path, "rb") as file:
             counter = file.read(_COUNTER_END)
@@ -156,7 +156,7 @@ class StoreFile:
         return [path for end in ("-wal", "-journal") if _size(path := self._beside(end))]
 
     def _beside(self, end: str) -> Path:
-        """Where SQLite keeps what belongs to the file: a link is followed."""
+        """Return the path beside which SQLite puts its journals, with links resolved."""
         return Path(f"{os.path.realpath(self.path)}{end}")
 
     def _read_beside_log(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
@@ -263,7 +263,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _decode(data: bytes) -> str:
-    """Return a text whatever its bytes: what is no text does not stop who looks for what is."""
+    """Return bytes as text; invalid bytes do not raise, so that the valid rows can be read."""
     return data.decode("utf-8", "replace")
 
 
@@ -271,7 +271,7 @@ def _said(error: Exception) -> str:
     """Return what SQLite says of a file, and what to do about it."""
     text = readable(str(error))
     if "not a database" in text:
-        return "this is no plan store"
+        return "not a plan store"
     if "malformed" in text:
         return f"{text}; {SALVAGE}"
     return text

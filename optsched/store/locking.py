@@ -1,4 +1,4 @@
-"""Whether a file system keeps two writers of one file apart, and by which journal.
+"""Test of a file system: support for two writers of one file, and the journal to use.
 
 A write-ahead log needs memory that all processes share, so one machine; over a network the older
 rollback journal does, as long as locks are seen by all. Where they are not, two writers destroy a
@@ -18,7 +18,7 @@ from optsched.errors import UsageError
 NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse.sshfs", "fuse.glusterfs", "lustre")
 """Beginnings of the types of file systems that several machines may share."""
 MOUNTS = Path("/proc/self/mountinfo")
-"""Where Linux says what is mounted; elsewhere only the lock itself is tried."""
+"""List of mounts on Linux; on other systems only the lock is tested."""
 
 _UNLOCKED = re.compile(r"\b(nolock|noflock|localflock|nobrl|local_lock=(all|posix))\b")
 """Options of mounts by which locks hold on one machine alone, or not at all."""
@@ -26,7 +26,7 @@ _UNLOCKED = re.compile(r"\b(nolock|noflock|localflock|nobrl|local_lock=(all|posi
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """Where a file system is, of which type, and how it is mounted."""
+    """Path, type and options of a mounted file system."""
 
     place: str
     kind: str

@@ -35,9 +35,9 @@ _OF_GRAPH = "SELECT id FROM records WHERE graph = ?"
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the rows of an older version up to date; what is damaged stays as it is.
+    """Convert the rows of an older version; damaged rows stay as they are.
 
-    Graphs of which version 1 kept no more than a key can not be found again, and go.
+    Graphs stored by version 1 with only a key cannot be found again, and are deleted.
     """
     lost = "SELECT id FROM graphs WHERE document IS NULL"
     records = f"SELECT id FROM records WHERE graph IN ({lost})"

@@ -75,9 +75,9 @@ class OpenRecord:
         return True
 
     def keep_search(self, packed: bytes | None, origin: Mapping[str, Any], units: int) -> None:
-        """Put what a search leaves behind in the place of what was there; None forgets that.
+        """Replace the stored state of a search; None deletes it.
 
-        What the same code left after more units of work stays: another driver is ahead.
+        A state of the same code after more units of work is kept: another process is ahead.
         """
         if packed is not None and self._units_behind(origin) > units:
             return
@@ -87,7 +87,7 @@ class OpenRecord:
             self.connection.execute("INSERT INTO searches VALUES (?, ?, ?)", row)
 
     def _units_behind(self, origin: Mapping[str, Any]) -> int:
-        """Return the units behind what is kept; 0 if other code left it, or it is damaged."""
+        """Return the units of work of the stored state; 0 if damaged or of another version."""
         query = "SELECT state, provenance FROM searches WHERE record = ?"
         row = self.connection.execute(query, (self.number,)).fetchone()
         with suppress(FormatError):
@@ -132,14 +132,14 @@ class OpenRecord:
 
 
 def _is_better(new: tuple[int, int], known: tuple[int, int], question: StoredQuestion) -> bool:
-    """Whether a peak and a slab are less than others: first what is asked for, then the other."""
+    """Return True if a peak and a slab are better than others, the objective first."""
     if question.objective is Objective.SLAB:
         new, known = new[::-1], known[::-1]
     return new < known
 
 
 def _says_as_much(known: Bound, bound: Bound) -> bool:
-    """Whether a bound that is there makes another one superfluous."""
+    """Return True if a stored bound makes another one superfluous."""
     if known.quantity is not bound.quantity or known.withdrawn or known.value < bound.value:
         return False
     if bound.certified or not bound.counts:

@@ -1,12 +1,12 @@
-"""An order of a coloured graph's nodes that does not depend on how they were numbered.
+"""An order of the nodes of a colored graph that does not depend on their numbers.
 
-Nodes of one colour are a cell. Where nodes of a cell hang together by tied nodes only with nodes of
-cells of which they see one each, whole parts can be exchanged for each other, and any order of them
-will do. Nodes that see the very same nodes can be exchanged as well, and count as one in this. In
-all other parts one node of the first cell is chosen, what it leads to is told apart from what the
-others of its cell lead to, and so on, until each node has a cell of its own. Which node is chosen
-makes no difference where they can be exchanged; where they only look as if they could, as in some
-graphs made for the purpose, two orders of one graph may come out.
+Nodes of one color are a cell. If each node of a part of the graph has at most one neighbor in each
+cell of tied nodes, such parts can be swapped as units, and any sequence of them is canonical. Nodes
+with identical neighbors can be swapped as well, and count as one node here. In
+all other parts one node of the first cell is chosen, its neighbors are distinguished from those of
+the other nodes of the cell, and so on, until each node has a cell of its own. The choice makes no
+difference for nodes that can be swapped. For nodes that only seem so, as in some
+specially constructed graphs, two different orders of one graph are possible.
 
 References
 ----------
@@ -29,14 +29,14 @@ Colours = npt.NDArray[np.uint64]
 
 
 class Edges(NamedTuple):
-    """Relations between nodes, each of which has a role.
+    """Relations between nodes, each with a role.
 
     Parameters
     ----------
     source, target
         Nodes, shape `(edges,)`.
     role
-        A number that says what source and target are to each other.
+        Number of the kind of relation.
     """
 
     source: IntArray
@@ -65,7 +65,7 @@ class Edges(NamedTuple):
         return self._where(marked[self.source] | marked[self.target])
 
     def within(self, marked: npt.NDArray[np.bool_]) -> Edges:
-        """Return edges of which both ends are marked."""
+        """Return edges with both ends marked."""
         return self._where(marked[self.source] & marked[self.target])
 
     def _where(self, chosen: npt.NDArray[np.bool_]) -> Edges:
@@ -73,27 +73,27 @@ class Edges(NamedTuple):
 
 
 def mixed(x: Colours) -> Colours:
-    """Return numbers of 64 bits that have nothing to do with each other, whatever came in."""
+    """Return 64-bit numbers that look independent for all different inputs."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 def count_equals(values: npt.NDArray[np.generic]) -> IntArray:
-    """Return for each value how often it occurs."""
+    """Return the number of occurrences of each value."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray(counts, np.int64)[inverse]
 
 
 def order_nodes(colours: Colours, kinds: Sequence[tuple[int, int]], edges: Edges) -> IntArray:
-    """Return all nodes, kind by kind, in an order that follows from colours and edges alone.
+    """Return all nodes, kind by kind, in an order that depends only on colors and edges.
 
     Parameters
     ----------
     colours
         Shape `(nodes,)`; no two kinds share one.
     kinds
-        The first node of each kind, and the one behind its last.
+        The first node of each kind, and one past its last.
     edges
         What the colours have seen.
     """
@@ -179,7 +179,7 @@ class _Partition:
             self.neighbours[w].append((v, 3 * role))
 
     def individualise(self) -> None:
-        """Split cells until each node has its own; which one is chosen is no matter."""
+        """Split cells until each node has its own; the chosen nodes do not matter."""
         places = sorted(self.place.values())
         self._refine(sorted(self.size))
         for place in places:
@@ -189,7 +189,7 @@ class _Partition:
         self.order[:] = self.row
 
     def _refine(self, splitters: Sequence[int]) -> None:
-        """Split cells until all nodes of one see as much of any other."""
+        """Split cells until all nodes of a cell have equal relations to every other cell."""
         queue, waiting = deque(splitters), set(splitters)
         while queue:
             splitter = queue.popleft()
@@ -197,14 +197,14 @@ class _Partition:
             for first, scores in sorted(self._seen_from(splitter).items()):
                 made = self._split(first, scores)
                 if first not in waiting and made:
-                    # What is seen of all of them but one says what is seen of that one.
+                    # The largest new cell can be skipped: the others determine its counts.
                     largest = max((first, *made), key=lambda x: (self.size[x], -x))
                     made = [x for x in (first, *made) if x != largest]
                 waiting.update(made)
                 queue.extend(made)
 
     def _seen_from(self, splitter: int) -> dict[int, dict[int, int]]:
-        """Return by cell, and node in it, the sum of the roles of what it sees of a cell."""
+        """Return, by cell and node, the sum of the roles of the node's relations to a cell."""
         found: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for v in self.row[splitter : splitter + self.size[splitter]]:
             for w, role in self.neighbours[v]:

@@ -1,7 +1,7 @@
-"""What came of a search as rows of a store hold it, made where the graph is.
+"""Results in the form of rows of a store, prepared where the graph is.
 
-Who searched has a checked plan, and brings plan and orders into canonical numbers; who writes the
-store, perhaps in another process, needs neither the graph nor the plan itself.
+The process that searched has the graph: it checks the plan, and converts plan and orders to
+canonical numbers. The process that writes the store then works without graph and plan.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class PreparedPlan(NamedTuple):
 
 @dataclass(frozen=True)
 class PreparedResult:
-    """All that is to be kept of one result; it travels as plain data.
+    """The parts of a result that are stored, as plain data that can be sent between processes.
 
     Parameters
     ----------
     graph, question
-        What it is about.
+        The graph and the question of the result.
     plan
-        None if there is none.
+        The packed plan, or None.
     bounds
-        Of which quantity, how many bytes, and the proof; empty where none has a name.
+        Quantity, bytes and kind of proof of each bound; the proof may be empty.
     stop_reason
         Why the search ended.
     search, units
-        What it leaves behind for the next one, packed, and the units of work behind that; None to
-        leave what is there as it is.
+        Packed state for the next search, and its units of work; None: keep
+        the stored state.
     """
 
     graph: rows.GraphRow
@@ -60,7 +60,7 @@ class PreparedResult:
 def prepare_result(
     graph: Graph, result: Result, search: Resume | None = None, *, check: bool = True
 ) -> PreparedResult:
-    """Check and pack what :func:`optsched.solve` found and proved.
+    """Check and pack a result of :func:`optsched.solve`.
 
     It is kept under the result's own question. Order rules are control edges of the graph there,
     so that bounds proved under rules are never read as bounds of the graph without them.
@@ -68,7 +68,7 @@ def prepare_result(
     Parameters
     ----------
     graph, result, search
-        What was searched, what came of it, and what the next search needs.
+        The graph, its result, and the state for the next search.
     check
         Whether to check the plan; the solver has, so who solved it in this process need not.
 
@@ -127,5 +127,5 @@ def _pack_plan(asked: rows.Asked, plan: Plan, peak: int, slab: int) -> PreparedP
 
 
 def _proof_name(rung: Proof | None) -> str:
-    """Return what stands behind a bound: a claim is about the plan, the bound below is proved."""
+    """Return the kind of proof of a bound; a claim is about the plan, not about the lower bound."""
     return "" if rung in (None, Proof.CLAIMED) else rung.value

@@ -1,4 +1,4 @@
-"""What is asked of a graph, and the facts that a store keeps about the answers."""
+"""Questions about graphs, and the facts that a store has about their answers."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class Bound:
 
     @property
     def counts(self) -> bool:
-        """Whether it is proved, as far as is known, and not only claimed."""
+        """True if it has a proof and is not only claimed."""
         return not self.withdrawn and self.proof != Proof.CLAIMED
 
     @property
@@ -190,7 +190,7 @@ class RecordChange:
     Parameters
     ----------
     number
-        Ascending in the whole store, whatever its clocks said.
+        Ascending in the full store, regardless of clocks.
     what
         `plan`, `bound`, `certificate`, `withdrawn` ...
     detail
@@ -216,7 +216,7 @@ class StoredRecord:
     key
         Of the graph (:func:`optsched.store.canonical.canonical_form`).
     question
-        What was asked.
+        The question.
     name, memory_model, ops, buffers, bytes
         Of the graph under which it came in: name, model in words, counts, and bytes of all buffers.
     peak, slab
@@ -226,7 +226,7 @@ class StoredRecord:
     bounds
         All bounds that were proved, claimed or withdrawn.
     search_bytes
-        Size of what a search left behind to be continued; 0 if nothing.
+        Size of the stored state of a search; 0 without one.
     """
 
     number: int
@@ -255,7 +255,7 @@ class StoredRecord:
 
     @property
     def is_proved(self) -> bool:
-        """Whether the plan is known to be the best."""
+        """True if the plan is proved optimal."""
         return self.value is not None and self.value == self.best_bound.value
 
 

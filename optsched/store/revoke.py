@@ -1,10 +1,10 @@
-"""Proofs that are withdrawn by rule, where an engine turned out to be wrong.
+"""Withdrawal of proofs by rules, after an engine turned out to be wrong.
 
-A rule names a version of a package and, if need be, a kind of proof: `optsched<0.2`,
-`ortools==9.12:L6`. It concerns bounds that rest on the word of an engine; where a certificate is
-kept the checker has looked at every step, and no engine is believed. A rule stays in the store, so
-that what it withdrew does not come back out of another one; what an engine proves from then on
-counts.
+A rule names versions of a package and optionally a kind of proof by its short code:
+`optsched<0.2`, or `ortools==9.12:L6` (joint search). It selects bounds that rest on the result of
+an engine alone; a bound with a certificate does not, as the checker has verified every step. A rule
+stays in the store, so that a withdrawn bound does not return from another store; bounds that an
+engine proves afterwards count again.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _RULE = re.compile(r"([A-Za-z][\w.-]*)(==|<=|>=|<|>)(\d+(?:\.\d+)*)(?::(\w+))?")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which bounds are meant.
+    """A rule that selects bounds to withdraw.
 
     Parameters
     ----------
     package, relation, version
         A bound is meant if it was proved with such a version of the package.
     proof
-        And if this stands behind it; empty for any.
+        Kind of proof of the bound; empty for any.
     """
 
     package: str
@@ -59,19 +59,19 @@ def read_rule(text: str) -> Rule:
     Raises
     ------
     UsageError
-        If it says none.
+        If the text is not a rule.
     """
     found = _RULE.fullmatch(text.replace(" ", ""))
     if found is None or (found[4] and found[4] not in list(Proof)):
         raise UsageError(
-            f"{text!r} is no rule: write PACKAGE<VERSION (or ==, <=, >, >=), and :KIND behind it "
-            f"for one kind of proof, of {', '.join(Proof)}"
+            f"{text!r} is not a rule: write PACKAGE<VERSION (or ==, <=, >, >=), then :KIND if only "
+            f"one kind of proof is meant, one of {', '.join(Proof)}"
         )
     return Rule(found[1], found[2], _version(found[3]), found[4] or "")
 
 
 def is_meant(rule: Rule, bound: Bound) -> bool:
-    """Whether a rule concerns a bound; one of unknown origin it does."""
+    """Return True if a rule selects a bound; a bound of unknown origin is always selected."""
     if bound.certified or (rule.proof and rule.proof != bound.proof):
         return False
     versions = bound.provenance.get("versions")
@@ -82,7 +82,7 @@ def is_meant(rule: Rule, bound: Bound) -> bool:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    """Return the numbers a version begins with, without zeros at its end: 1.0 is 1."""
+    """Return the leading numbers of a version, without trailing zeros: 1.0 is 1."""
     numbers = [int(part) for part in re.findall(r"\d{1,9}", re.split(r"[^\d.]", text)[0])]
     while numbers and not numbers[-1]:
         numbers.pop()
@@ -90,10 +90,10 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def revoke(store: PlanStore, rule: Rule) -> int:
-    """Withdraw all bounds that a rule means; return how many.
+    """Withdraw all bounds that a rule selects; return their number.
 
-    They stay in the store, with the reason; the history of their records tells of it. What a search
-    of such a version left behind is forgotten, for it may rest on the same error.
+    They stay in the store with the reason, which the history of their records shows. The state of a
+    search of such a version is deleted, as it may rest on the same error.
     """
     why, count = f"revoked: {rule}", 0
     with store.writing() as connection:

@@ -1,4 +1,4 @@
-"""What the rows of a store say: how they are found, made and read within a connection."""
+"""Rows of a store: functions that find, make and read them within a connection."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ BOUND_WITH_ID = BOUND.replace("SELECT", "SELECT id,")
 
 
 class GraphRow(NamedTuple):
-    """What a store keeps of a graph, as it lies there."""
+    """The row of a graph, as it is stored."""
 
     key: str
     packed: bytes
@@ -59,7 +59,7 @@ class GraphRow(NamedTuple):
     bytes: int
 
     def is_kept_as(self, packed: object) -> bool:
-        """Whether a document in a store is that of this graph, whoever packed it."""
+        """Return True if a stored document is that of this graph, also if packed by other code."""
         return packed == self.packed or unpack_bytes(packed) == unpack_bytes(self.packed)
 
 
@@ -80,12 +80,12 @@ class GraphText:
     about: tuple[str, str, int, int, int]
 
     def is_kept_as(self, packed: object) -> bool:
-        """Whether a document in a store is that of this graph."""
+        """Return True if a stored document is that of this graph."""
         return unpack_bytes(packed) == self.document
 
     @cached_property
     def row(self) -> GraphRow:
-        """What a store keeps of it: who only looks it up packs nothing."""
+        """The row of the graph; packed at first use, as a look-up does not need it."""
         return GraphRow(self.key, pack(self.document), *self.about)
 
 
@@ -124,7 +124,7 @@ def _text_of(graph: Graph, form: CanonicalGraph) -> GraphText:
 
 
 def graph_digest(graph: Graph) -> str:
-    """Return the same text for equal graphs, whatever their names and numbers."""
+    """Return the same text for graphs that differ only in names and numbers."""
     return blake2b(ask(graph).text.document, digest_size=16).hexdigest()
 
 
@@ -299,7 +299,7 @@ def history_of(connection: sqlite3.Connection, record: int) -> list[RecordChange
 def read_provenance(text: object) -> Mapping[str, Any]:
     """Return a small JSON object that a row holds."""
     if not isinstance(text, str) or len(text) > MAX_TEXT:
-        raise FormatError("what is stored is no provenance")
+        raise FormatError("the stored provenance is invalid")
     return Record(parse_json(text), "provenance").value
 
 

@@ -1,7 +1,7 @@
-"""What can still be had of a damaged store: through SQLite, and then from the pages themselves.
+"""Rescue of records from a damaged store: through SQLite, then from the pages of the file.
 
-SQLite gives up a table where a page on the way to its rows is damaged. Rows lie in leaf pages that
-can be read by themselves, and each is worth something alone: the checker sees what comes of it. As
+SQLite gives up on a table if a page on the path to its rows is damaged. Rows are in leaf pages,
+which can be read without that path, and each row is useful alone: the checker verifies its plan. As
 a page may be an old one, what a row says of a bound without a certificate is then only a claim.
 
 References
@@ -44,12 +44,12 @@ Rows = dict[str, dict[int, list[tuple[Any, ...]]]]
 
 
 def salvage(store: PlanStore, target: PlanStore) -> Taken:
-    """Put into another store what is sound of a damaged one; that one is only read.
+    """Copy the undamaged records of a store to another one; the damaged store is only read.
 
     Returns
     -------
     Taken
-        What became of the records; those are refused of which nothing could be had.
+        Counts of the records by outcome; records that could not be read count as refused.
     """
     taken, opened = Taken(), False
     with suppress(OptschedError):
@@ -106,7 +106,7 @@ def _has_shape(row: tuple[Any, ...], shape: tuple[tuple[type, ...], ...]) -> boo
 
 
 class _Pages:
-    """The pages of a file, the first of which may no longer say how large they are."""
+    """The pages of a file, whose first page may no longer state their size."""
 
     def __init__(self, data: mmap.mmap) -> None:
         size = int.from_bytes(data[16:18])
@@ -157,7 +157,7 @@ class _Pages:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a place, and the place behind it."""
+    """Return the number at a position, and the position after it."""
     value = 0
     for i in range(9):
         byte = data[at + i]

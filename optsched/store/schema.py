@@ -63,7 +63,7 @@ TABLES = {
     rule TEXT NOT NULL UNIQUE
 )""",
 }
-"""What makes each table and index, by name; a file with others is no store.
+"""Statements that create each table and index, by name; a store has exactly these.
 
 A bound's seal tells whether its row is as it was written; all else is looked at by the checker, or
 compressed and so has a checksum.
@@ -105,5 +105,5 @@ def require_store(connection: sqlite3.Connection) -> int:
     tables = dict(connection.execute(query).fetchall())
     if not version or tables != TABLES:
         why = "its tables are others" if tables else "it is empty"
-        raise FormatError(f"this is no plan store: {why}")
+        raise FormatError(f"not a plan store: {why}")
     return version

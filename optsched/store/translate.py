@@ -1,7 +1,7 @@
 """Plans, certificates and orders, from the ids and names of a graph to canonical numbers and back.
 
-What comes out of a store is data from elsewhere: all of it is looked at before it is used, and
-sizes are limited before anything is made of them.
+Data from a store are not trusted: all of them are validated before they are used, and
+sizes are limited before anything is decoded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_PACKED = 2**26
 MAX_UNPACKED = 2**27
 """And unpacked."""
 MAX_SEARCH = 2**24
-"""Bytes that the JSON of what a search leaves behind may have."""
+"""Most bytes of the state of a search, as JSON."""
 
 COMPRESSION = 1
 """Of zlib: level 5 takes twice the time, for an eighth less room of captured graphs and plans."""
@@ -44,7 +44,7 @@ def pack(value: object) -> bytes:
 
 
 def unpack_bytes(packed: object) -> bytes:
-    """Return what was packed; its checksum is looked at."""
+    """Return packed bytes after verifying their checksum."""
     if not isinstance(packed, bytes) or not packed.startswith(b"\x1f\x8b"):
         raise FormatError("what is stored is damaged")
     if len(packed) > MAX_PACKED:
@@ -97,20 +97,20 @@ def globalise_order(form: CanonicalGraph, order: Sequence[int]) -> list[int]:
     Raises
     ------
     UsageError
-        If it has not the ops of the graph.
+        If it does not list the ops of the graph.
     """
     number = {v: i for i, v in enumerate(form.ops)}
     if len(order) != len(number) or set(order) != number.keys():
-        raise UsageError(f"an order has not the graph's {len(number)} ops")
+        raise UsageError(f"an order must list the graph's {len(number)} ops")
     return [number[v] for v in order]
 
 
 def localise_order(form: CanonicalGraph, order: object) -> tuple[int, ...]:
     """Return an order of the graph at hand."""
     if not isinstance(order, list) or len(order) != len(form.ops):
-        raise FormatError(f"an order has not the graph's {len(form.ops)} ops")
+        raise FormatError(f"an order must list the graph's {len(form.ops)} ops")
     if not all(type(i) is int and 0 <= i < len(form.ops) for i in order):
-        raise FormatError("an order holds what is no op")
+        raise FormatError("an order contains an unknown op id")
     return tuple(form.ops[i] for i in order)
 
 

@@ -1,4 +1,4 @@
-"""What keeps a store sound and small: all is checked again, and what nobody needs thrown away."""
+"""Upkeep of a store: check everything again, and delete unused records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEPT_CHANGES = 100
 
 
 def verify(store: PlanStore) -> list[str]:
-    """Check all of a store again; return what is wrong, nothing if it is sound.
+    """Check all of a store again; return the problems found, an empty list if it is sound.
 
     The file is looked at by SQLite, checksums and seals are compared, each key is worked out again,
     the checker sees every plan and every certificate, and no bound that counts may be above a plan.
@@ -28,7 +28,7 @@ def verify(store: PlanStore) -> list[str]:
     Raises
     ------
     FormatError
-        If the file is no store, or so damaged that SQLite does not open it.
+        If the file is not a store, or so damaged that SQLite does not open it.
     """
     return store.read(lambda connection: list(_troubles(connection))) or []
 
@@ -74,10 +74,10 @@ def _check_bounds(record: StoredRecord) -> None:
 
 
 def collect_garbage(store: PlanStore) -> dict[str, int]:
-    """Throw away what nobody needs any more, and give the bytes back; return how much of what.
+    """Delete unused data, and free their bytes; return the counts by kind.
 
-    That is: bounds that were withdrawn or that a higher one makes superfluous, what searches left
-    behind of records that are proved, all but the latest changes, and graphs without a record.
+    These are bounds that were withdrawn or that a higher one makes superfluous, states of searches
+    of proved records, all but the latest changes, and graphs without a record.
     """
     counts: dict[str, int] = {}
     with store.writing() as connection:

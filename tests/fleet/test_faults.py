@@ -182,7 +182,7 @@ def test_a_store_on_a_read_only_mount_is_refused_at_once(paths: list[str], tmp_p
         drive,
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith("s.store can not be written")
+    assert done.stderr.splitlines()[-1].endswith("s.store cannot be written")
     assert os.listdir(folder) == ["s.store"]
     assert store.read_bytes() == before
 

@@ -268,9 +268,9 @@ def test_a_failure_of_ours_is_the_framework_s_plan(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"capacities": {0: 5}}, "memory 0 has no arena"),
+        ({"capacities": {0: 5}}, "mem_id must be 1 or more, got 0"),
         ({"capacities": {1: "many"}}, "many"),
-        ({"memory_planning_algo": greedy}, "the algorithm is ours"),
+        ({"memory_planning_algo": greedy}, "the pass uses our algorithm"),
         ({"time_limit": -1}, "-1"),
         ({"min_gain": "much"}, "min_gain must be bytes or a percentage"),
     ],

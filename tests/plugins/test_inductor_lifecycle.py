@@ -159,6 +159,6 @@ def test_a_compiled_step_lives_as_planned_and_a_wrong_plan_is_named(
 
 
 def test_wrong_modes_and_no_cache() -> None:
-    with pytest.raises(UsageError, match="lifecycle 'shout' is none of assert, log"):
+    with pytest.raises(UsageError, match="lifecycle must be one of assert, log, got 'shout'"):
         options(lifecycle="shout")
     assert options(lifecycle="log")["_post_fusion_custom_pass"].uuid() is None

@@ -196,7 +196,7 @@ with enabled(time_limit=1):
 """
     done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True)
     (line,) = done.stderr.splitlines()
-    assert f"torch {torch.__version__} is not supported, nothing is changed: " in line
+    assert f"torch {torch.__version__} is not supported, no order changed: " in line
     assert said in line
 
 
@@ -346,7 +346,7 @@ def broken_hook(*_: object) -> None:
 @pytest.mark.parametrize(
     ("time_limit", "patched", "line"),
     [
-        (0, {}, "a time limit of 0.0 seconds is none"),
+        (0, {}, "time_limit must be positive, got 0.0"),
         (1, {"TESTED_TORCH": "1.0."}, f"torch {torch.__version__} is not one of 1.0.x"),
         (1, {"_require_node": broken_hook}, "RuntimeError: something new"),
     ],
@@ -407,7 +407,7 @@ def test_wrong_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
             options(time_limit=wrong)  # type: ignore[arg-type]
     with (
         config.patch(_post_fusion_custom_pass=broken_hook),
-        pytest.raises(UsageError, match="is taken by"),
+        pytest.raises(UsageError, match="is already set to"),
         enabled(),
     ):
         pass

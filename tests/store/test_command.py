@@ -101,7 +101,7 @@ def test_upkeep(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         (["show", "STORE", "zz"], "no record 'zz'"),
         (["show", "STORE", "1", "--plan", "p.json"], "needs one graph file"),
         (["show", "STORE", "GRAPH", "--plan", "STORE"], "overwrite"),
-        (["revoke", "STORE", "--engine", "x"], "is no rule"),
+        (["revoke", "STORE", "--engine", "x"], "is not a rule"),
         (["export", "STORE", "-o", "STORE"], "overwrite"),
         (["sl", "STORE"], "invalid choice"),
         (["ls", "STORE", "--nothing"], "no option"),

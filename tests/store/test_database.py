@@ -161,7 +161,7 @@ def test_what_to_do_about_a_damaged_store_is_said(store: PlanStore) -> None:
     with pytest.raises(FormatError, match=r"plans\.db: .*malformed; .* --salvage"):
         store.records()
     store.path.write_bytes(b"")
-    with pytest.raises(FormatError, match="no plan store: it is empty"):
+    with pytest.raises(FormatError, match="not a plan store: it is empty"):
         store.records()
 
 

@@ -195,7 +195,7 @@ def test_a_read_only_mount_is_served_and_not_touched(tmp_path: Path, left: str) 
         f"PYTHONPATH={ROOT} {sys.executable} {code} {folder}/plans.db",
     )
     assert done.returncode == 0, done.stderr
-    assert "can not be written" in done.stdout
+    assert "cannot be written" in done.stdout
 
 
 FILLER = """

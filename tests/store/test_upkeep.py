@@ -216,7 +216,7 @@ def test_a_rule_is_kept_as_it_can_be_read(text: str, store: PlanStore, tmp_path:
 
 @pytest.mark.parametrize("text", ["", "optsched", "optsched<", "optsched<1:L9", "<1", "a<1;b<2"])
 def test_what_is_no_rule_is_one_line(text: str) -> None:
-    with pytest.raises(UsageError, match="is no rule"):
+    with pytest.raises(UsageError, match="is not a rule"):
         read_rule(text)
 
 

@@ -37,31 +37,31 @@ def memory_planning(
     Parameters
     ----------
     reorder
-        Whether ops may run in another order than the program's; otherwise only offsets are chosen.
+        If True, ops may run in another order than the program's; if False, only offsets are chosen.
     capacities
-        Bytes of each memory, by `mem_id` (2 or more for memories of your own, 1 for the default
-        one); None for as many as it takes. A tensor that fits into its memory no more goes to the
-        next one that is named. Without capacities a memory is as large as it takes.
+        Bytes of each memory, by `mem_id` (1 for the default memory, 2 or more for your own); None
+        for no limit. A tensor that does not fit its memory spills to the next memory given here
+        (default: no limits).
     limits, time_limit
-        For one method's order, and again for its offsets; 60 seconds by default.
+        Limits for the order of a method, and again for its offsets (default: 60 seconds).
     min_gain
-        The least that another order must save of the arenas: a percentage, or bytes. Arenas are
-        small, so the default has no least number of bytes. With capacities any saving counts.
+        Least saving of another order, in bytes of the arenas or as a percentage. Arenas are small,
+        so the default has no limit in bytes. With capacities any saving counts.
     options
-        Passed on to `MemoryPlanningPass`: `alloc_graph_input`, `alignment` and so on.
+        Further arguments of `MemoryPlanningPass`, such as `alloc_graph_input` and `alignment`.
 
     Returns
     -------
     executorch.exir.passes.MemoryPlanningPass
-        What it did is told by :func:`optsched.plugins.explain`. Where our plan fails, the
-        framework's own is used and a warning logged.
+        The pass; :func:`optsched.plugins.explain` reports what it did. If our plan fails, the
+        framework's own is used, and a warning is logged.
 
     Raises
     ------
     MissingDependencyError
         If ExecuTorch is not installed.
     UsageError
-        If a capacity or `min_gain` makes no sense.
+        If a capacity or `min_gain` is invalid.
     """
     try:
         from optsched.plugins.executorch.planning import planning_pass
@@ -70,7 +70,7 @@ def memory_planning(
     if limits is not None and time_limit is not None:
         raise UsageError("give limits or time_limit, not both")
     if "memory_planning_algo" in options:
-        raise UsageError("memory_planning_algo: the algorithm is ours")
+        raise UsageError("memory_planning_algo cannot be given: the pass uses our algorithm")
     limits = limits or Limits(seconds=60.0 if time_limit is None else time_limit)
     # With capacities even a few bytes may decide whether the tensors fit.
     gain = parse_gain(0) if capacities else parse_gain(min_gain)
@@ -81,7 +81,7 @@ def _pools(capacities: Mapping[int, Any] | None) -> list[Pool]:
     pools = []
     for number, capacity in sorted((capacities or {}).items()):
         if number < 1:
-            raise UsageError(f"memory {number} has no arena: mem_id is 1 or more")
+            raise UsageError(f"mem_id must be 1 or more, got {number}")
         room = None if capacity is None else parse_bytes(capacity)
         pools.append(Pool(str(number), room))
     return pools

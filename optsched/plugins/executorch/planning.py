@@ -50,12 +50,12 @@ def planning_pass(
     min_gain: MinGain,
     options: Mapping[str, Any],
 ) -> MemoryPlanningPass:
-    """Return the pass; what it takes is said in :func:`optsched.plugins.executorch`."""
+    """Return the pass; the arguments are those of :func:`optsched.plugins.executorch`."""
     return OptimalPlanning(reordering, pools, limits, min_gain, **options)
 
 
 class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
-    """Chooses an order of minimum arena, and then offsets for the lifetimes that follow from it.
+    """A planning pass that chooses an order of minimum arena, then offsets for its lifetimes.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         )
 
     def _try_to_reorder(self, module: Any, signature: Any) -> CompiledGraph:
-        """Choose an order; whatever goes wrong, the program's own stays."""
+        """Choose an order; if anything fails, the program keeps its own."""
         try:
             return self._choose_order(module, signature)
         except FixedOrderError as error:
@@ -140,7 +140,7 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         return replace(record, order=f"optimum, {moved} of {len(order)} ops moved")
 
     def _sizes(self, module: Any, signature: Any) -> dict[Any, int]:
-        """Return the bytes of what is planned, by the tensor whose storage it is."""
+        """Return the bytes of each planned storage, by the tensor that owns it."""
         specs = collect_specs_from_nodes(
             module.graph.nodes,
             signature,

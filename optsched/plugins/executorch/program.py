@@ -1,9 +1,10 @@
 """The graph of an ExecuTorch program, and the program in another order.
 
-The nodes that run are ops. `memory.alloc`, `memory.view` and `getitem` only name bytes: they go
-along with the op that writes or made these, and cost nothing there. All tensors that share storage
-are one buffer. An op that overwrites a buffer comes after all who read the old bytes and before
-all who read the new ones; the program's own edges do not say so (`copy_` into a mutable buffer).
+The nodes that run are ops. `memory.alloc`, `memory.view` and `getitem` only name bytes: they stay
+next to the op that writes or made these bytes, where they cost nothing. All tensors that share
+storage are one buffer. An op that overwrites a buffer runs after all readers of the old bytes, and
+before all readers of the new ones; the program does not have edges for this (`copy_` into a mutable
+buffer), so they are added.
 
 This module imports executorch at its top: import it inside the function that needs it.
 """
@@ -30,27 +31,27 @@ from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
 
 SILENT = (memory.alloc, memory.view, memory.free, operator.getitem)
-"""What runs nothing."""
+"""Targets of nodes that do not run anything."""
 
 
 class FixedOrderError(OptschedError):
-    """Says why the ops of a program can not be moved."""
+    """Raised with the reason for which the ops of a program cannot be moved."""
 
 
 def is_op(node: Any) -> bool:
-    """Whether a node runs something."""
+    """Return True if a node runs something."""
     return node.op == "call_function" and node.target not in SILENT
 
 
 def storage(spec: Any) -> Any:
-    """Return the tensor at whose storage another one lies, at last."""
+    """Return the tensor that owns the storage of another one."""
     while spec.storage_base is not None:
         spec = spec.storage_base
     return spec
 
 
 class ProgramGraph:
-    """A program's main graph as one that can be planned.
+    """The main graph of a program as a graph that can be planned.
 
     Parameters
     ----------
@@ -61,18 +62,18 @@ class ProgramGraph:
     mutable
         Names of the placeholders that live throughout: buffers that the method changes.
     alignment
-        Of every offset.
+        Alignment of every offset.
 
     Attributes
     ----------
     graph
-        Op `v` is node `nodes[v]`; one more may stand for the output. A buffer's pool is the
-        `mem_id` of its tensor, if that has one.
+        The graph: op `v` is node `nodes[v]`; one more op may stand for the output. The pool of a
+        buffer is the `mem_id` of its tensor, if it has one.
 
     Raises
     ------
     FixedOrderError
-        If the program has something whose place among the others is not known.
+        If the program has an op whose place among the others is unknown.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class ProgramGraph:
         self.nodes = [node for node in module.graph.nodes if is_op(node)]
         self.memories: dict[str, str] = {}
         self._name: dict[Any, str] = {}
-        """The present name of each storage: that of its last change."""
+        """The current name of each storage, that of its last change."""
         self._build = GraphBuilder("executorch", "executorch: constants are not counted", alignment)
         self._add_inputs()
         seeded = [node.name for node in self.nodes if draws_random_numbers(node)]
@@ -133,9 +134,10 @@ class ProgramGraph:
         )
 
     def _add_outputs(self, output: Any) -> None:
-        """Keep results to the end; beside them lie copies of changed buffers that nobody fills.
+        """Keep the results to the end, and add copies of changed buffers, which no op fills.
 
-        The framework plans these: the output has tensors of its own for what `copy_` returns.
+        The framework plans these copies: the output has tensors of its own for the results of
+        `copy_`.
         """
         results = list(dict.fromkeys(self._reads(output)))
         copies = {
@@ -167,7 +169,7 @@ class ProgramGraph:
 
 
 def _specs(node: Any) -> list[Any]:
-    """Return the tensors of a node that are no constants."""
+    """Return the tensors of a node, without constants."""
     return [spec for spec in get_node_tensor_specs(node) if not spec.const]
 
 
@@ -183,7 +185,7 @@ def _overwritten(node: Any) -> list[Any]:
 
 
 def _ops_before(node: Any) -> Iterator[Any]:
-    """Yield the ops whose results a node takes, through what only names bytes."""
+    """Yield the ops whose results a node reads, also through nodes that only name bytes."""
     for value in node.all_input_nodes:
         if is_op(value):
             yield value
@@ -194,8 +196,8 @@ def _ops_before(node: Any) -> Iterator[Any]:
 def reorder(module: Any, order: Sequence[Any]) -> None:
     """Put the nodes of a graph into the order of its ops.
 
-    Each `alloc` stands right before the op that it is for, each view and `getitem` right after
-    what it is of: there they lengthen nobody's live range.
+    Each `alloc` is put right before its op, each view and `getitem` right after its operand, where
+    they do not lengthen a live range.
     """
     graph = module.graph
     done: dict[Any, None] = {}

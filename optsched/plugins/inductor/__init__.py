@@ -7,8 +7,9 @@
 ...     compiled = torch.compile(model)
 ...     compiled(x).sum().backward()
 
-The graph is compiled when it first runs, and its backward graph when that first runs: both have
-to happen inside. `torch.compile(model, options=options(time_limit=5))` has no such condition.
+The graph is compiled when it first runs, and its backward graph when that first runs, so both first
+runs must be inside the context. `torch.compile(model, options=options(time_limit=5))` works
+anywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from optsched.runtime.keywords import keywords
 DEFAULT_TIME_LIMIT = 5.0
 _LOG = logging.getLogger("optsched.plugins.inductor")
 LIFECYCLES = ("assert", "log")
-"""What to do where a buffer lives otherwise than planned."""
+"""Reactions to a buffer whose lifetime differs from the plan."""
 
 __all__ = ["enabled", "options"]
 
@@ -44,39 +45,39 @@ def enabled(
     min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
     peak: int | str | SupportsIndex | None = None,
 ) -> Iterator[None]:
-    """Give graphs that `torch.compile` compiles meanwhile an order of least memory.
+    """Replace the order of graphs that `torch.compile` compiles by one of least memory.
 
-    A context, or a decorator of a function such as a training step. Nothing is printed:
-    :func:`optsched.plugins.explain` says what was done. Whatever goes wrong with a graph, Inductor
-    compiles it as it would have, and the logger `optsched.plugins.inductor` has one line.
+    Use it as a context, or as a decorator of a function such as a training step. It prints
+    nothing; :func:`optsched.plugins.explain` lists the decisions. If anything fails, Inductor's
+    own result is used, and the logger `optsched.plugins.inductor` has one line.
 
     Parameters
     ----------
     time_limit
-        Seconds for the solver, for each graph.
+        Seconds for the solver, per graph.
     store
-        A file of plans. The solver is asked only about graphs that it has none for, and what it
-        finds is kept there.
+        File of plans. The solver runs only for graphs without a plan there, and its plans are added
+        to the file.
     lifecycle
         `"assert"` or `"log"`: while the compiled graphs run in this context, each buffer's
-        allocation and release is held against the plan. The first that differs is named, by
+        allocation and release is compared with the plan. The first difference is reported, by
         :class:`optsched.check.lifecycle.LifecycleError` or by a line in the log. Runs slowly, and
         without Inductor's cache.
     min_gain
         Least saving for which Inductor's order is replaced: bytes such as `"64KiB"`, a percentage
         such as `"0.1%"`, 0 for any saving, or a :class:`~optsched.plugins.gain.MinGain` of both.
-        The default asks for 64 KiB and for 0.1 %.
+        The default is 64 KiB and 0.1 %.
     peak
         Bytes such as `"2GiB"` that a training step may allocate beside its inputs: forward ops run
         again in the backward graph where this is needed
-        (:mod:`optsched.plugins.inductor.partition`). None leaves the split to PyTorch.
+        (:mod:`optsched.plugins.inductor.partition`). None: the split is PyTorch's.
 
     Raises
     ------
     MissingDependencyError
         If torch is not installed.
     UsageError
-        If a setting makes no sense, or another pass has the place of this one.
+        If a setting is invalid, or Inductor's hook is used by another pass.
     """
     chosen = options(
         time_limit=time_limit, store=store, lifecycle=lifecycle, min_gain=min_gain, peak=peak
@@ -101,9 +102,9 @@ def options(
     min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
     peak: int | str | SupportsIndex | None = None,
 ) -> dict[str, Any]:
-    """Return the settings of Inductor that do the same for one call of `torch.compile`.
+    """Return the settings of Inductor that do the same as :func:`enabled` for one `torch.compile`.
 
-    Empty where torch has no place for the plugin: then the logger has one line.
+    Empty if torch does not have the hook that the plugin needs; the logger then has one line.
 
     Examples
     --------
@@ -115,13 +116,13 @@ def options(
     Parameters
     ----------
     time_limit, store, lifecycle, min_gain, peak
-        As for :func:`enabled`, and so are the errors. Lives are checked where the graphs run:
+        As for :func:`enabled`, as are the errors. Lifetimes are checked where the graphs run:
         inside :func:`optsched.plugins.inductor.lifecycle.watch`.
     """
     if not (isinstance(time_limit, int | float) and 0 <= time_limit < math.inf):
-        raise UsageError(f"time_limit {time_limit!r} is no number of seconds")
+        raise UsageError(f"time_limit must be a number of seconds, got {time_limit!r}")
     if lifecycle not in (None, *LIFECYCLES):
-        raise UsageError(f"lifecycle {lifecycle!r} is none of {', '.join(LIFECYCLES)}")
+        raise UsageError(f"lifecycle must be one of {', '.join(LIFECYCLES)}, got {lifecycle!r}")
     gain = parse_gain(min_gain)
     budget = None if peak is None else parse_bytes(peak)
     try:
@@ -134,10 +135,10 @@ def options(
 
         present = config._post_fusion_custom_pass
     except (ImportError, AttributeError) as error:
-        _LOG.warning("torch %s is not supported, nothing is changed: %s", torch.__version__, error)
+        _LOG.warning("torch %s is not supported, no order changed: %s", torch.__version__, error)
         return {}
     if present is not None and not isinstance(present, SchedulerPass):
-        raise UsageError(f"Inductor's _post_fusion_custom_pass is taken by {present!r}")
+        raise UsageError(f"Inductor's _post_fusion_custom_pass is already set to {present!r}")
     path = None if store is None else str(Path(store).absolute())
     reorder, reuse = config.reorder_for_peak_memory, config.allow_buffer_reuse
     if present is not None:
@@ -148,7 +149,7 @@ def options(
         "_post_fusion_custom_pass": SchedulerPass(
             float(time_limit), path, reorder, reuse, lifecycle is not None, gain
         ),
-        # Set by the pass for each graph; here, so that they are as before afterwards.
+        # The pass sets these for each graph; listed here, they are restored afterwards.
         "reorder_for_peak_memory": reorder,
         "allow_buffer_reuse": reuse,
     }

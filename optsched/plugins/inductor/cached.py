@@ -1,9 +1,9 @@
-"""Records of graphs that come out of Inductor's caches, where no pass is called.
+"""Records of graphs that are served from Inductor's caches and bypass the pass.
 
-What Inductor keeps of a graph is the Python module that it wrote. The plugin adds two lines to it:
-when the module is loaded, in this process or in another, it says by which record it was ordered.
+Inductor's cache has the Python module that it wrote for a graph. The plugin adds two lines to this
+module: when it is loaded, in this process or in another, it reports the record of its order.
 
-This module does not import torch at its top: a module that is loaded imports it.
+This module does not import torch at its top, as cached modules import it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from optsched.plugins.records import CompiledGraph, remember
 
 _lock = threading.Lock()
 _compiled_here: set[str] = set()
-"""Texts of records whose module is loaded for the first time when it has been written."""
+"""Records of modules written by this process, whose first load is part of their compilation."""
 
 
 def leave_record(graph: Any, record: CompiledGraph) -> None:
-    """Have the module that Inductor writes for a graph say by which record it was ordered."""
+    """Add lines that report the record to the module that Inductor writes for a graph."""
     if graph.cpp_wrapper:
         return
     text = json.dumps(asdict(replace(record, seconds=0.0, solver_seconds=0.0, cached=True)))
@@ -48,13 +48,13 @@ def recall(text: str) -> None:
     try:
         record = CompiledGraph(**{k: v for k, v in json.loads(text).items() if k in known})
     except (TypeError, ValueError):
-        # Another version of this project wrote it.
+        # Written by another version of this project.
         return
     remember(replace(record, name=_current_name(record.name)))
 
 
 def _current_name(name: str) -> str:
-    """Return the name of a graph in this process: its number is that of the compilation."""
+    """Return the name of a graph in this process, whose number is that of the compilation."""
     from torch._guards import CompileContext
 
     current = CompileContext.current_compile_id()

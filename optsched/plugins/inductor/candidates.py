@@ -1,4 +1,10 @@
-"""The orders that are weighed against each other, and the choice among them."""
+"""Candidate orders for a graph, and the choice among them by simulation.
+
+Candidates are the orders that Inductor considered, the optimum of the graph of ops and buffers, and
+the optimum of Inductor's own estimate. Each is simulated with and without buffer reuse
+(:mod:`optsched.plugins.inductor.simulate`); the one with the smallest simulated peak is chosen, and
+among equals one that moves few nodes.
+"""
 
 from __future__ import annotations
 
@@ -28,31 +34,31 @@ from optsched.solver.result import Result
 from optsched.store import LEAST_PEAK, PlanStore
 
 OPTIMUM, ESTIMATE, STORED = "optimum", "optimum of the estimate", "store"
-"""Names of orders that are not Inductor's."""
+"""Names of our orders."""
 
 MOVES_SHARE = 0.1
-"""Of the solver's time, for an order that needs no more and moves fewer nodes."""
+"""Share of the solver's time for an order of the same peak that moves fewer nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An order, what else it needs, and what it is worth.
+    """A candidate order with its simulated peak.
 
     Parameters
     ----------
     name
-        Where the order came from.
+        Source of the order.
     order
         Positions of nodes.
     reuse
-        Whether the wrapper is to hand freed buffers on.
+        True if the wrapper reuses freed buffers for later ones.
     peak
-        Bytes, as simulated.
+        Simulated peak in bytes.
     moved
-        How many nodes must be taken out of the framework's order and put back in elsewhere.
+        Number of nodes moved relative to the framework's order.
     extremes
-        The peak where the caller leaves the fewest inputs to the graph, and the most; empty if
-        it is known what the caller leaves.
+        Simulated peaks if the caller leaves the fewest inputs to the graph, and the most; empty if
+        the inputs that it leaves are known.
     """
 
     name: str
@@ -63,13 +69,13 @@ class Choice:
     extremes: tuple[int, ...] = ()
 
     def needs_no_more(self, other: Choice) -> bool:
-        """Return True if this choice needs no more than another one, whatever the caller holds."""
+        """Return True if this choice needs at most as much as another, for any held inputs."""
         pairs = zip((self.peak, *self.extremes), (other.peak, *other.extremes), strict=True)
         return all(ours <= theirs for ours, theirs in pairs)
 
 
 def weigh(facts: WrapperFacts, name: str, order: Order, *, reuse: bool, framework: Order) -> Choice:
-    """Simulate an order that may replace the framework's."""
+    """Return the choice of an order, simulated."""
     return Choice(
         name,
         order,
@@ -85,22 +91,23 @@ def weigh(facts: WrapperFacts, name: str, order: Order, *, reuse: bool, framewor
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The framework's own choice and the best one, which may be the same.
+    """The framework's own choice and the best one, which may be equal.
 
     Parameters
     ----------
     own, best
-        What the framework would run, and the best order that keeps every guard.
+        The framework's choice, and the best order that obeys every guard.
     own_is_valid
-        Whether the framework's order keeps every guard; if not, it computes something else.
+        True if the framework's order obeys every guard; if not, it computes a wrong result.
     bound, proof
-        Of the runtime's graph; None without a solver's result.
+        Lower bound on the peak of the runtime's graph, and its kind of proof; None without a result
+        of the solver.
     solver_seconds
-        Spent in the solver.
+        Time spent in the solver.
     min_gain
         Least saving for which the framework's own order is replaced.
     unknown_bytes
-        Of inputs of which only the call would tell whether the caller holds them.
+        Bytes of inputs that the caller may or may not hold, which is known only at the call.
     """
 
     own: Choice
@@ -115,7 +122,7 @@ class Decision:
 
     @property
     def gains(self) -> bool:
-        """Return True if the best order is to run, and not the framework's own."""
+        """Return True if the best order replaces the framework's own."""
         if not self.own_is_valid:
             return True
         return worth_it(self.own.peak, self.best.peak, self.min_gain)
@@ -136,18 +143,18 @@ def decide(
     Parameters
     ----------
     facts
-        Of the graph.
+        Facts about the graph.
     document
-        Inductor's own estimate as :func:`~optsched.plugins.inductor.snapshot.take_snapshot` gives
-        it, with the orders that Inductor weighs.
+        Inductor's own estimate from :func:`~optsched.plugins.inductor.snapshot.take_snapshot`, with
+        the orders that Inductor considered.
     reuse
-        Whether the wrapper hands buffers on unless told otherwise.
+        True if the wrapper reuses buffers by default.
     seconds
-        For the solver.
+        Time for the solver.
     name
-        Of the graph.
+        Name of the graph.
     store
-        Where plans are looked up before the solver is asked, and kept afterwards.
+        Store in which plans are looked up before the solver runs, and kept afterwards.
     min_gain
         Least saving for which the framework's own order is replaced.
     """
@@ -162,7 +169,7 @@ def decide(
     found = _weigh_all(facts, orders, settings, framework)
     choices += [choice for choice in found if not valid or choice.needs_no_more(own)]
     if not choices:
-        raise PlanError("no order keeps what the mutations need")
+        raise PlanError("no candidate order keeps the accesses that mutations need apart")
     best = min(choices, key=lambda c: (c.peak, c.reuse is not reuse, c.moved))
     replaces = not valid or worth_it(own.peak, best.peak, min_gain)
     if replaces and best.name != STORED and best.moved:
@@ -198,10 +205,10 @@ def _weigh_all(
 def with_fewest_moves(
     facts: WrapperFacts, runtime: RuntimeGraph, best: Choice, framework: Order, seconds: float
 ) -> Choice:
-    """Return an order that needs no more and moves fewer nodes, the fewest that the time finds.
+    """Return an order with the same peak or a lower one that moves as few nodes as can be found.
 
-    It is looked for among those whose peak in the runtime's graph is no higher. Frees that wait may
-    still make one of them worse, so it is simulated.
+    The search is among orders of at most the same peak in the runtime's graph. The wrapper may free
+    buffers later than that graph does, so each order found is simulated.
     """
     clock = Clock(Limits(seconds=seconds))
     graph = runtime.graph
@@ -222,13 +229,13 @@ def with_fewest_moves(
 
 
 def _runs(graph: Graph, order: Order) -> bool:
-    """Whether the graph has this order: parts of one buffer it makes in one turn only."""
+    """Return True if the order is valid in the graph, which fixes the order of a buffer's parts."""
     step = {op: i for i, op in enumerate(order)}
     return all(step[u] < step[v] for v in step for u in graph.predecessors[v])
 
 
 class _Solver:
-    """The solver's two orders: least peak of the runtime's graph, and of Inductor's estimate."""
+    """The solver's two orders: of least peak in the runtime's graph, and in Inductor's estimate."""
 
     def __init__(
         self,
@@ -247,7 +254,7 @@ class _Solver:
         self.solved: Plan | None = None
 
     def orders(self, to_beat: int, store: PlanStore | None) -> dict[str, Order]:
-        """Return them, or the stored one; what can not be better than the others is left out."""
+        """Return the two orders, or the stored one; skip the second if it cannot be better."""
         stored = None if store is None else store.get(self.runtime.graph, LEAST_PEAK)
         if stored is not None and stored.plan is not None:
             self.bound, self.proof = stored.bound, str(stored.proof or "")
@@ -259,7 +266,7 @@ class _Solver:
         return found
 
     def keep(self, store: PlanStore, best: Choice) -> None:
-        """Put the least peak of the runtime's graph into a store, if the solver was asked."""
+        """Add the plan of least peak of the runtime's graph to a store, if the solver ran."""
         plan, graph = self.solved, self.runtime.graph
         if plan is None:
             return
@@ -276,7 +283,7 @@ class _Solver:
         return {} if result.plan is None else {OPTIMUM: self.runtime.node_order(result.plan.order)}
 
     def _least_estimate(self) -> dict[str, Order]:
-        """Solve what Inductor thinks it runs: where frees wait, it may well be right."""
+        """Solve Inductor's estimate, which may be right where the wrapper frees buffers late."""
         before = [sorted(node.predecessors) for node in self.facts.nodes]
         extra = {**self.document["extra"], "pred_nodes": before}
         graph = read_inductor({**self.document, "extra": extra}, name=self.runtime.graph.name)
@@ -286,7 +293,7 @@ class _Solver:
         return {ESTIMATE: self.runtime.node_order(self.runtime.op_order(result.plan.order))}
 
     def left(self) -> float:
-        """Return the seconds that may still be spent."""
+        """Return the seconds left for the solver."""
         return max(0.0, self.seconds - self.seconds_spent)
 
     def _solve(self, graph: Graph) -> Result:

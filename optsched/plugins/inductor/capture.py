@@ -190,7 +190,7 @@ class _Lowering:
         return compile_fx(graph_module, example_inputs, inner_compile=self._compile_inner)
 
     def graphs(self, model: str, device: str) -> list[CapturedGraph]:
-        """Return what was recorded, the parts of a broken model numbered from 1."""
+        """Return the recorded graphs; after graph breaks the parts are numbered from 1."""
         parts = sorted({record.compilation for record in self.records})
         captured = []
         for record in self.records:

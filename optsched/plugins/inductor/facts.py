@@ -1,6 +1,6 @@
-"""What the wrapper of a graph will look like, read from Inductor's scheduler.
+"""Facts about the wrapper that Inductor will write for a graph, read from its scheduler.
 
-To be called where Inductor calls a pass after fusion: `V.graph` is asked for the scheduler, and
+They must be read where Inductor calls a pass after fusion: `V.graph` has the scheduler then, and
 `torch._inductor.memory.prepare_planning_info` must have been called for the nodes.
 
 This module imports torch at its top: import it inside the function that needs it.
@@ -55,7 +55,7 @@ def read_facts(
     owned
         Inputs that the graph owns.
     kernels
-        What extern kernels allocate, by the name of the buffer that each makes.
+        Memory of the extern kernels, by the name of the buffer that each makes.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def read_facts(
 def _find_released(
     nodes: Sequence[WrapperNode], owned: Sequence[OwnedInput], outputs: frozenset[str]
 ) -> tuple[OwnedInput, ...]:
-    """Return the inputs that go before the call ends; the wrapper deletes no name without a use."""
+    """Return the inputs freed before the call ends; the wrapper only deletes names with a use."""
     used = frozenset[str]().union(*(node.used for node in nodes)) - outputs
     kept = {given.storage for given in owned if given.name not in used}
     return tuple(given for given in owned if given.storage not in kept)
@@ -181,14 +181,14 @@ def _read_extern(
 
 
 def _read_member(member: Any, kernel: Any, memory: KernelMemory) -> Member:
-    """Describe a member of what a kernel returns: as it was seen, else as the schema has it."""
+    """Describe a member of a kernel's result: as it was measured, else by the kernel's schema."""
     returned = memory.returned.get(path_of(member))
     size = storage_bytes(member) if returned is None else returned.place.storage
     return Member(member.get_name(), size, _viewed(kernel, returned, _aliases(kernel)))
 
 
 def _find_unread(kernel: Any, memory: KernelMemory, read: Set[Path]) -> Iterator[Member]:
-    """Yield the members that no node takes out of a tuple: it holds them all the same."""
+    """Yield the members of a tuple that no node reads; the tuple holds them as well."""
     for path, returned in memory.returned.items():
         if path not in read:
             name = f"{kernel.get_name()}{list(path)}"
@@ -198,7 +198,7 @@ def _find_unread(kernel: Any, memory: KernelMemory, read: Set[Path]) -> Iterator
 def _viewed(
     kernel: Any, returned: ReturnedTensor | None, declared: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the operands in whose storage a tensor lies that a kernel returns."""
+    """Return the operands whose storage holds a tensor that a kernel returns."""
     if returned is None:
         return declared
     return () if returned.operand is None else (kernel.inputs[returned.operand].get_name(),)
@@ -242,7 +242,7 @@ def _allocation(node: Any) -> tuple[Allocation, str | None]:
 
 
 def _reuse_key(node: Any) -> Hashable:
-    """Return what has to be equal for reuse, apart from alignment, which codegen may change."""
+    """Return the key that must be equal for reuse, without the alignment, which may change."""
     layout = node.get_output_spec()
     if isinstance(layout, (*_NOTHING_NEW, ir.MultiOutputLayout)) or _aliases(node):
         return None

@@ -2,8 +2,8 @@
 
 The graph is traced on the CPU. Its fake tensors are then moved to a CUDA device, and the questions
 that Inductor asks about that device before code generation are answered from invented properties
-of a data-centre GPU. The fusion is that of the Triton backend; nothing is ever launched. What this
-can not show: decisions that measure kernels (autotuning), ops that are decomposed differently when
+of a data-center GPU. The fusion is that of the Triton backend; no kernel is ever launched. Results
+can differ for decisions that measure kernels (autotuning), ops that are decomposed differently when
 the trace itself runs on a GPU, and models with tensor constants, which stay on the CPU.
 
 This module imports torch at its top: import it inside the function that needs it.

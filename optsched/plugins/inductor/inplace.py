@@ -1,4 +1,4 @@
-"""Which buffers a generated kernel may overwrite, and which never leave it.
+"""Buffers that a generated kernel may overwrite, and buffers that exist only inside a kernel.
 
 Inductor decides both while it generates code. What does not depend on the order of the nodes is
 worked out here beforehand.
@@ -43,14 +43,14 @@ _NEVER_OVERWRITTEN = (
 def find_candidates(
     fused: Any, inner: Any, output: Any, position: Mapping[str, int], kept_rows: set[str]
 ) -> tuple[InplaceCandidate, ...]:
-    """Return what an output of an inner node may overwrite, in the order in which codegen asks.
+    """Return the buffers that an output of an inner node may overwrite, in the order of codegen.
 
     Parameters
     ----------
     fused, inner, output
         The fused node, the node inside it, and the scheduler's buffer.
     position
-        Of the fused node, by the name of each op inside it.
+        Position of the fused node, by the name of each op inside it.
     kept_rows
         Buffers of `fused` that its outer loop keeps as a row inside the kernel.
     """
@@ -101,7 +101,7 @@ def _is_at_our_disposal(name: str) -> bool:
 
 
 def _used_last_by(source: Any, inner: Any, ops: set[str]) -> bool:
-    """Whether no user in the same kernel, and no output of the graph, comes after `inner`."""
+    """Return True if `inner` is the last user in its kernel and the graph does not return it."""
     own = [user for user in source.users if user.node is inner]
     if not own or not own[0].can_inplace:
         return False
@@ -115,7 +115,7 @@ def _used_last_by(source: Any, inner: Any, ops: set[str]) -> bool:
 
 
 def _accessed_alike(source: Any, ops: set[str]) -> bool:
-    """Whether all accesses of the kernel to `source` have one index: else it would be torn."""
+    """Return True if the kernel accesses `source` by one index only, so elements stay apart."""
     accesses = set()
     for user in source.users:
         if isinstance(user.node, BaseSchedulerNode) and user.node.get_name() in ops:
@@ -167,7 +167,7 @@ def _is_local(buffer: Any, node: Any, ops: Mapping[str, Any]) -> bool:
 
 
 def find_kept_rows(fused: Any) -> set[str]:
-    """Return the buffers of which a kernel with a common outer loop keeps one row at a time."""
+    """Return the buffers that a kernel with a common outer loop holds one row at a time."""
     if not isinstance(fused, OuterLoopFusedSchedulerNode):
         return set()
     depth = fused.outer_loop_fusion_depth
@@ -187,7 +187,7 @@ def _loops(outer: Any) -> tuple[Any, ...]:
 
 
 def _is_row(node: Any, nodes: Sequence[Any]) -> bool:
-    """Whether the buffer of a node is written and read contiguously by nodes of this kernel."""
+    """Return True if nodes of this kernel write and read the buffer of a node contiguously."""
     buffer = node.get_outputs()[0]
     if not all(user.node in nodes for user in buffer.users):
         return False

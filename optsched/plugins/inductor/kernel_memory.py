@@ -34,7 +34,7 @@ Path = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class KernelEffort:
-    """How much may be spent on calling kernels.
+    """Limits on calling kernels.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class ReturnedTensor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KernelMemory:
-    """What a kernel allocates.
+    """Memory that a kernel allocates.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class KernelMemory:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredKernels:
-    """What is known of the extern kernels of a graph.
+    """The measured memory of the extern kernels of a graph.
 
     Parameters
     ----------

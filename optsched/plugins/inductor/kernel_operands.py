@@ -1,6 +1,6 @@
 """Tensors of zeros that lie in memory as the operands of an extern kernel will.
 
-A kernel may copy the whole storage of an operand of which it reads a slice, or copy an operand
+A kernel may copy the full storage of an operand although it reads a slice, or copy an operand
 whose values are still to be conjugated. So an operand is made with its sizes and strides, at its
 place in a storage as large as its own.
 
@@ -20,7 +20,7 @@ from optsched.plugins.inductor.storages import find_root, storage_bytes
 
 
 class Place(NamedTuple):
-    """Where a tensor lies, and what is still to be done to its values.
+    """The place of a tensor in its storage, and lazy operations on its values.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     offset
         Elements of the storage before its first.
     conjugate, negate
-        Work that was put off.
+        Lazy operations, which the tensor's flags record.
     """
 
     storage: int = 0

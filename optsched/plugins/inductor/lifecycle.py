@@ -1,9 +1,9 @@
-"""Watches a compiled graph run, and says which buffer first lives otherwise than planned.
+"""Observation of a running compiled graph: report the first lifetime that is not as planned.
 
-Inductor has a check of that name, `test_configs.track_memory_lifecycle`: it asks between the nodes,
-and for that splits calls that are one otherwise; it knows of Inductor's estimate only. Here the
-wrapper runs as it is. Python's own tracing says before each of its lines which names there are, and
-the storages themselves say when they go; the plan is the simulation's, line by line.
+Inductor has a check of that name, `test_configs.track_memory_lifecycle`. It looks between nodes,
+splits calls that are one call otherwise, and compares with Inductor's estimate. Here the wrapper
+runs unchanged. Python's tracing shows the existing names before each line, and the storages report
+when they are freed; the plan is that of the simulation, line by line.
 
 This module imports torch at its top: import it inside the function that needs it.
 """
@@ -36,13 +36,13 @@ class GraphLives:
     Parameters
     ----------
     name
-        Of the graph.
+        Name of the graph.
     planned
-        What comes and goes once it is called.
+        Allocations and releases during a call.
     owned
-        Inputs that go while it runs.
+        Inputs that are freed while it runs.
     inputs, buffers
-        Names of all inputs, and of all else that its wrapper may name.
+        Names of all inputs, and all other names in its wrapper.
     """
 
     name: str
@@ -141,7 +141,8 @@ class _Observer:
             return self.see
         try:
             self._compare(frame.f_locals, f"by line {self.line}")
-            # What goes behind the last allocation goes with the call: Inductor writes no line.
+            # Inductor writes no line for releases after the last allocation: they come with the
+            # end of the call.
             if event == "return" and any(e.born for e in self.check.left):
                 self.check.finish()
         except LifecycleError as error:
@@ -178,7 +179,7 @@ class _Observer:
         return born
 
     def _is_new(self, storage: _Storage, name: str) -> bool:
-        """Whether bytes come to be; what is made in those of the caller may count as that."""
+        """Return True if an event allocates bytes; making a buffer in the caller's may count."""
         return storage.names == {name} or self.check.expects(name)
 
     def _storage(self, storage: Any) -> _Storage:

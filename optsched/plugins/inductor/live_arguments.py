@@ -1,10 +1,10 @@
-"""Arguments of a backward call that nobody but the call holds, read while its graph is compiled.
+"""Arguments of a backward call that only the call holds, read while its graph is compiled.
 
 AOTAutograd compiles a backward graph when autograd first calls it, and waits with the arguments in
-a list that the compiled code empties (`_backward_impl`, a "boxed" call). A tensor in that list to
-which nothing else refers goes where the wrapper deletes its name: a gradient that autograd handed
-over, an activation that was saved for this call alone. Whatever the program holds as well, such as
-a parameter, a gradient it passed to `backward`, or an output it still names, stays.
+a list that the compiled code empties (`_backward_impl`, a "boxed" call). A tensor in that list
+without other references is freed when the wrapper deletes its name: a gradient from autograd, or an
+activation saved for this call alone. A tensor that the program also holds stays: a parameter, a
+gradient passed to `backward`, or an output that still has a name.
 
 References
 ----------
@@ -34,7 +34,7 @@ _WAITS, _ARGUMENTS = "_backward_impl", "all_args"
 def find_handed_over() -> list[OwnedInput] | None:
     """Return the inputs of the current backward graph that only its call holds.
 
-    None if the graph is compiled before it is called, so that there are no arguments to ask.
+    None if the graph is compiled before its first call, without arguments to look at.
     """
     arguments = _waiting_arguments()
     names = list(V.graph.graph_inputs)
@@ -60,7 +60,7 @@ def _waiting_arguments() -> list[Any] | None:
 
 
 class _References(NamedTuple):
-    """How often Python refers to a tensor, C++ to the tensor, and tensors to its storage."""
+    """Numbers of references: of Python and of C++ to a tensor, and of tensors to its storage."""
 
     python: int
     tensor: int

@@ -1,11 +1,12 @@
-"""Which inputs of a graph are freed while it runs.
+"""The inputs of a graph that are freed while it runs.
 
-Inductor goes by names: what is called `primals_3` belongs to the caller. But a tensor that the
-forward graph saves under that name can be a copy that it made itself, and goes once the backward
-graph has used it; so do gradients that autograd hands over; and several saved tensors can be views
-of one storage. A backward graph that is compiled in its first call is asked what that call alone
-holds. One that is compiled before (symbolic sizes) is told what the forward graph saves; what
-depends on its caller, such as an output that the program may still hold, counts both ways then.
+Inductor goes by names: an input called `primals_3` belongs to the caller. But a tensor that the
+forward graph saves under that name may be a copy that it made itself, which is freed after its last
+use in the backward graph, as are gradients from autograd; and several saved tensors may be views of
+one storage. If a backward graph is compiled in its first call, the tensors that only this call
+holds are looked up. If it is compiled before (symbolic sizes), the tensors that the forward graph
+saves are used; an input that depends on the caller, such as an output that the program may still
+hold, is counted both as held and as freed.
 
 This module imports torch at its top: import it inside the function that needs it.
 """
@@ -29,7 +30,7 @@ from optsched.plugins.inductor.wrapper import OwnedInput
 
 
 class _Holder(Enum):
-    """What holds a saved tensor when the backward graph is called."""
+    """Holder of a saved tensor when the backward graph is called."""
 
     CALL = auto()
     """Nothing but the call: the forward graph made it, and gave it to nobody else."""

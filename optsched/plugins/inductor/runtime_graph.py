@@ -161,7 +161,7 @@ def _add_outputs(facts: WrapperFacts, node: WrapperNode, found: _Storages) -> No
 
 
 def _overwritten_inside(facts: WrapperFacts, node: WrapperNode) -> dict[str, str]:
-    """Return the outputs of a kernel that overwrite an earlier output of it, whatever the order."""
+    """Return the outputs of a kernel that overwrite an earlier output of it in every order."""
     found: dict[str, str] = {}
     for definition in node.definitions:
         for first in definition.candidates[:1]:

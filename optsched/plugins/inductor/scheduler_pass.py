@@ -1,4 +1,4 @@
-"""The pass that Inductor calls after fusion: an order of least memory, or none at all.
+"""The pass that Inductor calls after fusion: an order of least memory, or Inductor's own.
 
 This module imports torch at its top: import it inside the function that needs it.
 """
@@ -66,7 +66,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     def uuid(self) -> str | None:
         """Return what tells these plans from all others; None, if unsure, for no caching at all."""
         if self.lifecycle:
-            # A graph out of the cache does not come by.
+            # A graph served from the cache would bypass the pass.
             return None
         try:
             stored = None if self.store is None else PlanStore(self.store).digest()

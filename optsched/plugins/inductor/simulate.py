@@ -1,10 +1,13 @@
-"""The memory that an order of a compiled graph needs: Inductor's wrapper, simulated.
+"""Simulation of Inductor's wrapper: the memory that an order of a compiled graph needs.
 
-Three passes, as Inductor makes them: write the lines that allocate, call and free; hand freed
-buffers on to later allocations; run the lines and count the bytes of all storages that a name
-holds. What no graph of ops and buffers expresses is in the first two: generated C++ kernels are
-collected into one call, so that nothing is freed between two extern kernels, and a buffer that is
-handed on stays allocated in between.
+Three passes, as in Inductor: write the lines that allocate, call and free; reuse freed buffers for
+later allocations; run the lines, and count the bytes of all storages that a name holds. The first
+two passes have effects that a graph of ops and buffers cannot express: generated C++ kernels are
+collected into one call, so nothing is freed between two extern kernels; and a reused buffer stays
+allocated between its two uses.
+
+Example: `k1` reads `a` and writes `b`, `k2` reads `b` and writes `c`; all have 8 bytes, and both
+kernels are in one C++ call. `a` is freed after the call, so the peak is 24 bytes, not 16.
 """
 
 from __future__ import annotations
@@ -28,12 +31,12 @@ Order = tuple[int, ...]
 """Positions of nodes, the first to run first."""
 
 Pair = tuple[str, str]
-"""A buffer, and the one whose bytes it takes."""
+"""A buffer, and the buffer whose bytes it takes over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What an order needs while the compiled graph runs.
+    """Memory that an order needs while the compiled graph runs.
 
     Parameters
     ----------
@@ -42,17 +45,17 @@ class Simulation:
     peak_at
         The buffer or node whose line reaches the peak first.
     start, end
-        Live bytes of inputs at the call, and of all that is left at its end.
+        Live bytes of inputs at the call, and of all storages left at its end.
     inplace
-        Pairs that a kernel overwrites.
+        Pairs in which a kernel overwrites the second buffer.
     reused
-        Pairs that the wrapper hands on.
+        Pairs in which the wrapper reuses the second buffer.
     removed
-        Buffers that never get bytes, because they live inside a kernel.
+        Buffers without bytes, because they exist only inside a kernel.
     timeline
-        `(line, live bytes after it)`, where asked for.
+        Pairs `(line, live bytes after it)`, if requested.
     lives
-        Storages that come and go after the call, by the first name of each, where asked for.
+        Allocations and releases of storages, by the first name of each, if requested.
     """
 
     peak: int
@@ -69,7 +72,7 @@ class Simulation:
 class _Kind(Enum):
     ALLOCATE = auto()
     SHARE = auto()
-    """The name takes over the bytes of `source`, whose name goes."""
+    """The name takes over the bytes of `source`, whose name is deleted."""
     VIEW = auto()
     CALL = auto()
     FREE = auto()
@@ -226,7 +229,7 @@ class _LineWriter:
 
 
 def find_last_uses(facts: WrapperFacts, order: Order) -> list[set[str]]:
-    """Return, step by step, the names that no later node uses and that are no outputs."""
+    """Return, by step, the names that are not outputs and have their last use there."""
     still_used = set(facts.outputs)
     found: list[set[str]] = []
     for v in reversed(order):
@@ -395,7 +398,7 @@ class _Memory:
         self._name(name, storages)
 
     def _name(self, name: str, storages: Sequence[int]) -> None:
-        """Note what comes into being: a member of a tuple does so when it gets a name."""
+        """Record an allocation; a member of a tuple counts as allocated when it gets a name."""
         for storage in storages:
             if storage not in self.first_name:
                 self.first_name[storage] = name

@@ -1,4 +1,4 @@
-"""What Inductor's scheduler knows when it is about to reorder for peak memory, as plain data.
+"""Snapshot of Inductor's scheduler right before it reorders for peak memory, as plain data.
 
 This module imports torch at its top: import it inside the function that needs it.
 """
@@ -97,7 +97,7 @@ def _orders(
 def _relations(
     nodes: Sequence[_Node], freeable: Mapping[str, _Buffer], position: Mapping[_Node, int]
 ) -> dict[str, Any]:
-    """Who waits for whom, and who keeps which buffer alive, by node position."""
+    """Return the dependencies, and the readers that keep each buffer alive, by node position."""
     buffers = [*_outputs(nodes), *freeable.values()]
     readers = {b.get_name(): _positions(b.mpi_buffer.succ_nodes, position) for b in buffers}
     waiting = {

@@ -1,4 +1,4 @@
-"""The storage behind a name of a graph that Inductor compiles, and its bytes.
+"""The storage of a name in a graph that Inductor compiles, and its bytes.
 
 Symbolic sizes count by their hints. This module imports torch at its top: import it inside the
 function that needs it.
@@ -25,7 +25,7 @@ def storage_bytes(buffer: Any) -> int:
 
 
 def input_bytes(name: str) -> int:
-    """Return the bytes of a graph input; 0 for what is no tensor, such as a generator state."""
+    """Return the bytes of a graph input; 0 if it is not a tensor, such as a generator state."""
     value = V.graph.graph_inputs[name]
     if not (hasattr(value, "get_numel") and hasattr(value, "get_dtype")):
         return 0

@@ -1,4 +1,4 @@
-"""What the plugin knows nothing about, and leaves alone.
+"""Tests for graphs that the plugin does not support, whose order it leaves to Inductor.
 
 This module imports torch at its top: import it inside the function that needs it.
 """
@@ -22,29 +22,29 @@ _HOLDS_GRAPHS = (ir.Conditional, ir.WhileLoop, ir.InvokeSubgraph)
 
 
 class KeptOrderError(OptschedError):
-    """Says why the order of a graph is left to Inductor, although nothing went wrong."""
+    """Raised with the reason for which the order of a graph is left to Inductor."""
 
 
 class UnknownTorchError(OptschedError):
-    """The rules of this version of torch are not known."""
+    """Raised for a version of torch whose rules are unknown."""
 
 
 def require_support(nodes: Sequence[Any], time_limit: float) -> None:
-    """Raise unless all rules of a graph are known.
+    """Raise an error if a graph is not supported.
 
     Raises
     ------
     UnknownTorchError
-        If torch is of another version than those that were measured.
+        If the version of torch was not tested.
     UsageError
-        If there is no time.
+        If the time limit is 0.
     KeptOrderError
-        If the graph has what the rules do not speak of.
+        If the graph has a feature that the rules do not cover.
     """
     if not torch.__version__.startswith(TESTED_TORCH):
         raise UnknownTorchError(f"torch {torch.__version__} is not one of {TESTED_TORCH}x")
     if not time_limit > 0:
-        raise UsageError(f"a time limit of {time_limit} seconds is none to find an order in")
+        raise UsageError(f"time_limit must be positive, got {time_limit}")
     _require_settings()
     for node in nodes:
         _require_node(node)

@@ -1,9 +1,9 @@
-"""What decides the memory of a graph that Inductor compiles, as plain data.
+"""Facts that decide the memory of a graph that Inductor compiles, as plain data.
 
 Inductor turns each fused node into a call of a kernel and writes a Python function, the *wrapper*,
-that allocates, calls and frees. :mod:`optsched.plugins.inductor.facts` reads from the scheduler
-what the wrapper will look like whatever the order of the nodes is; it is kept here without any
-object of torch. :mod:`optsched.plugins.inductor.simulate` adds an order.
+that allocates, calls and frees. :mod:`optsched.plugins.inductor.facts` reads from the scheduler the
+facts about the wrapper that hold for every order of the nodes. They are stored here, without
+objects of torch. :mod:`optsched.plugins.inductor.simulate` adds an order.
 
 References
 ----------
@@ -18,18 +18,18 @@ from enum import Enum, auto
 
 
 class Allocation(Enum):
-    """What the wrapper writes where a buffer has to exist."""
+    """Kind of line that the wrapper writes to make a buffer."""
 
     OWN = auto()
     """A line that allocates a tensor."""
     VIEW = auto()
-    """A line that gives another buffer's tensor a second name."""
+    """A line that gives the tensor of another buffer a second name."""
     NONE = auto()
     """Nothing: the kernel returns the tensor, or the bytes are those of a mutated buffer."""
 
 
 class Returned(Enum):
-    """What the call of an extern kernel leaves behind."""
+    """Kind of result of the call of an extern kernel."""
 
     TENSOR = auto()
     """A tensor, unless one was allocated for it before the call."""
@@ -40,7 +40,7 @@ class Returned(Enum):
     ALIAS = auto()
     """A view of one of the inputs."""
     NOTHING = auto()
-    """Nothing new: a mutation, or no tensor."""
+    """No new bytes: a mutation, or not a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class WrapperBuffer:
     size
         Bytes that the allocator is asked for.
     allocation
-        How it comes to exist where no extern kernel returns it.
+        How it is made, unless an extern kernel returns it.
     view_of
         The buffer whose tensor it names, if `allocation` is `VIEW`.
     freed
-        Whether the wrapper deletes the name after its last use.
+        True if the wrapper deletes the name after its last use.
     reuse_key
-        The wrapper hands a buffer that it would delete to a later one of the same key; None for
-        buffers that take no part in that.
+        The wrapper reuses a buffer that it would delete for a later one with an equal key; None for
+        buffers that are not reused.
     """
 
     name: str
@@ -112,11 +112,11 @@ class ExternCall:
     Parameters
     ----------
     returned, name
-        What it leaves behind, under which name.
+        Kind of its result, and the name of the result.
     parent
         The tuple of a `MEMBER`.
     members
-        Those of a `TUPLE`.
+        The members of a `TUPLE`.
     aliases
         The inputs that an `ALIAS` is a view of.
     workspace

@@ -42,29 +42,29 @@ def enabled(
     min_bytes: int | str | SupportsIndex = "64KiB",
     min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
 ) -> Iterator[None]:
-    """Give modules that jax compiles for the CPU meanwhile an order of least memory.
+    """Replace the order of modules that jax compiles for the CPU by one of least memory.
 
-    A context, or a decorator of a function. Nothing is printed:
-    :func:`optsched.plugins.explain` says what was done. Whatever goes wrong with a module, XLA
-    compiles it as it would have, and the logger `optsched.plugins.xla` has one line.
+    Use it as a context, or as a decorator of a function. It prints nothing;
+    :func:`optsched.plugins.explain` lists the decisions. If anything fails, XLA's own result is
+    used, and the logger `optsched.plugins.xla` has one line.
 
-    What counts is what the module allocates: temporaries, and results that do not take the place
-    of a donated argument. XLA drops donation from a module that is handed back, so such a module
-    gets an order only if that saves more than donation does.
+    The bytes that count are those that the module allocates: temporaries, and results that do not
+    take the place of a donated argument. XLA drops donation from a module that is returned by the
+    hook, so such a module gets an order only if that saves more than donation does.
 
-    The setting `jax_compilation_cache_dir` is another one inside the context, if it is set.
+    If the setting `jax_compilation_cache_dir` is set, it has another value inside the context.
 
     Parameters
     ----------
     time_limit
-        Seconds for each module, for all that is done with it.
+        Seconds per module, for everything that the plugin does with it.
     modules
-        Patterns of names, such as `jit_step*`; others are left alone.
+        Patterns of the names of modules to order, such as `jit_step*` (default: all).
     min_bytes
-        Modules that allocate less are left alone: `65536` or `"64KiB"`.
+        Modules that allocate less are not ordered: `65536` or `"64KiB"`.
     min_gain
-        The least that an order must save to be used: bytes, or a percentage such as `"0.1%"`. By
-        default both 0.1 % and 64 KiB.
+        Least saving for which XLA's order is replaced: bytes, or a percentage such as `"0.1%"`
+        (default: both 0.1 % and 64 KiB).
 
     Raises
     ------
@@ -74,7 +74,7 @@ def enabled(
         If an option makes no sense.
     """
     if not (isinstance(time_limit, int | float) and 0 <= time_limit < math.inf):
-        raise UsageError(f"time_limit {time_limit!r} is no number of seconds")
+        raise UsageError(f"time_limit must be a number of seconds, got {time_limit!r}")
     if isinstance(modules, str):
         raise UsageError(f"modules must be a list of patterns: write [{modules!r}]")
     least, gain = parse_bytes(min_bytes), parse_gain(min_gain)

@@ -1,11 +1,15 @@
-"""What XLA's buffer assignment makes of an order: the bytes a module will allocate.
+"""Simulation of XLA's buffer assignment: the bytes that a module allocates for an order.
 
-Groups of values that lie in one memory are taken by size, the largest first. One that is returned
-gets memory of its own, or takes that of another such group of its size which is dead by then. A
-temporary may lie in the memory of what is returned while that is not there; all others are packed
-together, each in the tightest hole, once by size and once by length of life, and the better packing
-counts. A life is as long as things come and go in it: that is what XLA's clock counts. A result is
-written over an operand that dies with it, where the op allows. Tables of tuples share nothing.
+Groups of values that share memory are placed by size, the largest first. A group that is returned
+gets memory of its own, or that of another returned group of its size which is dead by then. A
+temporary may use the memory of a returned group while that group does not exist. All other
+temporaries are packed together, each in the tightest gap, once by size and once by lifetime, and
+the better packing is used. Lifetimes are measured by XLA's clock, which counts allocations and
+releases. A result is written over an operand that dies with it, if the op allows that. Tables of
+tuples do not share memory.
+
+Example: temporaries of 8 and 4 bytes that do not overlap in time, and a returned value of 8 bytes
+that is made last: both temporaries may use its memory before it exists, so 8 bytes are allocated.
 
 References
 ----------
@@ -34,7 +38,7 @@ ALIGNMENT = 64
 
 @dataclass
 class _Block:
-    """Values that lie at one place: the size of the largest, and when each comes and goes."""
+    """Values that share one place: the size of the largest, and the lifetime of each."""
 
     size: int
     number: tuple[int, int]
@@ -140,7 +144,7 @@ class Assignment:
         return any(self._overlap(a, b) for a in first for b in second)
 
     def _overlap(self, a: int, b: int) -> bool:
-        """Whether two values are there at once; a result may take the place of its operand."""
+        """Return True if two values exist at the same time; a result may replace its operand."""
         ranges = self._timeline.ranges
         first, second = ranges[a], ranges[b]
         if first[0] > second[0]:
@@ -225,10 +229,10 @@ def _turn(group: Group) -> tuple[int, bool, tuple[int, int]]:
 
 
 def _temporary_last(allocations: Sequence[int | None]) -> list[int]:
-    """Return the temporary ones in the order that C++'s `std::partition` leaves them in.
+    """Return the temporary allocations in the order in which C++'s `std::partition` leaves them.
 
-    XLA moves them behind all others so, and then makes one allocation of them: each but the first
-    begins at a multiple of the alignment, and there is no gap behind the last.
+    XLA moves them after all others this way, and then makes one allocation of them: each except the
+    first starts at a multiple of the alignment, and the last has no gap after it.
     """
     left, right = list(allocations), len(allocations)
     for first in range(len(left)):

@@ -1,8 +1,8 @@
 """jax's persistent compilation cache: a folder of its own for modules compiled with the plugin.
 
-jax's key of an entry does not include the plugin. In a folder of their own, named after the
-settings, modules with our orders are found by processes with the same settings only. Beside them
-lie the records of what was planned, for a later process that compiles nothing.
+jax's key of an entry does not include the plugin. So modules with our orders go into a folder of
+their own, named after the settings, where only processes with the same settings find them. The
+folder also has the records of the plans, for a later process that compiles nothing.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def layout_of(text: str) -> str:
 
 
 class CachedRecords:
-    """What was planned of the modules in one folder of jax's cache.
+    """Records of the plans of the modules in one folder of jax's cache.
 
     Parameters
     ----------
     folder
-        Of the cache.
+        Folder of the cache.
     modules
         Patterns of the names of modules that get orders.
     """
@@ -53,28 +53,28 @@ class CachedRecords:
         self._thread = threading.local()
 
     def add(self, layout: str, record: CompiledGraph) -> None:
-        """Keep a record; a folder that can not be written is named in the log."""
+        """Append a record to the file; if the folder cannot be written, log a warning."""
         line = json.dumps({"layout": layout, **dataclasses.asdict(record)})
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
         except OSError as error:
-            _LOG.warning("%s: what was planned is not kept: %s", record.name, error)
+            _LOG.warning("%s: cannot write the record of the plan: %s", record.name, error)
 
     def on_event(self, event: str, **_: Any) -> None:
-        """Note that this thread is getting a module out of the cache."""
+        """Note that this thread is loading a module from the cache."""
         if event == _HIT:
             self._thread.hit = True
 
     def on_duration(self, event: str, _: float, **given: Any) -> None:
-        """Remember what was planned of a module that came out of the cache."""
+        """Report the record of a module that was loaded from the cache."""
         if event == _COMPILED and getattr(self._thread, "hit", False):
             self._thread.hit = False
             try:
                 self._tell(str(given.get("fun_name", "")))
             except Exception as error:
-                _LOG.warning("%s: what was planned is not known: %r", given, error)
+                _LOG.warning("%s: cannot find the record of the plan: %r", given, error)
 
     def _tell(self, function: str) -> None:
         """Remember the record of the module that a function was compiled to last."""

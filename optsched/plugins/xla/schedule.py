@@ -39,16 +39,16 @@ then end the process."""
 
 
 HEURISTICS_SHARE = 0.4
-"""Of the time that is left once a module is read; afterwards no more heuristics are asked."""
+"""Share of the time, after a module is read, in which heuristics may start."""
 FIRST = ("xla_dfs", "lpmf_backward", "xla_post_order")
-"""Heuristics that are best most often, asked first where time is short."""
+"""Heuristics that are best most often, tried first if time is short."""
 GRACE_SECONDS = 0.5
-"""After the time limit, for a step that does not look at the clock; then XLA is answered."""
+"""Seconds after the time limit for a step that does not check the clock."""
 
 
 @dataclass
 class _Answer:
-    """What is decided of one module, by the time limit or never."""
+    """The decision for one module, which must be made by the time limit."""
 
     clock: Clock
     kept: CachedRecords | None
@@ -59,7 +59,7 @@ class _Answer:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def give(self, record: CompiledGraph, schedule: bytes | None = None) -> None:
-        """Decide, unless that is done: the first answer counts."""
+        """Make the decision; only the first one counts."""
         with self.lock:
             if not self.is_given:
                 self.is_given, self.schedule = True, schedule
@@ -78,14 +78,14 @@ class _Answer:
 
 @dataclass(frozen=True)
 class Scheduler:
-    """Called with each module, serialized; never fails.
+    """The hook that XLA calls with each serialized module; it never raises.
 
     Parameters
     ----------
     time_limit, modules, min_bytes, min_gain
         As in :func:`optsched.plugins.xla.enabled`.
     kept
-        Where jax caches modules: what was planned of them.
+        Records of the plans in jax's cache of modules, if there is one.
     """
 
     time_limit: float
@@ -96,7 +96,7 @@ class Scheduler:
     name: str = field(default_factory=lambda: f"optsched_{next(_NUMBERS)}")
 
     def __call__(self, serialized: bytes) -> bytes | None:
-        """Return the module with our schedule, or None if XLA's is to stay."""
+        """Return the module with our schedule, or None for XLA's own."""
         answer = _Answer(Clock(Limits(seconds=self.time_limit)), self.kept)
         thread = threading.Thread(target=lambda: self._answer(serialized, answer))
         with _STACKS:
@@ -109,7 +109,7 @@ class Scheduler:
             finally:
                 threading.stack_size(before)
         grace = GRACE_SECONDS + 0.1 * self.time_limit
-        # Kernels that are compiled for the first time are not counted: what is left may grow.
+        # The clock does not count the compilation of kernels, so the time left may grow.
         thread.join(self.time_limit + grace)
         while thread.is_alive() and answer.clock.left():
             thread.join((answer.clock.left() or 0.0) + grace)
@@ -130,7 +130,7 @@ class Scheduler:
 
     def _reschedule(self, module: Any, answer: _Answer) -> None:
         if not self.time_limit:
-            raise KeptScheduleError("there is no time to find another")
+            raise KeptScheduleError("the time limit is 0")
         clock = answer.clock
         text = module.to_string()
         answer.layout = layout_of(text)

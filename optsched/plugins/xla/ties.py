@@ -1,8 +1,8 @@
 """The orders in which XLA may take values of equal size and life.
 
-XLA numbers values computation after computation. In which order it takes computations that do not
-call each other depends on how they came into the module, which the module does not tell. An
-allocation that depends on it can not be foreseen.
+XLA numbers values computation by computation. The order of computations that do not call each other
+depends on how they were added to the module, which the module does not state. An allocation that
+depends on this order cannot be predicted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TRIED = 6
 
 
 def is_certain(values: ModuleValues, sequence: Sequence[str]) -> bool:
-    """Return True if XLA allocates as many bytes in whatever order it takes computations."""
+    """Return True if the bytes that XLA allocates do not depend on the order of computations."""
     allocated = Assignment(values, sequence).allocated
     return all(Assignment(x, sequence).allocated == allocated for x in _other_numbers(values))
 

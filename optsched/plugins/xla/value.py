@@ -56,7 +56,7 @@ class Value:
 
     @property
     def is_table(self) -> bool:
-        """Whether it is the table of a tuple."""
+        """True if it is the table of a tuple."""
         return isinstance(self.shape, tuple)
 
     @property

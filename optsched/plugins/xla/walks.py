@@ -10,7 +10,7 @@ from optsched.plugins.xla.value import HANDED_ON, parts_of
 
 
 def walk(module: HloModule, name: str) -> list[str]:
-    """Return a computation behind all that it calls, the first call first."""
+    """Return a computation after all computations that it calls, the first call first."""
     found: dict[str, None] = {}
     for made in module.computations[name].instructions.values():
         for callee in made.called if made.opcode in CALLERS else ():
@@ -45,7 +45,7 @@ def post_order(computation: Computation) -> dict[str, int]:
 
 
 def put(name: str, instructions: Mapping[str, Instruction], done: dict[str, None]) -> None:
-    """Append an instruction behind all that it needs, what it waits for by request first."""
+    """Append an instruction after all that it needs: control predecessors first, then operands."""
     waiting = [name]
     while waiting:
         made = instructions[waiting[-1]]
