@@ -61,7 +61,7 @@ def test_in_and_out(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Pat
     counts = said(capsys, "merge", two, str(tmp_path / "none.db"), code=1)
     assert "no such store" in counts["troubles"][0]
     counts = said(capsys, "import", two, one, code=1)
-    assert "merge takes it" in counts["troubles"][0]
+    assert "use merge" in counts["troubles"][0]
 
 
 def test_one_is_counted_in_the_singular(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
