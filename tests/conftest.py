@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles without a deadline, and a Ctrl-C that arrives.
+"""Configuration of all tests: Hypothesis profiles without a deadline, and a Ctrl-C that arrives.
 
 Every plan and packing that a search accepts while a test runs is also executed by the memory
 observer.

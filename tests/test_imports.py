@@ -1,4 +1,4 @@
-"""What tests, fuzzers and studies import from the product is there: most of them run seldom."""
+"""All imports of tests, fuzzers and studies exist: most of them run seldom."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_there(module: str, name: str) -> bool:
     try:
         found = import_module(module)
     except ModuleNotFoundError as error:
-        # A package of an extra that is not installed, and none of ours.
+        # A package of an extra that is not installed, not one of ours.
         return (error.name or "").split(".")[0] not in OURS
     if hasattr(found, "__path__") and find_spec(f"{module}.{name}") is not None:
         return True

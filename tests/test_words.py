@@ -73,7 +73,7 @@ def test_a_room_is_in_plain_words(room: str) -> None:
     ("text", "fault"),
     [
         ('"""Sum the bytes that can_not be sent."""', "say 'can_not'"),
-        ('"""What_the sum is."""', "begin with the subject"),
+        ('"""What_the sum is."""', "start with the subject"),
         ('"""Return a bound, proved as L_3."""', "name the proof"),
         ("# It is_no bound.", "say 'is_no'"),
     ],

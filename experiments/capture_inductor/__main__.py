@@ -38,7 +38,7 @@ SMALL: tuple[tuple[str, float | None, bool], ...] = (
     *((name, budget, True) for budget in (0.3, 0.5) for name in FAMILIES),
     *((name, None, True) for name in DEEP),
 )
-"""What `instances/searched` was chosen from, likewise."""
+"""Models from which `instances/searched` was chosen, likewise."""
 
 
 def main() -> None:

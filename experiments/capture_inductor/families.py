@@ -163,7 +163,7 @@ FEW_WORDS: dict[str, Build] = {
     # Their token ids of special meaning lie beyond.
     if name not in ("marian", "xlnet")
 }
-"""The same with a small vocabulary. Scores of many words are most of what a small model keeps for
+"""Models with a small vocabulary. Scores of many words are most of the bytes that a model keeps for
 the backward pass: then budgets of 0.3 and 0.5 recompute the same."""
 
 FAMILIES: dict[str, Build] = {**LANGUAGE, **FEW_WORDS, **CONVOLUTIONAL}

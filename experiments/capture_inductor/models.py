@@ -20,7 +20,7 @@ _DEBERTA_V2 = {
     "conv_kernel_size": 3,
     "conv_act": "gelu",
 }
-"""What the published checkpoints set and the default configuration does not."""
+"""Settings of the published checkpoints that differ from the default configuration."""
 
 SHIPPED: dict[str, Build] = {
     "alexnet_bs128": cnn.on_images(cnn.alexnet, 128),
@@ -44,14 +44,14 @@ SHIPPED: dict[str, Build] = {
     "gpt2_bs4": language("GPT2", "GPT2LMHeadModel", 4, 1024, CAUSAL),
     "llama_2l_bs1": language("Llama", "LlamaForCausalLM", 1, 2048, CAUSAL, num_hidden_layers=2),
 }
-"""Models captured in full: training and inference, of which `instances/inductor` has all graphs."""
+"""Models captured in full, training and inference; `instances/inductor` has all their graphs."""
 
 DEEP: dict[str, Build] = {
     "debertav2_default_qa_bs1": language(
         "DebertaV2", "DebertaV2ForQuestionAnswering", 1, 512, ANSWER
     )
 }
-"""Models of which only the imagined GPU's backward graph is shipped: it needs a search."""
+"""Models with only the backward graph of the imagined GPU shipped, which needs a search."""
 
 MODELS = SHIPPED | FAMILIES | DEEP
 """All models."""

@@ -133,7 +133,7 @@ class Hourglass(nn.Module):
 
 
 class StackedHourglass(nn.Module):
-    """Hourglasses in a row, each of which gives maps."""
+    """Hourglasses in a row; each gives maps."""
 
     def __init__(self, width: int, stacks: int) -> None:
         super().__init__()

@@ -189,7 +189,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Entry]]] = {
     "growth": _growth,
     "versus": _versus,
 }
-"""What can be made by itself."""
+"""Parts of the study that can be made alone."""
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ MOST = 4096
 
 @kernel
 def fits(start: IntArray, end: IntArray, size: IntArray, capacity: int) -> bool:
-    """Whether buffers pack into a capacity, by exhaustion."""
+    """Return True if buffers pack into a capacity, by exhaustive search."""
     return next_capacity(start, end, size, capacity, np.zeros(len(start), np.int64)) < 0
 
 
@@ -42,7 +42,7 @@ def _first_fit(
 
 @kernel
 def has_gap(start: IntArray, end: IntArray, size: IntArray) -> bool:
-    """Whether no packing has the bytes of the fullest step; first fit answers most."""
+    """Return True if every packing needs more than the fullest step; first fit answers most."""
     load, span = fullest_step(start, end, size), end - start
     for key in (span * 1000 + size, span * size, size * 1000 + span):
         if _first_fit(start, end, size, np.argsort(-key), load):
@@ -118,7 +118,7 @@ def every_gap(ops: int, largest: int) -> tuple[IntArray, IntArray]:
 
 
 def random_gaps(ops: int, largest: int, *, tries: int, seed: int) -> tuple[IntArray, IntArray]:
-    """Return ends and sizes of gaps among so many random live ranges."""
+    """Return ends and sizes of the instances with a gap among random live ranges."""
     ends, sizes = np.zeros((MOST, ops), np.int64), np.zeros((MOST, ops), np.int64)
     found = _random.compiled(ops, largest, tries, seed, ends, sizes)
     return ends[:found], sizes[:found]

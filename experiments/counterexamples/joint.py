@@ -32,7 +32,7 @@ Row = tuple[int, IntArray, IntArray, IntArray, tuple[int, ...]]
 """Bytes of the fullest step, starts, ends, sizes, and the order."""
 
 NONE_BELOW, MOST_SIZE = 7, 3
-"""No graph of fewer ops with one buffer each of up to so many bytes has a gap: all were tried."""
+"""No graph of fewer ops, with one buffer of at most this size per op, has a gap: all were tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +191,9 @@ def shortest_chain() -> Graph:
 
 
 def chain(name: str, rows: Sequence[Range]) -> Graph:
-    """Ops that run one after another; each writes what begins at its step, reads what ends there.
+    """Return a chain of ops; each writes the buffers that start at its step, and reads others.
 
-    What begins and ends at one step is workspace in all but name: an output that nobody reads.
+    A buffer that starts and ends at one step is like workspace: an output without a reader.
     """
     build = GraphBuilder(name)
     rows = sorted(rows)

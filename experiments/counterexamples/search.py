@@ -45,7 +45,7 @@ def build(wiring: Wiring, name: str = "candidate") -> Graph:
 
 
 def is_connected(ops: int, edges: Sequence[tuple[int, int]]) -> bool:
-    """Whether the ops hang together, whatever the direction of the edges."""
+    """Return True if the ops are connected, regardless of the direction of the edges."""
     together = {0}
     grown = True
     while grown:
@@ -56,7 +56,7 @@ def is_connected(ops: int, edges: Sequence[tuple[int, int]]) -> bool:
 
 
 def all_wirings(ops: int, largest: int, *, connected: bool) -> Iterator[Wiring]:
-    """Every wiring of so many ops: few edges first, then few bytes."""
+    """Yield every wiring of a number of ops: few edges first, then few bytes."""
     pairs = list(combinations(range(ops), 2))
     sizes = sorted(product(range(1, largest + 1), repeat=ops), key=sum)
     for count in range(len(pairs) + 1):

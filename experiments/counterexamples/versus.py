@@ -1,4 +1,4 @@
-"""Where one ordering loses to another: the worst ratio that a short hunt finds for each pair."""
+"""Losses of one ordering to another: the worst ratio that a short hunt finds for each pair."""
 
 from __future__ import annotations
 

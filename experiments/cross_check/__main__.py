@@ -1,4 +1,4 @@
-"""How far does the joint CP-SAT model reach? Run `python -m experiments.cross_check`.
+"""Reach of the joint CP-SAT model: `python -m experiments.cross_check`.
 
 It solves graphs of 30 ops and about 60 buffers jointly, without warm start or bounds, and exits
 with 1 unless all are closed within the time. That the models agree with brute force is shown by

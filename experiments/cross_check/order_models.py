@@ -35,7 +35,7 @@ def _order_model(instance: ModelInstance) -> ModelVariables:
 
 
 def booleans(instance: ModelInstance) -> tuple[Any, Any]:
-    """Whether each op is done by each step."""
+    """Return the model with a variable for each op and step: the op has run by that step."""
     variables = _order_model(instance)
     variables.model.minimize(variables.peak)
     return variables.model, variables.peak

@@ -1,1 +1,1 @@
-"""What tuning a fleet costs, what faults cost, and how it grows."""
+"""Costs of tuning a fleet, costs of faults, and growth with workers."""

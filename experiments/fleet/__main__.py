@@ -1,4 +1,4 @@
-"""What a fleet costs: `python -m experiments.fleet STUDY [options]`, see `main`."""
+"""Costs of a fleet: `python -m experiments.fleet STUDY [options]`, see `main`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def easy(args: argparse.Namespace) -> None:
 
 
 def stop(args: argparse.Namespace) -> None:
-    """Stop proofs on their way and go on with them: work in all over that of undisturbed runs."""
-    print("| graph | work | stopped at | gone on with | most | begun anew |")
+    """Stop proofs and resume them; return the total work relative to undisturbed runs."""
+    print("| graph | work | stopped at | resumed | most | restarted |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for number in range(args.first, args.first + args.graphs):
         graph = random_wiring(args.ops, number, unit=False)
@@ -46,20 +46,20 @@ def stop(args: argparse.Namespace) -> None:
 
 
 def _prove(graph: Graph, work: int, seed: int, **known: Any) -> tuple[Result, int]:
-    """Search orders until the least peak is proved or the work is done; return what was done."""
+    """Search orders until the least peak is proved or the work is used up; return the work done."""
     clock = Clock.of(Limits(work=work, seed=seed))
     found = solve(graph, objective="peak", limits=clock, **known)
     return found, round(clock.now())
 
 
 def go_on(args: argparse.Namespace) -> None:
-    """Four units that go on from each other, four that begin anew, and one of the same work."""
+    """Four units that resume each other, four that restart, and one of the same work."""
     print("| graph | | peak | slab | peak bound | seconds |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
     units = [args.work * 4**number // 85 for number in range(4)]
     for seed in range(3, 3 + args.graphs):
         graph = random_wiring(args.ops, seed, unit=False)
-        for what, run in (("one unit", at_once), ("gone on with", on), ("begun anew", anew)):
+        for what, run in (("one unit", at_once), ("resumed", on), ("restarted", anew)):
             started = time.process_time()
             found, bound = run(graph, units)
             seconds = f"{time.process_time() - started:.1f}"
@@ -74,7 +74,7 @@ def at_once(graph: Graph, units: list[int]) -> tuple[Result, int]:
 
 
 def on(graph: Graph, units: list[int]) -> tuple[Result, int]:
-    """Search in units that go on from each other."""
+    """Search in units that resume each other."""
     found = solve(graph, work=units[0])
     for seed, work in enumerate(units[1:], 1):
         known = {"warm_start": found.plan, "progress": found.progress}
@@ -83,7 +83,7 @@ def on(graph: Graph, units: list[int]) -> tuple[Result, int]:
 
 
 def anew(graph: Graph, units: list[int]) -> tuple[Result, int]:
-    """Search in units of which none knows of the others."""
+    """Search in units that are independent."""
     found = [solve(graph, work=work, seed=seed) for seed, work in enumerate(units)]
     return min(found, key=lambda x: x.slab or 0), max(x.peak_bound for x in found)
 

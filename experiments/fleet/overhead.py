@@ -1,4 +1,4 @@
-"""What tuning an easy graph costs over solving it: two fleets, bare and tuned, in turns."""
+"""Overhead of tuning an easy graph over solving it: two fleets, bare and tuned, in turns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.families.wiring import random_wiring
 
 JOBS = 2
 WORK = 200_000
-"""Of a graph; none of these needs more."""
+"""Units of work per graph, which are enough for all of these."""
 WARM_UP = 20
 """Graphs that a bare process solves first, so that kernels are loaded."""
 INSTANCES = Path(__file__).parents[2] / "instances" / "inductor"

@@ -1,4 +1,4 @@
-"""How long a fleet takes to have its table again after a fault, and what was lost."""
+"""Recovery of a fleet after a fault: time until its table is complete again, and losses."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.fleet.fleets import Driver, make_fleet, undisturbed
 
 @dataclass(frozen=True)
 class FaultRow:
-    """What became of a fault, done several times.
+    """Results of a fault, repeated several times.
 
     Parameters
     ----------
     fault, engine
-        What was done, to whom.
+        The fault, and the engine.
     units
         Lost and done again, in all.
     plans

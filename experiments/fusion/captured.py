@@ -30,7 +30,7 @@ NOTHING_FUSED: Mapping[str, Any] = {
     "realize_cpu_opcount_threshold": 0,
     "realize_acc_reads_threshold": 1,
 }
-"""No fusion in the scheduler, nor as ops are lowered: every result gets a buffer."""
+"""Settings without fusion in the scheduler or in the lowering: every result gets a buffer."""
 _NO_LIMIT = 10**6
 
 SETTINGS: dict[str, Mapping[str, Any]] = {

@@ -8,7 +8,7 @@ from optsched.model.graph import Graph
 
 
 def can_share(graph: Graph, u: int, v: int) -> bool:
-    """Whether a compiler would think of fusing: one reads what the other writes, or both read it.
+    """Return True if a compiler may fuse two ops: one reads the other's result, or both read one.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def fuse(graph: Graph, u: int, v: int) -> Graph | None:
 
 
 def accumulate(terms: int, size: int, at_once: int) -> Graph:
-    """Sum up random tensors, so many at a time; 1 is unfused, `terms` all in one op.
+    """Return a sum of random tensors, several at a time; 1 is unfused, `terms` is one op.
 
     Each sum may be written over the one before: in-place candidates, as eager PyTorch reuses it.
 

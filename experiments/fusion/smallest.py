@@ -12,7 +12,7 @@ from optsched.model.graph import Graph
 from tests.support.brute import least_peak
 
 Admits = Callable[[Graph, int, int], bool]
-"""Whether a pair of ops is among those that are fused."""
+"""Return True if a pair of ops is among those that are fused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Question:
     raises
         Whether the least peak is to rise; else it is to fall.
     largest
-        Buffers have 1 to so many bytes.
+        Most bytes of a buffer.
     admits
         Which pairs may be fused.
     """
@@ -39,9 +39,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A graph, the pair, the least peak before and after, and how much was tried until then.
+    """A graph, the pair, the least peak before and after, and the number of graphs tried.
 
-    `fewer` counts the fusions in all graphs of fewer ops, none of which does it.
+    `fewer` counts the fusions in all graphs of fewer ops, where no fusion does it.
     """
 
     graph: Graph
@@ -53,17 +53,17 @@ class Found:
 
 
 def feeds(graph: Graph, u: int, v: int) -> bool:
-    """Whether `v` reads what `u` writes."""
+    """Return True if `v` reads the result of `u`."""
     return bool(set(graph.ops[u].writes) & set(graph.ops[v].reads))
 
 
 def reads_alike(graph: Graph, u: int, v: int) -> bool:
-    """Whether both read the same buffer and neither feeds the other."""
+    """Return True if both read the same buffer and neither feeds the other."""
     return can_share(graph, u, v) and not feeds(graph, u, v)
 
 
 def adds_reads(graph: Graph, u: int, v: int) -> bool:
-    """Whether `v` reads what `u` writes, as it alone does, and both read further buffers."""
+    """Return True if `v` alone reads the result of `u`, and both read further buffers."""
     readers = [op for op in graph.ops if set(op.reads) & set(graph.ops[u].writes)]
     more = set(graph.ops[v].reads) - set(graph.ops[u].reads) - set(graph.ops[u].writes)
     return feeds(graph, u, v) and len(readers) == 1 and bool(graph.ops[u].reads) and bool(more)
@@ -77,7 +77,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question("raises: reads accumulate, all buffers of one size", True, 1, adds_reads),
     Question("lowers: all buffers of one size, reads accumulate", False, 1, adds_reads),
 )
-"""What the study asks."""
+"""Questions of the study."""
 
 
 def smallest(question: Question, most_ops: int) -> Found | None:
@@ -101,7 +101,7 @@ def smallest(question: Question, most_ops: int) -> Found | None:
 
 
 def all_graphs(ops: int, largest: int) -> Iterator[Graph]:
-    """Yield each graph of so many ops, up to names: few edges first, then few bytes.
+    """Yield each graph of a number of ops, up to names: few edges first, then few bytes.
 
     An op may read what any op before it writes, and writes one buffer of 1 to `largest` bytes.
     """

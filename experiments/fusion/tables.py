@@ -10,7 +10,7 @@ from experiments.tables import markdown
 from optsched.model.graph import Graph
 
 MOST_OPS = 5
-"""Graphs of so many ops are tried for the smallest."""
+"""Most ops of the graphs tried for the smallest."""
 
 
 def built(rows: Sequence[Row]) -> str:

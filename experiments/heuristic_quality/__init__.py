@@ -1,1 +1,1 @@
-"""How good every sorter and packer is, by family of graphs, against proved optima."""
+"""Quality of every sorter and packer, by family of graphs, against proved optima."""

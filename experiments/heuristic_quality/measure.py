@@ -18,7 +18,7 @@ HEAD = ("instance", "family", "ops", "least_peak", "least_slab", "proved", "sort
 
 @dataclass(frozen=True)
 class GraphFigures:
-    """What came of a graph.
+    """Results for one graph.
 
     Parameters
     ----------

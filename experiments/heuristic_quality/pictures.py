@@ -68,7 +68,7 @@ def profile(methods: dict[str, Value], found: Sequence[GraphFigures], what: str,
     places = np.linspace(0, UP_TO, 101)
     shapes = [
         f'<rect x="{left}" y="10" width="{WIDE}" height="{TALL}" fill="none" stroke="#999"/>',
-        f'<text x="{left}" y="{TALL + 42}">{what}: at most so many percent above the proved '
+        f'<text x="{left}" y="{TALL + 42}">{what}: at most this many % above the proved '
         "least; up: share of graphs</text>",
     ]
     for tick in range(6):

@@ -1,4 +1,4 @@
-"""What the study says in tables: a line a sorter, packer or pair; a column a family."""
+"""Tables of the study: a row per sorter, packer or pair; a column per family."""
 
 from __future__ import annotations
 

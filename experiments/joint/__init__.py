@@ -1,1 +1,1 @@
-"""How many graphs are planned jointly optimally: slab equal to the proved least peak."""
+"""Number of graphs planned jointly optimally: slab equal to the proved minimum peak."""

@@ -22,7 +22,7 @@ PACKER = "greedy_by_size"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of one graph; `greedy` is the slab of the greedy packer on the same order."""
+    """Results for one graph; `greedy` is the slab of the greedy packer on the same order."""
 
     name: str
     ops: int

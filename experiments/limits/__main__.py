@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=2.0)
     parser.add_argument("--shape", choices=[*SHAPES, *RANGES], nargs="+")
     parser.add_argument("--case", choices=[*SOLVES, *PACKS], nargs="+")
-    parser.add_argument("--late", action="store_true", help="show only what takes too long")
+    parser.add_argument("--late", action="store_true", help="show only cases that take too long")
     parser.add_argument("--one", action="store_true", help="in this process, as JSON")
     args = parser.parse_args(argv)
     if args.one:

@@ -1,7 +1,7 @@
-"""What is asked within a limit: every engine, option and function that takes one.
+"""Cases of the study: every engine, option and function that takes a time limit.
 
 A case takes a graph or live ranges of some size, and the limit in seconds; it returns a few words
-on what came of it. What a case needs besides is made before the clock starts.
+on the result. Other inputs of a case are made before the clock starts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from optsched.solver.spill.solve import PooledResult, solve_in_pools
 from tests.support.families.traces import training_trace
 
 Case = Callable[[float], str]
-"""Takes the limit in seconds; returns what came of it."""
+"""Takes the limit in seconds; returns a few words on the result."""
 STREAMS = 4
 """Streams, or pools, that ops and buffers are dealt out to."""
 FEW = 10
@@ -89,7 +89,7 @@ def streamed(graph: Graph, count: int = STREAMS) -> Graph:
 
 
 def serial(graph: Graph) -> Graph:
-    """Deal the ops out to streams, each of which runs them in the program's order."""
+    """Deal the ops out to streams; each runs its ops in the program's order."""
     orders: dict[str, list[int]] = {}
     for v in program(graph).tolist():
         orders.setdefault(f"s{v % STREAMS}", []).append(v)
@@ -132,7 +132,7 @@ def pinned(graph: Graph) -> Graph:
 
 
 def resumed(graph: Graph) -> Case:
-    """Go on from an earlier search."""
+    """Resume an earlier search."""
     before = solve(graph, time_limit=1)
     return asked(graph, progress=before.progress, warm_start=before.plan)
 
@@ -358,7 +358,7 @@ def at_random(buffers: int) -> PackingProblem:
 
 
 def at_once(buffers: int) -> PackingProblem:
-    """Buffers of which many are live at once."""
+    """Return buffers with many live at once."""
     rng = np.random.default_rng(1)
     start = rng.integers(0, buffers, buffers)
     end = start + rng.integers(1, buffers, buffers)
@@ -371,4 +371,4 @@ RANGES: dict[str, Callable[[int], PackingProblem]] = {
     "anywhere": at_random,
     "at once": at_once,
 }
-"""What makes live ranges of so many buffers."""
+"""Makers of live ranges for a number of buffers."""

@@ -1,4 +1,4 @@
-"""What a first run loses: plans on a machine without compiled kernels, and on one that has them.
+"""Loss of a first run: plans on a machine without compiled kernels, and on one that has them.
 
     python -m experiments.limits.cold [--limit 3] [--graph grid3000]
 
@@ -50,7 +50,7 @@ HEAD = ("graph", "heuristics", "cold", "warm", "first plan s", "cold s", "not co
 
 
 class Answer(NamedTuple):
-    """What a process answered."""
+    """Answer of a process."""
 
     slab: int
     first: float

@@ -33,7 +33,7 @@ def independent(ops: int) -> Graph:
 
 
 def grid(ops: int) -> Graph:
-    """A square of ops, each of which reads what the one above it and the one before it made."""
+    """Return a square of ops; each reads the results of the op above it and the op before it."""
     rng = np.random.default_rng(ops)
     build = GraphBuilder(f"grid{ops}")
     side = math.isqrt(ops)
@@ -81,7 +81,7 @@ def fan(ops: int) -> Graph:
 
 
 def complete(ops: int) -> Graph:
-    """Layers of which each op reads all that the layer before it makes."""
+    """Return layers of ops; each op reads all results of the layer before it."""
     rng = np.random.default_rng(ops)
     build = GraphBuilder(f"complete{ops}")
     build.input("x", LARGEST)
@@ -141,7 +141,7 @@ def forest(ops: int) -> Graph:
 
 
 def layers(ops: int) -> Graph:
-    """Layers of 8,000 ops, each of which reads one to three buffers of the layer before."""
+    """Return layers of 8,000 ops; each op reads one to three buffers of the layer before."""
     width = min(8_000, ops // 2)
     return layered(ops // width, 0, width)
 
@@ -162,7 +162,7 @@ SHAPES: dict[str, Callable[[int], Graph]] = {
     "training": lambda ops: training(ops // 4, 1),
     "transformer": lambda ops: transformer(max(1, ops // 60)),
 }
-"""What makes a graph of about so many ops."""
+"""Makers of graphs with about a number of ops."""
 
 
 def _join(build: GraphBuilder, buffers: list[str]) -> Graph:

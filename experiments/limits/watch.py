@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass
 class Watch:
-    """Who looks at the clock, and when.
+    """Observation of the places that look at the clock, and of their times.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Watch:
     last: float = field(default_factory=time.process_time)
 
     def look(self, first: float) -> float:
-        """Go on from a time, as fast as the processor has worked since then."""
+        """Continue from a time, as fast as the processor has worked since then."""
         now = time.process_time()
         if now - self.last > self.silence:
             self.silence, self.place = now - self.last, _place(sys._getframe(1))

@@ -1,1 +1,1 @@
-"""What the packers reach, and how long they take."""
+"""Slabs and running times of the packers."""

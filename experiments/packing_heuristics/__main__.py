@@ -42,7 +42,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--runs", type=int, default=3, help="time is the least of so many")
+    parser.add_argument(
+        "--runs", type=int, default=3, help="number of runs; the shortest time counts"
+    )
     parser.add_argument("--write", action="store_true", help="write the tables into the README")
     options = parser.parse_args(arguments)
     warm_up()

@@ -1,4 +1,4 @@
-"""What packing the core first adds to the packers: `python -m experiments.packing_heuristics.core`.
+"""Gain of packing the core first: `python -m experiments.packing_heuristics.core`.
 
 Question: on traces where no packer of the portfolio meets the load, does
 the exact engine, which packs large buffers first (`optsched.packing.capacity_search`)?

@@ -46,7 +46,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one method made of one instance; no slab if it returned no packing."""
+    """Result of one method on one instance; no slab if it returned no packing."""
 
     seconds: float
     slab: int | None
@@ -65,7 +65,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """Where the rivals are, and what each method may spend on an instance."""
+    """Places of the rivals, and limits of each method on an instance."""
 
     minimalloc: str | None
     omnimalloc: str | None

@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run what was asked for."""
+    """Run the requested study."""
     if args.part == "cells":
         rows = [list(map(str, cells.row(g, args.seconds))) for g in cells.cells(args.swiftnet)]
         return show("cells", markdown(cells.HEAD, rows), args.write)

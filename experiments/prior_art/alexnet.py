@@ -21,7 +21,7 @@ PUBLISHED = {
     "peak of the program's order": "0.5618 GB",
     "peak after reordering": "0.4783 GB",
 }
-"""What the README of MODeL's repository prints for `alexnet`, `train`, batch 32 (GB are 2**30)."""
+"""Figures of the README of MODeL's repository for `alexnet`, `train`, batch 32 (GB are 2**30)."""
 
 HEAD = ("what", "published", "here")
 GIB = 2**30

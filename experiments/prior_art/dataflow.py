@@ -75,7 +75,7 @@ class Dataflow:
         self.tensors = kept
 
     def simplify(self) -> None:
-        """Apply MODeL's rules for what is traced but is no tensor of its own."""
+        """Apply MODeL's rules for values that are traced but are not tensors of their own."""
         for op in [op for op in self.ops if kind(op) == "getitem"]:
             self._skip_getitem(op)
         for op in [op for op in self.ops if kind(op) in SAME_BYTES]:

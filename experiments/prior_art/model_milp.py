@@ -38,7 +38,7 @@ class MilpSolver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelOutcome:
-    """What the solver claims.
+    """Claims of the solver.
 
     Parameters
     ----------
@@ -218,4 +218,4 @@ def _run_cbc(problem: Any, pulp: Any, seconds: float | None, workers: int) -> tu
 
 
 RUNS = {MilpSolver.HIGHS: run_highs, MilpSolver.CBC: _run_cbc}
-"""How each program solves a model of PuLP."""
+"""Function by which each program solves a model of PuLP."""

@@ -16,7 +16,7 @@ from optsched.model.packing_problem import PackingProblem
 def pack_by_cpsat(
     problem: PackingProblem, how: str, seconds: float, workers: int
 ) -> tuple[int | None, bool]:
-    """Return the smallest slab found, and whether CP-SAT claims that none is smaller.
+    """Return the smallest slab found, and True if CP-SAT claims that it is the minimum.
 
     Pins, gaps and sharing are not part of the published models.
     """

@@ -59,7 +59,7 @@ FAMILIES: Mapping[str, tuple[Callable[[], Graph], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a method says: a peak in bytes, and whether it says that none is lower."""
+    """Answer of a method: a peak in bytes, and True if it claims that this is the minimum."""
 
     peak: int | None
     proved: bool
@@ -150,7 +150,7 @@ METHODS: Mapping[str, Method] = {
 
 
 class Runner:
-    """A method in a process of its own, started when asked and anew after it was ended."""
+    """A method in a process of its own, started on demand and again after it was ended."""
 
     def __init__(self, method: str) -> None:
         self.method = method
@@ -169,7 +169,7 @@ class Runner:
         return self.pipe
 
     def run(self, family: str, step: int, graph: Graph, seconds: float) -> Row:
-        """Let the method solve a step of a ladder, of which `graph` is the graph."""
+        """Let the method solve a step of a ladder, whose graph is `graph`."""
         pipe = self.start()
         started = time.perf_counter()
         pipe.send((family, step, seconds))

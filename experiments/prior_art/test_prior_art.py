@@ -104,7 +104,7 @@ def test_updates_run_before_an_op_further_on() -> None:
         weights={"params_1"},
     )
     found.early_updates()
-    # `after` is no further from the start than `add_` is.
+    # `after` is at most as far from the start as `add_`.
     assert [t for t in found.tensors if not t.size] == []
     found.ops += ["beyond", "last"]
     found.tensors += [Tensor("after", ["beyond"], 2), Tensor("beyond", ["last"], 2)]
@@ -139,7 +139,7 @@ def test_alexnet_is_as_published() -> None:
 
 
 def flat(fields: list[bytes | int]) -> bytes:
-    """A table of a FlatBuffers file, its vtable before it; `bytes` are put behind, by offset."""
+    """A table of a FlatBuffers file, its vtable before it; `bytes` are appended, by offset."""
     head = 4 + 2 * len(fields)
     places = [4 + 4 * i for i in range(len(fields))]
     vtable = struct.pack(f"<{2 + len(fields)}H", head, 4 + 4 * len(fields), *places)

@@ -1,1 +1,1 @@
-"""How far exact ordering reaches: which graphs are proved, how large and how fast."""
+"""Reach of exact ordering: sizes of the graphs that are proved, and times."""

@@ -1,4 +1,4 @@
-"""How far exact ordering reaches, in five measurements.
+"""Reach of exact ordering, in five measurements.
 
     python -m experiments.reach table|ablation|families|ladder|certificates [options]
 

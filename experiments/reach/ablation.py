@@ -75,7 +75,7 @@ class Trial:
 
 
 Trials = dict[str, Trial]
-"""What a graph took with all rules (`all`), and without each rule."""
+"""Work on a graph with all rules (`all`), and without each rule."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

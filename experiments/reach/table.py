@@ -33,7 +33,7 @@ from tests.support.families.wiring import checkpointed, random_wiring
 
 RULES = [field.name for field in fields(OrderingRules)]
 INDUCTOR = ("program", "lpmf", "bfs", "dfs")
-"""The orders of which Inductor takes the best one."""
+"""The orders among which Inductor chooses the best one."""
 
 HEAD = (
     *("instance", "ops", *INDUCTOR, "heuristic"),

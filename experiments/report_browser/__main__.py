@@ -1,4 +1,4 @@
-"""How fast reports open and follow the mouse, and what one looks like, in a real browser.
+"""Speed of reports in a real browser, when opened and under the mouse, and a picture of one.
 
 `python -m experiments.report_browser` writes `table.md` and `report.png`. Seconds and milliseconds
 of the page's own thread stand beside wall-clock time: a busy machine does not move them much.

@@ -1,1 +1,1 @@
-"""Runtimes that run our plans: what they hold, measured beside what was planned."""
+"""Runtimes that run our plans: measured bytes beside planned bytes."""

@@ -24,7 +24,7 @@ def documents(setup: SeedSetup, folder: Path) -> Iterator[tuple[str, dict[str, A
 
 
 def is_captured(setup: SeedSetup, folder: Path) -> bool:
-    """Whether the folder has all graphs of a lowering."""
+    """Return True if the folder has all graphs of a lowering."""
     return all((folder / name).exists() for name in setup.files)
 
 

@@ -31,7 +31,7 @@ from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 
 UNCOUNTED = "primals_"
-"""How names of inputs begin that the first version did not count."""
+"""Beginnings of the names of inputs that the first version did not count."""
 
 
 def first_orders(graph: Graph) -> dict[str, IntArray]:

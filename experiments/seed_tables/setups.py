@@ -1,4 +1,4 @@
-"""What the notes published, and the lowerings made again for it."""
+"""Figures published in the notes, and the lowerings made again for them."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def published(rows: Sequence[SeedRow]) -> str:
 
 
 def estimators(rows: Sequence[SeedRow]) -> str:
-    """What three estimators say of the order chosen, MB, and which they choose."""
+    """Table of three estimators: the peak of the chosen order in MB, and their own choice."""
     head = ["graph", "today: choice", "MB", "2025-09: choice", "MB", "first: choice", "MB"]
     head += ["the first's order today, MB"]
     lines = []
@@ -73,7 +73,7 @@ def changed(rows: Sequence[SeedRow]) -> str:
 
 
 def summary(rows: Sequence[SeedRow]) -> str:
-    """How many graphs each method has the least peak of, and how far it is off at worst."""
+    """Table of methods: the number of graphs with the least peak, and the worst excess."""
     head = [
         "graphs",
         "number",

@@ -1,1 +1,1 @@
-"""What ops on several streams cost in memory, and what of it is proved."""
+"""Memory costs of ops on several streams, with proofs."""

@@ -98,8 +98,8 @@ def measure(graph: Graph, limits: Limits) -> Iterator[Row]:
 def branches(graph: Graph, count: int) -> list[str]:
     """The stream of each op, by its branch.
 
-    An op goes on with the branch of its latest predecessor with which none has gone on yet; where
-    there is none it begins a branch, on the stream that has fewest ops.
+    An op continues the branch of its latest predecessor that no other op continues yet. Without
+    such a predecessor it starts a branch, on the stream that has fewest ops.
     """
     streams, open_ends, load = [0] * len(graph.ops), set[int](), [0] * count
     for v, row in enumerate(graph.predecessors):

@@ -239,7 +239,7 @@ class _Closing:
         left = self.clock.left()
         if left is None or len(getattr(item, "ops", item)) <= EFFORT.small:
             return max(EFFORT.proof_seconds, left or 0.0)
-        # Shrinking, and a proof of what comes of it, need the other part.
+        # Shrinking, and a proof of its result, need the other part.
         return EFFORT.question_share * left
 
     def _keeps(self, smaller: Any, item: Any, wanted: Loss) -> bool:

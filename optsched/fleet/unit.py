@@ -54,7 +54,7 @@ class Unit:
     number, source
         Index of the graph; its file's path or the graph itself.
     limits
-        Limits of this unit; None to read the graph without a search.
+        Limits of this unit; None: read the graph without a search.
     first
         True for the first unit of the graph in this run: results in the store then suffice.
     named

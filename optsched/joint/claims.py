@@ -1,6 +1,6 @@
 """Claims of solvers, and what refutes them.
 
-The bounds of CP-SAT and of a MILP solver are claims: nothing stands behind them but the solver. A
+The bounds of CP-SAT and of a MILP solver are claims: only the solver vouches for them. A
 claim that a checked plan or a proved bound contradicts is dropped together with all other claims of
 its run, and one line says so.
 """

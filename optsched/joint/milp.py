@@ -95,7 +95,7 @@ def solve_order_milp(
     graph
         The graph, on one stream. Graphs of about 100 ops are within reach.
     limits
-        Limits on time, or on work, of which a node of HiGHS takes :data:`NODE_WORK` units.
+        Limits on time, or on work; a node of HiGHS takes :data:`NODE_WORK` units.
     peak_bound
         Proved lower bound in bytes.
     start
@@ -249,7 +249,7 @@ class _Run:
     infeasible: bool
     order: tuple[int, ...] | None = None
     cycles: tuple[tuple[int, int, int], ...] = ()
-    """Cycles of three ops in the solution, each of which runs before the next."""
+    """Return cycles of three ops in the solution, where each runs before the next."""
 
 
 class _Model:

@@ -56,7 +56,7 @@ class OrderProgram:
     rise: tuple[int, ...]
     """By op: units that it adds while it runs, to those live before it."""
     delta: tuple[int, ...]
-    """By op: units that it leaves behind."""
+    """By op: units that are left after it."""
     shared: tuple[Shared, ...]
     savings: tuple[Saving, ...] = ()
 
@@ -89,7 +89,7 @@ class OrderProgram:
         return total + max((abs(x) for x in self.rise), default=0)
 
     def free_pairs(self) -> list[tuple[int, int]]:
-        """Return the pairs of ops `(u, v)`, `u < v`, of which either can run before the other."""
+        """Return the pairs of ops `(u, v)`, `u < v`, that can run in either order."""
         everything = (1 << len(self)) - 1
         found = []
         for u in range(len(self)):

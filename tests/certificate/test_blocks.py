@@ -71,7 +71,7 @@ def test_proof_by_hand() -> None:
     for number in range(2):
         fewer = StatesStep(False, STATES.states[:number])
         refused((blocks, fewer), "leads to no listed state")
-    # a1 waits for a0; or b1 for b0, and what has not passed that is told apart.
+    # a1 waits for a0; or b1 for b0, and blocks before that point are told apart.
     assert check_certificate(pairs(), replace(proof, steps=(BlocksStep(ROWS, 0), STATES))) == "L3"
     refused((BlocksStep(ROWS, 1), STATES), "leads to no listed state")
     last = BlocksStep(ROWS, 1), EVERYTHING
@@ -110,7 +110,7 @@ def test_blocks_of_another_graph() -> None:
 
 
 def test_a_precedence_tells_blocks_apart() -> None:
-    # With a0 before b1 known, blocks are identical no longer; nor are they with that supposed.
+    # With a0 before b1 known, or supposed, the blocks are not identical any more.
     blocks = BlocksStep(ROWS, None)
     refused((SupposeStep(A0, B1), blocks), "not in the same position")
     refused((blocks, SupposeStep(A0, B1), STATES), "step 2: state 0: op 'a1' leads to no")

@@ -1,4 +1,4 @@
-"""Proofs by cases of precedences: what was supposed is taken back, and no case can be left out."""
+"""Proofs by cases of precedences: suppositions are retracted, and no case can be left out."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def is_accepted(graph: Graph, certificate: Certificate) -> bool:
 
 
 def branches(steps: tuple[Step, ...]) -> Iterator[tuple[int, int]]:
-    """Where each supposition is made, and the step after the one that refutes it."""
+    """Return the step of each supposition, and the step after the one that refutes it."""
     open_ = []
     for number, step in enumerate(steps):
         if isinstance(step, SupposeStep):
@@ -82,13 +82,13 @@ def test_cases_prove_the_least_peak() -> None:
 
 
 def test_a_dropped_branch_is_refused() -> None:
-    # But where the branch was not needed: there what is left is a proof as well.
+    # But where the branch was not needed: there the rest is a proof as well.
     refused = accepted = 0
     for graph, peak, certificate in samples():
         steps = list(certificate.steps)
         for start, end in branches(certificate.steps):
             left = changed(certificate, steps[:start] + steps[end:])
-            # Of what is left the budget `peak - 1` is all that can be refuted.
+            # The rest can refute only the budget `peak - 1`.
             if is_accepted(graph, left):
                 accepted += 1
                 raised = Certificate(graph.name, peak + 1, left.steps)

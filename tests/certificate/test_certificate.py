@@ -87,7 +87,7 @@ def test_every_kind_of_step_occurs_and_proves_the_least_peak() -> None:
 
 
 def has_cases(graph: Graph, certificate: Certificate) -> bool:
-    """Whether some op of the certificate is looked at with and without an input to write into."""
+    """Return True if a step of the certificate has cases with and without a free input."""
     return '"held"' in json.dumps(certificate_document(graph, certificate))
 
 

@@ -266,7 +266,7 @@ def test_malformed_regions_are_no_certificates() -> None:
 
 
 def test_a_mistake_of_the_writer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Whatever chain is proposed, the checker has the last word before it is used.
+    # The checker decides on every proposed chain before it is used.
     graph = series_parallel(60, 1)
     right = chained(graph, 0).regions
 

@@ -1,4 +1,4 @@
-"""What is supposed, on a graph small enough to do the proof by hand: nothing of it can be changed.
+"""Suppositions on a graph small enough to do the proof by hand: no part of it can be changed.
 
 Three ops write 2 bytes each that are kept, with 10 more while they run, so that whichever is last
 has 6 + 10 bytes; and what frees the 2 bytes of the input waits for 2 others that are kept: 18.
@@ -76,7 +76,7 @@ DERIVED: tuple[Step, ...] = (
     waits(C, A),
     unfit(A),
 )
-"""The same with what each case implies instead of a case within it."""
+"""Return the proof with implied steps in place of inner cases."""
 
 PROOFS = {"nested": NESTED, "derived": DERIVED}
 
@@ -165,9 +165,9 @@ def test_no_flow_is_changed(steps: tuple[Step, ...], flow: Flow, fault: str) -> 
 
 def test_what_a_case_knows_ends_with_it() -> None:
     case = DERIVED[:3]
-    # With what was implied there, a would be last.
+    # With the precedences implied there, a would be last.
     refused((*case, unfit(A)), "step 3: op 'a' is shown to need 16 bytes")
-    # With what was supposed there, b would be.
+    # With the supposition made there, b would be.
     refused((*case, unfit(B)), "step 3: op 'b' is shown to need 14 bytes")
     # Cases within a case are forgotten with it: that c is before b, and the contrary of another.
     refused((*NESTED[:4], unfit(A)), "step 4: op 'a' is shown to need 16 bytes")
@@ -184,7 +184,7 @@ def test_a_contrary_is_of_the_last_supposition_alone() -> None:
     # Learnt is that c is before b, not that b is before a.
     refused((*start, unfit(A)), "step 3: op 'a' is shown to need 14 bytes")
     refused((*start, waits(C, A), unfit(A)), "step 3: op 'c' is shown to need 16 bytes")
-    # Ended twice: neither case is left to end, nor does anything refute its contrary.
+    # Ended twice: no case is left to end, and its contrary is not refuted.
     refused((*start, unfit(C)), "step 3: op 'c' is shown to need 14 bytes")
     refused((*start, unfit(B), unfit(B)), "step 4: op 'b' is shown to need 14 bytes")
     refused((*start, unfit(B)), "no step that refutes")

@@ -156,7 +156,7 @@ def test_what_is_too_long_is_said() -> None:
 
 
 def test_watched_downsets_obey_all_facts_of_their_node() -> None:
-    # Ways that were looked at after the one that was taken leave downsets that are none of its own.
+    # Successors tried after the chosen one leave downsets that are not its own.
     graph = wiring(96, 2, unit=False, inplace=False)
     tree = a_tree(graph, ORDERINGS["lpmf"](graph, 0), 1_831)
     looked = 0

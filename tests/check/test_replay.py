@@ -179,7 +179,7 @@ def test_xlas_own_buffer_assignments_can_be_executed(path: Path) -> None:
     module = path.with_name(path.name.replace("buffer-assignment", "module"))
     graph = read_graph(module).with_inplace()
     if any(f" {opcode}(" in module.read_text() for opcode in ("while", "conditional", "call")):
-        # A module that calls others is no one plan.
+        # A module that calls others is not a single plan.
         with pytest.raises(PlanError, match="calls computations"):
             read_plan(path, graph)
         return

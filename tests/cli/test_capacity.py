@@ -70,7 +70,7 @@ def test_the_capacity_of_a_packing_file_is_checked(
 def test_check_names_the_pools_that_solve_was_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A pool may stay empty, and what lies outside the slab is in none."""
+    """A pool may stay empty, and buffers outside the slab are not in a pool."""
     build = GraphBuilder("pools")
     build.op("a", writes={"a": 1})
     build.op("b", writes={"b": 1})

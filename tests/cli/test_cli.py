@@ -286,7 +286,9 @@ def test_bad_usage_is_one_line_and_code_two(
     assert Path(graph).read_bytes() == before
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no file that is always full")
+@pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="this system has no file that is always full"
+)
 def test_a_full_disk_leaves_the_result_on_the_screen(
     graph: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -338,7 +340,7 @@ def test_interrupt_writes_the_best_plan(tmp_path: Path) -> None:
     write_graph(hard_graph(), graph)
     started = {}
     for kill in (signal.SIGINT, signal.SIGTERM):
-        # CP-SAT on a graph this wide does not end by itself within the test.
+        # CP-SAT on a graph this wide does not end within the test.
         plan = str(tmp_path / kill.name)
         process = subprocess.Popen(
             [sys.executable, "-m", "optsched", "solve", "-", "-o", plan, "--engine", "cpsat"],

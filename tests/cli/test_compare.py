@@ -109,7 +109,7 @@ def test_compare_goes_on_past_bad_files(
     assert main(["solve", graph, "-o", str(tmp_path / "plan.json")]) == 0
     capsys.readouterr()
     argv = ["compare", str(tmp_path), "--methods", "lpmf", "--json"]
-    # A plan beside graphs is no fault; a broken file is one, and so is a plan asked for by name.
+    # A plan beside graphs is skipped; a broken file is an error, and so is a plan given by name.
     assert main(argv) == 0
     printed = capsys.readouterr()
     assert "passed over: " in printed.err

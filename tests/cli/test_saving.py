@@ -1,4 +1,4 @@
-"""Every command that plans, checks or describes begins with the saving, and it is the true one."""
+"""Every command that plans, checks or describes prints the saving first, with true figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two runs of a study have in common."""
+"""The part of two runs of a study that must be equal."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_it_goes_on_after_a_line_that_was_cut_off(paths: list[str], tmp_path: Pa
         lost = 0 if cut == 1 else 1
         assert (again.reused, kept.damaged) == (METHODS * 3 - lost, lost)
         assert rows_without_times(again) == rows_without_times(first)
-        # What was cut off stays as it is, what was done again stands on a line of its own.
+        # The line that was cut off stays; the repeated row is on a line of its own.
         assert path.read_bytes().startswith(whole[:-cut] + b"\n")
         assert study(paths, path)[0].reused == METHODS * 3
 
@@ -157,7 +157,7 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(paths: list[str], tmp_path
     assert len(found.comparisons) == 3
     assert kept.trouble == f"{path}: cannot write the journal: no space left on device"
     assert path.stat().st_size == 1000
-    # The next run goes on behind the line that was cut off.
+    # The next run continues after the line that was cut off.
     assert 0 < study(paths, path)[0].reused < METHODS * 3
     assert study(paths, path)[0].reused == METHODS * 3
 

@@ -161,7 +161,7 @@ def test_a_method_interrupted_before_its_first_plan_has_not_failed(
     told: list[object] = []
     methods, reference = with_reference(parse_methods(["optsched", "cpsat:5"]))
     measure_all(MethodRunner(chain(), Limits(seconds=2)), methods, reference, told.append)
-    # Nor is the next method begun with.
+    # The next method is not started either.
     (outcome,) = (x for x in told if not isinstance(x, Started))
     # The program's own order is its plan.
     assert isinstance(outcome, Measured)

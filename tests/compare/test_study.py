@@ -62,7 +62,7 @@ def paths(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a package installed that offers methods, most of which go wrong; workers see it too."""
+    """Install a package that offers methods, most of them faulty; workers see it too."""
     (tmp_path / "their_methods.py").write_text(PLUGINS)
     found = tmp_path / "theirs-1.dist-info"
     found.mkdir()

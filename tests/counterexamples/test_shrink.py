@@ -103,7 +103,7 @@ def test_simpler_sizes_end() -> None:
 
 
 def all_removals(graph: Graph) -> Iterator[Graph]:
-    """Without one op, read, control edge or buffer, written anew by hand."""
+    """Return the graph without an op, read, control edge or buffer, rebuilt by hand."""
     for kind, *rest in parts(graph):
         yield from without(graph, (kind, *rest))
 

@@ -36,7 +36,7 @@ def resized(graph: Graph, buffer: int, size: int) -> Graph:
 
 
 def check_live(graph: Graph, found: Explanation) -> None:
-    """What is said to be live adds up, and is held by somebody."""
+    """Buffers reported as live add up to the bound, and each has a holder."""
     saved = sum(graph.buffers[output].size for output, _ in found.shared)
     assert sum(row.size for row in found.buffers) - saved == found.forced >= found.bound
     live = {row.buffer for row in found.buffers}
@@ -127,7 +127,7 @@ def test_what_is_said_to_be_live_in_every_order_is(inplace: bool) -> None:
 
 
 def some_sets(count: int) -> Iterator[tuple[Graph, Explanation]]:
-    """Random graphs of which a set of ops gives the bound."""
+    """Random graphs whose bound comes from a set of ops."""
     for seed in itertools.count():
         graph = random_graph(np.random.default_rng(seed), ops=9, max_reads=2)
         found = explain(graph)
@@ -172,7 +172,7 @@ def test_one_of_a_set_forces_the_bound_and_the_others_no_less() -> None:
 
 
 def test_a_smaller_buffer_lowers_the_bound_of_all_ops_and_sets_to_what_is_said() -> None:
-    """Found anew on the changed graph: no larger size brings as little, and no order has less."""
+    """Solve the changed graph: no larger size is as good, and no order has less."""
     helped = by_set = 0
     for graph, found in some_sets(8):
         for change in found.changes:

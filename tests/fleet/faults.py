@@ -1,4 +1,4 @@
-"""What breaks while a fleet is tuned, done for real: the run, or one after it, then has its table.
+"""Real faults while a fleet is tuned; the run, or one after it, completes its table.
 
 Each fault takes graphs, the store's file and options of the driver, waits until the driver is in
 the middle of its work, breaks something, and goes on to the end.
@@ -19,7 +19,7 @@ from tests.fleet.fleets import Driver, searched
 
 @dataclass(frozen=True)
 class Recovery:
-    """What became of a fleet.
+    """Results of a fleet.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ FAULTS: dict[str, Fault] = {
     "Ctrl-C twice": interrupted_twice,
     "two drivers, one killed": two_drivers,
 }
-"""Those that need nothing but processes of this machine."""
+"""Faults that need only processes of this machine."""
 
 
 def _gone_on_with(

@@ -115,5 +115,5 @@ def command_of(pid: int) -> str:
 
 
 def searched(count: int) -> Callable[[list[dict[str, Any]]], bool]:
-    """Whether so many units have searched."""
+    """Return True once a number of units have searched."""
     return lambda events: sum(bool(event.get("searched")) for event in events) >= count

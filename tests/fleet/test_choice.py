@@ -39,7 +39,7 @@ def find(slab: int, bound: int, slices: int, *, settled: bool = False, digest: s
 
 
 def searched(found: Found) -> Found:
-    """The same with a result, not only from the store."""
+    """A weight with a result of this run, not only from the store."""
     return replace(found, prepared=prepare_result(diamond(), solve(diamond())))
 
 

@@ -1,6 +1,6 @@
-"""What breaks in a fleet costs at most the unit in flight: the table in the end is the same.
+"""A fault in a fleet costs at most the unit in flight: the final table is the same.
 
-Each fault is done for real, to processes of a driver of its own (`tests.fleet.drive`).
+Each fault is real, in the processes of a driver of its own (`tests.fleet.drive`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.support.generators import random_graph
 
 FILES = 60
 OPS, MEMORY = 40_000, 2**25
-"""Reading so many ops takes three times as many bytes."""
+"""Reading the ops takes three times as many bytes."""
 SMALL_DISK = "120k"
 
 pytestmark = pytest.mark.skipif(
@@ -90,7 +90,7 @@ def test_a_driver_that_is_killed_leaves_no_worker_and_keeps_what_was_written(
 ) -> None:
     store = tmp_path / "s.store"
     driver = Driver(paths, store)
-    # What was found is written a moment later than the log says so.
+    # The result is written a moment after the line of the log.
     driver.wait_for(lambda _: store.exists() and bool(PlanStore(store).records()))
     workers = driver.workers()
     driver.kill()

@@ -1,4 +1,4 @@
-"""tune(): every find is kept, what is there is gone on with, and one bad graph costs itself."""
+"""tune(): every result is kept, searches resume, and a bad graph costs only itself."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_bounds_of_another_version_are_not_believed(tmp_path: Path) -> None:
     # It is proved again, and then counts.
     (row,) = tune([graph], other, work=1_000, jobs=0).graphs
     assert (row.state, row.slices) == (FleetState.PROVED, 1)
-    # Once: neither another run nor one after the garbage is gone searches again.
+    # Once: another run does not search again, also after the garbage collection.
     for _ in range(2):
         assert tune([graph], other, work=1_000, jobs=0).units == 1
         collect_garbage(PlanStore(other))
@@ -363,7 +363,7 @@ def test_equal_graphs_do_not_search_with_each_others_work(paths: list[str], tmp_
 def test_a_driver_beside_does_not_change_the_table(
     stop: bool, paths: list[str], store: Path, tmp_path: Path
 ) -> None:
-    """Each goes on from its own finds, and the store keeps what has come furthest."""
+    """Each resumes its own search, and the store keeps the state with most work."""
     alone, path, units = undisturbed(paths, store), tmp_path / "s.store", 0
 
     def disturb(_: FleetStanding) -> None:

@@ -1,4 +1,4 @@
-"""Reading by content, refusing the wrong kind, and surviving whatever a file may hold."""
+"""Reading by content, rejecting the wrong kind, and surviving any bytes in a file."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def test_programs_that_come_with_the_project(name: str, peaks: tuple[int, int]) 
     ],
 )
 def test_programs_of_executorch_that_come_with_the_project(name: str, least: int) -> None:
-    """Where inputs take no room in its arena, these are the arenas that its runtime takes."""
+    """Arenas that the runtime takes if inputs do not count."""
     result = solve(read_graph(INSTANCES.parent / "executorch" / f"{name}.pt2"))
     assert (result.peak, result.peak_bound, result.slab) == (least, least, least)
 

@@ -1,4 +1,4 @@
-"""Text of XLA that is no module: refused in one line that names what is wrong."""
+"""Text of XLA that is not a module: rejected with a line that names the fault."""
 
 from __future__ import annotations
 

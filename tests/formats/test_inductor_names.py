@@ -32,7 +32,7 @@ def buffer(name: str, size: int, deps: tuple[str, ...] = (), **more: Any) -> dic
 
 
 def document(*buffers: dict[str, Any], **extra: Any) -> dict[str, Any]:
-    """Each buffer that is no input is made by a node of its own, `op<buffer>`, in this order."""
+    """Each buffer except inputs is made by a node of its own, `op<buffer>`, in this order."""
     made = [b["name"] for b in buffers if not b["is_input"]]
     nodes = [{"name": f"op{name}", "buffer_names": [name]} for name in made]
     return {"nodes": nodes, "buffers": list(buffers), "extra": extra}
@@ -95,7 +95,7 @@ def test_mutations_of_mutations_follow_each_other() -> None:
     ids, ops = graph.buffer_ids, graph.op_ids
     assert graph.buffers[ids["c"]].alias_of == ids["b"]
     assert all(graph.buffers[ids[name]].mutates for name in "bc")
-    # Readers of what was there before run before it is overwritten.
+    # Readers of the old bytes run before they are overwritten.
     assert ops["opr0"] in graph.predecessors[ops["opb"]]
     assert ops["opr1"] in graph.predecessors[ops["opc"]]
     with pytest.raises(PlanError, match="which it needs"):

@@ -1,4 +1,4 @@
-"""Graphs as TorchInductor's simulator file, and what comes back of them."""
+"""Graphs written as TorchInductor's simulator file and read back."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Machine:
         self.released += 1
 
     def run(self, name: str) -> None:
-        """Look for a slice of every buffer that the op uses, and for what was written there."""
+        """Check the slice of every buffer that the op uses, and the bytes written there."""
         tensors = self.names["tensors"]
         assert isinstance(tensors, dict)
         graph, v = self.graph, self.graph.op_ids[name]

@@ -36,7 +36,7 @@ def test_plain_containers_are_read_as_they_were_written(protocol: int) -> None:
 
 
 class Command:
-    """What a hostile pickle would have its reader do."""
+    """Action that a hostile pickle requests from its reader."""
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
         return os.system, ("touch /nowhere",)

@@ -117,7 +117,7 @@ def test_views_containers_and_writes_in_place() -> None:
     assert graph.buffers[ids["x"]].input is InputPolicy.EXCLUDED
     assert {graph.roots[ids[name]] for name in ("a", "parts", "q2")} == {ids["a"]}
     assert graph.buffers[ids["q2"]].mutates
-    # What reads `a` after it was written in place reads the new name, under whatever old one.
+    # A reader of `a` after a write in place reads the new name, by any of the old names.
     cat = next(op for op in graph.ops if op.kind == "aten::cat")
     assert ids["q2"] in cat.reads
     # `relu` reads `p` before that: it has to run before.

@@ -48,7 +48,7 @@ class Program:
         self.results = [[x.clone() for x in method.execute([*arguments])] for _ in range(2)]
 
     def equals(self, other: Program) -> bool:
-        """Whether all results are the same, bit for bit."""
+        """Return True if all results are equal, bit for bit."""
         pairs = zip(self.results, other.results, strict=True)
         return all(torch.equal(x, y) for a, b in pairs for x, y in zip(a, b, strict=True))
 
@@ -203,7 +203,7 @@ def test_control_flow_keeps_its_order(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_inputs_and_outputs_of_the_caller() -> None:
-    """What the caller allocates has no bytes in the arena."""
+    """Tensors that the caller allocates have no bytes in the arena."""
     module, arguments = MODELS["wide branches"]()
     exported = export(module, arguments)
     sizes = {}
@@ -224,7 +224,7 @@ def test_inputs_and_outputs_of_the_caller() -> None:
 
 
 def test_memories_with_capacities() -> None:
-    """What one memory can not hold lies in the next; the program runs in both."""
+    """Tensors that do not fit a memory spill to the next; the program runs in both."""
     module, arguments = MODELS["wide branches"]()
     exported = export(module, arguments)
     before = lower(exported, arguments)

@@ -51,7 +51,7 @@ MAX_BUFFERS = 8
 
 
 def main(count: int = 5_000, seed: int = 0, *, first: int = 0, pairs: int = 3) -> int:
-    """Compare graphs, print what was said wrongly, and end with 1 if anything was."""
+    """Compare graphs, print wrong claims, and return 1 if there are any."""
     counts, wrong = fuzz(count, seed, pairs=pairs, first=first)
     print("\n".join(wrong))
     print(", ".join(f"{what} {count:,}" for what, count in sorted(counts.items())))
@@ -61,7 +61,7 @@ def main(count: int = 5_000, seed: int = 0, *, first: int = 0, pairs: int = 3) -
 def fuzz(
     graphs: int, seed: int, *, pairs: int = 3, first: int = 0
 ) -> tuple[Counter[str], list[str]]:
-    """Return counts of what was asked and said, and what was wrong."""
+    """Return counts of questions and answers, and the wrong answers."""
     counts, wrong = Counter[str](), list[str]()
     for number in range(first, first + graphs):
         rng = np.random.default_rng([seed, number])
@@ -98,7 +98,7 @@ class Judge:
         return PlanStore(self.folder / "plans.db")
 
     def ask(self, kinds: tuple[str, ...]) -> Iterator[str]:
-        """Solve under some restrictions and yield what was said wrongly about that."""
+        """Solve under some restrictions, and yield wrong claims about that."""
         try:
             result = self._solve(kinds)
         except (UsageError, GraphError):
@@ -213,7 +213,7 @@ class Judge:
         fits = result.capacity is None or (result.slab or 0) <= result.capacity
         if known is None or value is None:
             if result.plan is not None and fits:
-                yield "what was put in does not come out"
+                yield "a stored plan is not returned"
             return
         if known.bound > value:
             yield f"the store has a bound of {known.bound} above {value}"
@@ -237,7 +237,7 @@ class Judge:
             earlier.peak_bound > self.truth(self.graph)[0]
             or earlier.slab_bound > self.truth(self.graph)[1]
         ):
-            yield f"tune would begin with {earlier.resume}"
+            yield f"tune would start from {earlier.resume}"
 
     def _resumed(self, result: Result) -> Iterator[str]:
         if result.progress is None:

@@ -129,7 +129,7 @@ def expected(folder: Path, steps: Sequence[Step], migrated: bool) -> list[State]
 def crash(
     folder: Path, steps: Sequence[Step], states: Sequence[State], disk: FailingDisk, migrated: bool
 ) -> str:
-    """Let one run fail; return what was wrong afterwards, empty if nothing."""
+    """Let one run fail; return the faults found afterwards, or an empty text."""
     begin(folder, migrated)
     done, status = run(folder, steps, disk)
     wanted = {"kill": signal.SIGKILL, "tear": signal.SIGKILL, "full": 3 << 8}[disk.how]

@@ -92,7 +92,7 @@ def nothing_known(graph: Graph, *_: object, **__: object) -> ClosureBound:
 
 
 def differs(number: int, what: str, right: bool) -> bool:
-    """Whether something is wrong; prints what it is then."""
+    """Print and return True if something is wrong."""
     if not right:
         print(f"graph {number}: {what}")
     return not right

@@ -47,7 +47,7 @@ BUFFERS = 7
 
 @dataclass
 class Row:
-    """What came of one kind and objective."""
+    """Results for one kind and objective."""
 
     kind: str
     objective: Objective
@@ -72,7 +72,7 @@ def main(count: int = 300, seed: int = 1, *, time_limit: float = 30.0) -> int:
 
 
 def run_kind(kind: str, objective: Objective, graphs: int, seed: int, seconds: float) -> Row:
-    """Compare solve with the oracle on so many graphs of a kind."""
+    """Compare solve with the oracle on a number of graphs of a kind."""
     rng = np.random.default_rng([seed, list(KINDS).index(kind), list(Objective).index(objective)])
     row = Row(kind, objective)
     started = time.perf_counter()
@@ -126,7 +126,7 @@ def least_slab(graph: Graph) -> int | None:
 
 
 def contradiction(graph: Graph, result: Result, peak: int, slab: int) -> str | None:
-    """What of a result the oracle contradicts, if anything."""
+    """Return the parts of a result that the oracle contradicts."""
     if result.plan is None or result.peak is None or result.slab is None:
         return "no plan"
     check_plan(graph, result.plan, peak=result.peak, slab=result.slab)

@@ -97,7 +97,7 @@ class Comparison:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether numbers, arrays and tuples of such are equal to the last bit."""
+    """Return True if numbers, arrays and tuples of such are equal to the last bit."""
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(is_same, one, other))
     if isinstance(one, np.ndarray):

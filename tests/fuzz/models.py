@@ -87,7 +87,7 @@ def compare(
 
 
 KINDS = {"orders": check_orders, "joint": check_joint}
-"""What is compared, by kind of problem."""
+"""Comparisons by kind of problem."""
 
 
 def main(count: int = 300, seed: int = 0) -> int:

@@ -29,7 +29,7 @@ def main(count: int = 2_000, seed: int = 0) -> int:
 
 
 def compare(modules: int, seed: int) -> tuple[dict[str, int], int]:
-    """Return how many of which kind were solved, and how many differ."""
+    """Return the numbers of modules solved, by kind, and the number that differ."""
     rng = np.random.default_rng(seed)
     counts = {"peaks": 0, "in-place": 0, "inside": 0, "slabs": 0, "certificates": 0, "calls": 0}
     wrong = 0

@@ -3,9 +3,9 @@
     python -m tests.fuzz moves --count 2000 --seed 0
 
 First order rules: the orders of a graph with their edges are those that keep them. Then the
-searches of orders by themselves: on random graphs of up to six ops, fewest moves within
-a peak, and least peak within so many moves, are compared with all orders; a fifth of the baselines
-are no orders of their graphs. At last plans: random graphs of up to four ops with views, mutation,
+searches of orders alone: on random graphs of up to six ops, fewest moves within
+a peak, and least peak with a limit on moves, are compared with all orders; a fifth of the baselines
+are not valid orders. At last plans: random graphs of up to four ops with views, mutation,
 in-place, workspace and control edges, half of them in-place. `solve` is asked for the least slab
 with few moves and for fewest moves among plans of least slab, half of the time under order rules;
 plan, moves and both bounds are compared with enumeration.
@@ -47,7 +47,7 @@ def main(count: int = 2_000, seed: int = 0) -> int:
 
 
 def some_graph(rng: np.random.Generator, most: int) -> Graph:
-    """A random graph of at most so many ops, half of the time in-place."""
+    """Return a random graph with a limit on ops, half of the time in-place."""
     features = PLANNABLE if rng.random() < 0.5 else {"inputs", "inplace", "multi"}
     size = int(rng.choice([2, 4, 16, 2**40]))
     graph = random_graph(rng, int(rng.integers(1, most + 1)), max_size=size, features=features)
@@ -81,7 +81,7 @@ def _keeps(graph: Graph, order: tuple[int, ...], rules: OrderRules) -> bool:
 
 
 def fuzz_orders(graphs: int, seed: int) -> tuple[int, list[str]]:
-    """Return how many graphs were compared, and what was wrong of the searches of orders."""
+    """Return the number of graphs compared, and the faults of the searches of orders."""
     wrong = []
     for number in range(graphs):
         said = _compare_orders(np.random.default_rng([seed, number]))
@@ -119,7 +119,7 @@ def _compare_orders(rng: np.random.Generator) -> str:
 
 
 def fuzz(graphs: int, seed: int) -> tuple[int, list[str]]:
-    """Return how many graphs were compared, and what was wrong."""
+    """Return the number of graphs compared, and the faults."""
     compared, wrong = 0, []
     for number in range(graphs):
         rng = np.random.default_rng([seed, number])

@@ -1,4 +1,4 @@
-"""Whatever `solve` writes, `check` accepts.
+"""Every plan that `solve` writes is accepted by `check`.
 
 Random small graphs of all features are solved by the command with random combinations of its
 options: objective, pools, in-place, capacity, certificate, engine, warm start, trace, limits. Each

@@ -41,7 +41,7 @@ from tests.support.pt2_builder import archive_of
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "data" / "corpus"
 FOLDERS = ("instances", "tests/data")
-"""Where seeds are looked for."""
+"""Folders in which seeds are looked for."""
 LARGEST_SEED = 16 * 1024
 """Bytes of a seed, decompressed; larger ones are taken only where a format has no other."""
 MOST_SEEDS = 12
@@ -232,7 +232,7 @@ def reader_of(row: Format) -> Read:
 
     def ask(data: bytes) -> object:
         if row.name == "pt2" and data.startswith(b"{"):
-            # What lies in an archive is reached only if its checksum is right.
+            # The contents of an archive are reached only if its checksum is right.
             data = archive_of(data)
         source = Source(data, stem_of("fuzz.bin"))
         with extra_named(row):
@@ -287,7 +287,7 @@ def read_store(data: bytes) -> object:
 
 
 _MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
-"""Where files cost least."""
+"""Folder in which files cost least."""
 
 
 def read_exported(data: bytes) -> object:

@@ -1,6 +1,6 @@
 """Searches in slices against brute force.
 
-Each slice goes on from what the one before left, read back from JSON. No bound is ever above the
+Each slice resumes the state of the one before, read back from JSON. No bound is ever above the
 least slab, no plan below it, and neither ever gets worse.
 """
 
@@ -22,7 +22,7 @@ SLICES, GROWTH = 8, 4
 
 
 def solve_in_slices(graph: Graph, first: int) -> Result:
-    """Search in slices of growing work until nothing is left to go on from."""
+    """Search in slices of growing work, as long as there is a state to resume."""
     result = solve(graph, work=first)
     for number in range(1, SLICES):
         if result.progress is None:

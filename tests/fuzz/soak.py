@@ -37,7 +37,7 @@ from tests.support.generators import random_graph
 
 @dataclass
 class Soak:
-    """What was done to a fleet, and what it took."""
+    """A fault of a fleet, and the time that it took."""
 
     kills: Counter[str] = field(default_factory=Counter)
     rounds: int = 0

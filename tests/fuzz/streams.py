@@ -52,7 +52,7 @@ LIMITS = Limits(seconds=60.0)
 
 @dataclass
 class Row:
-    """What came of one question; `special` counts the graphs on which streams make a difference."""
+    """Results of one question; `special` counts the graphs on which streams make a difference."""
 
     name: str
     graphs: int = 0
@@ -61,7 +61,7 @@ class Row:
 
 
 def hidden_conflicts(found: StreamRelation, ids: IntArray) -> IntArray:
-    """Return the hidden conflicts, of which small graphs never have too many."""
+    """Return the hidden conflicts; small graphs never have too many."""
     hidden = found.hidden_conflicts(ids)
     assert hidden is not None
     return hidden
@@ -187,7 +187,7 @@ def levels(row: Row, rng: np.random.Generator) -> None:
     order = next(orders(graph))
     ids = np.array([each.id for each in held], np.int64)
     hidden = hidden_conflicts(stream_relation(graph, order), ids)
-    expect(row, graph, not len(hidden), "levels are no intervals")
+    expect(row, graph, not len(hidden), "levels are not intervals")
     solved(row, graph, brute.least_slab_on_streams(graph, order), Objective.SLAB)
     row.special += graph.on_streams
 
@@ -230,7 +230,7 @@ def place(graph: Graph, pairs: set[tuple[int, int]]) -> dict[int, int]:
 
 
 def runs_one_at_a_time(graph: Graph, plan: Plan) -> bool:
-    """Whether a plan that is wrong on streams is right where ops run one after another."""
+    """Return True if a plan that is wrong on streams is right for ops one after another."""
     try:
         replay_plan(graph.without_streams(), plan)
     except PlanError:
@@ -263,7 +263,7 @@ def expect(row: Row, graph: Graph, right: bool, what: str) -> None:
 
 
 def run(name: str, graphs: int, seed: int) -> Row:
-    """Ask one question of so many graphs."""
+    """Ask one question of a number of graphs."""
     rng = np.random.default_rng([seed, list(QUESTIONS).index(name)])
     row = Row(name)
     while row.graphs < graphs:

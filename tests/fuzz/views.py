@@ -54,7 +54,7 @@ def main(count: int = 2_000, seed: int = 0, *, models: int = 4) -> int:
 
 
 def fuzz(graphs: int, seed: int, models: int = 4) -> tuple[int, list[str]]:
-    """Return how many graphs were compared, and what was wrong."""
+    """Return the number of graphs compared, and the faults."""
     compared, wrong, number = 0, [], 0
     while compared < graphs:
         rng = np.random.default_rng([seed, number])

@@ -1,4 +1,4 @@
-"""What the reference sorters know of a graph, in plain sets: nothing of the flat arrays."""
+"""Graphs for the reference sorters, as plain sets, independent of the flat arrays."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ class ReferenceScheduler:
             heap.free(b)
 
     def users(self, name: str) -> dict[LogicalBuffer, set[str]]:
-        """Who has to be visited before a buffer may go."""
+        """Return the instructions that must be visited before a buffer is freed."""
         computation, analysis = self.parsed.computations[name], self.analyses[name]
         found: dict[LogicalBuffer, set[str]] = {}
         for user in computation.instructions.values():

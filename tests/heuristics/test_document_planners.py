@@ -50,7 +50,7 @@ def test_the_documents_linear_scan_needs_16_bytes_where_first_fit_needs_26(form:
 
 
 def test_linear_scan_never_extends_a_region_at_the_end(form: str) -> None:
-    """The last 4 bytes are free, but too few: 6 new ones are taken behind them."""
+    """The last 4 bytes are free, but too few: 6 new bytes are taken after them."""
     problem = PackingProblem(size=[3, 4, 6], start=[0, 0, 1], end=[9, 1, 2])
     assert PACKINGS["linear_scan"](problem).tolist()[2] == 7
     assert PACKINGS["first_fit_arrival"](problem).tolist()[2] == 3

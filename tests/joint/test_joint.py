@@ -44,7 +44,7 @@ FREE = make_graph(
     (2, 2, 1, 1, 1, 2, 2),
     [(0, 1), (1, 3), (2, 5), (3, 4), (4, 5), (5, 6)],
 )
-"""The same live ranges in the order as written, but a read less: least peak and slab 4."""
+"""A graph with equal live ranges in the order as written, but a read less: peak and slab 4."""
 
 
 def tiny_graphs(count: int, seed: int) -> Iterator[tuple[Graph, int, int]]:

@@ -22,7 +22,7 @@ def usage_records(graph: Graph, order: list[int]) -> list[list[int]]:
 
 
 def usage_records_of_levels(graph: Graph, levels: list[list[int]]) -> list[list[int]]:
-    """The same where the ops of a level run side by side: steps are levels."""
+    """Plan a graph whose ops of a level run side by side: steps are levels."""
     last = len(levels) - 1
     records: dict[int, list[int]] = {}
     for at, v in ((at, v) for at, level in enumerate(levels) for v in level):

@@ -1,4 +1,4 @@
-"""In-place pairs in plans: every choice packs, and none is better than the checker allows."""
+"""In-place pairs in plans: every choice packs, and is at most as good as the checker allows."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FEATURES = frozenset({"inputs", "multi", "control"})
 
 
 def random_question(rng: np.random.Generator, question: Question) -> Question:
-    """The same graph with other rules, another baseline, or both."""
+    """Questions about one graph with other rules, another baseline, or both."""
     if rng.random() < 0.6:
         rules = random_rules(rng, question.graph)
         if rng.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Workspace and constants in regions of their own, as AITemplate has them."""
+"""Workspace and constants in regions of their own, as in AITemplate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AITEMPLATE = MemoryModel(align=64, workspace_apart=True, constants=ConstantsRegi
 
 
 def small() -> Graph:
-    """Two convolutions with weights; both need scratch while they run, one keeps some for good."""
+    """Two convolutions with weights; both need scratch as they run, one keeps some to the end."""
     build = GraphBuilder("small")
     build.input("x", 100, InputPolicy.EXCLUDED)
     build.input("w1", 70, InputPolicy.CONSTANT)
@@ -115,7 +115,7 @@ def test_the_planner_equals_aitemplates_on_random_models() -> None:
 
 
 def test_the_optimum_is_that_of_the_blob_and_the_regions_are_as_large_as_they_must_be() -> None:
-    """Each region by itself: the blob over all orders by brute force, the others added up."""
+    """Each region alone: the blob over all orders by brute force, the others added up."""
     for seed in range(60):
         graph = random_model(seed, 2 + seed % 4)
         model = MemoryModel(workspace_apart=True, constants=ConstantsRegion.BESIDE).apply(graph)

@@ -34,7 +34,7 @@ def problem_of(rows: list[tuple[int, int, int]], alignment: int = 1) -> PackingP
 
 
 def clear(problem: PackingProblem, offsets: tuple[int, ...], regions: list[Region]) -> bool:
-    """Whether no byte is used twice or reserved: step by step, byte by byte."""
+    """Return True if no byte is reserved or used twice: step by step, byte by byte."""
     for step in range(int(problem.end.max())):
         taken = {
             byte

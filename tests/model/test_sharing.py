@@ -220,7 +220,7 @@ def test_thousands_of_pairs_take_their_time_only_once() -> None:
 
 
 def _conflicts(problem: PackingProblem) -> np.ndarray:
-    """Who shares no byte with whom: both there as a whole at a step, or a pair."""
+    """Return the pairs that must not share a byte: both fully there at a step, or kept apart."""
     found = np.zeros((len(problem), len(problem)), bool)
     for a, b in problem.keep_apart.tolist():
         found[a, b] = found[b, a] = True
@@ -234,7 +234,7 @@ def _conflicts(problem: PackingProblem) -> np.ndarray:
 
 
 def _meet(problem: PackingProblem, a: int, b: int, among: np.ndarray) -> bool:
-    """Whether two buffers are there as a whole at a step."""
+    """Return True if two buffers are fully there at a step."""
     solid = problem.solid
     whole = (solid.high - solid.low == problem.size[solid.owner]) & among
     return any(

@@ -80,7 +80,7 @@ def test_a_dependency_across_streams_wants_a_sync() -> None:
 
 
 def test_a_sync_may_go_a_long_way() -> None:
-    # `b` runs behind `a` on its stream, and `c` waits for `b`.
+    # `b` runs after `a` on its stream, and `c` waits for `b`.
     ops = (
         Op("a", writes=(0,), stream="one"),
         Op("b", stream="one", control=(0,)),

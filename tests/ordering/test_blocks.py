@@ -81,7 +81,7 @@ def test_a_block_that_is_not_identical_is_left_out() -> None:
 
 
 def two_blocks() -> tuple[list[list[int]], list[list[int]], OrderingProblem]:
-    """Ops 0, 1 and 2, 3 are blocks behind op 4; each has a buffer, all have one."""
+    """Ops 0, 1 and 2, 3 are blocks after op 4; each has a buffer, all have one."""
     pred = [[4], [0], [4], [2], []]
     users = [[0, 1], [2, 3], [0, 2, 4]]
     rise, problem = np.array([5, 6, 5, 6, 1]), np.array([3, -1, 3, -1, 1])

@@ -1,4 +1,4 @@
-"""What conflicts in every order of the streams, and is a bound on all of them."""
+"""Buffers that conflict in every order of the streams, a bound on all of them."""
 
 from __future__ import annotations
 

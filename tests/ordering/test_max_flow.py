@@ -50,7 +50,7 @@ def random_network(rng: np.random.Generator, most: int) -> tuple[int, Network]:
 
 
 def check_residual(nodes: int, network: Network, arcs: Arcs, sent: int) -> None:
-    """What flows is no more than fits, and adds up at each node."""
+    """The flow is within the capacities, and adds up at each node."""
     balance = [0] * nodes
     for i, (tail, head, capacity) in enumerate(network):
         flow = capacity - int(arcs.room[2 * i])

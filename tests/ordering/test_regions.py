@@ -1,4 +1,4 @@
-"""Regions: no order is lost when they become chains, and what is left is solved as before."""
+"""Regions: chains in their place keep the optimum, and the rest is solved as before."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_series_parallel_nets_are_solved_by_chains_alone(seed: int, proof: Proof
     outcome = solve_order(graph)
     assert outcome.peak == outcome.bound == check_order(graph, outcome.order)
     assert outcome.statistics.branches == outcome.statistics.windows == 0
-    # Chains are results of searches, whatever closes the gap after them.
+    # Chains are results of searches, so any bound after them is one by search.
     assert outcome.proof is proof
     assert (closure_bound(graph).value == outcome.peak) is (proof is Proof.BOUND)
     context = SearchContext(build_problem(graph.arrays))

@@ -65,7 +65,7 @@ def test_optimum_is_the_oracles_whatever_the_rules(max_size: int, states: int) -
 
 
 def test_one_rule_or_two_alone_or_left_out() -> None:
-    """Where two rules are wrong together; any number of them, drawn at random: see above."""
+    """Random subsets of rules, for faults of rules together: see above."""
     efforts = [replace(EFFORT, first_states=states) for states in (1, 8_192)]
     rng = np.random.default_rng(9)
     graphs = [some_graph(rng, 10, 6) for _ in range(7)]

@@ -1,4 +1,4 @@
-"""Simple bounds: true by hand, never above any order's peak, same whatever orders help."""
+"""Simple bounds: true by hand, never above any order's peak, the same for all given orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What identical blocks are good for changes no answer, whatever other rules are on."""
+"""Using identical blocks does not change an answer, with any other rules on."""
 
 from __future__ import annotations
 

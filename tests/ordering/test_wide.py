@@ -45,7 +45,7 @@ def test_optimum_is_the_oracles_where_every_state_is_wide(
 
 
 def wide(count: int) -> Graph:
-    """Pairs of ops, each by itself, all joined at the end; one input that half of them read."""
+    """Pairs of ops, unrelated, all joined at the end; one input that half of them read."""
     rng = np.random.default_rng(count)
     build = GraphBuilder("wide")
     build.input("x", 50)

@@ -28,7 +28,7 @@ HARD = wired_graph(85, seed=3)
 
 @pytest.fixture(scope="module")
 def alone() -> OrderOutcome:
-    """What one worker finds on the graph that needs two."""
+    """Result of one worker on the graph that needs two."""
     return solve_order(HARD)
 
 

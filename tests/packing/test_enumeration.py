@@ -116,7 +116,7 @@ def test_a_capacity_beyond_64_bit_offsets_finds_what_lies_within(capacity: int) 
 
 
 def test_many_buffers_of_huge_alignments_never_overflow() -> None:
-    """First fit rounds tops up by as much as 2**62; whatever is found is a packing."""
+    """First fit rounds tops up by as much as 2**62; every result is a packing."""
     found = 0
     for seed in range(10):
         rng = np.random.default_rng([3, seed])

@@ -36,7 +36,7 @@ def test_what_is_not_in_the_window_is_used() -> None:
 
 
 def test_a_buffer_lies_below_another_and_above_it() -> None:
-    """First b is above what is left of a, then below it: no order of the two puts one on top."""
+    """First b is above the rest of a, then below it: no order of the two puts one on top."""
     gaps = {0: (Gap(0, 1, (0, 2)), Gap(1, 2, (8, 10)))}
     assert packed(problem_of([(0, 2, 10), (0, 2, 6)], gaps=gaps), 10) == [0, 2]
     # A byte more does not fit between: one lies on the other.
@@ -44,7 +44,7 @@ def test_a_buffer_lies_below_another_and_above_it() -> None:
 
 
 def test_a_window_reaches_down_beside_another_buffer() -> None:
-    """What is left of c lies on b and d, of which the upper one has a higher offset than c."""
+    """The rest of c lies on b and d; the upper one of them has a higher offset than c."""
     gaps = {2: (Gap(1, 2, (6, 8)),)}
     problem = problem_of([(0, 1, 2), (1, 2, 5), (0, 2, 8), (1, 2, 3)], gaps=gaps)
     assert packed(problem, 10)[2] == 2
@@ -112,7 +112,7 @@ def test_proof_above_the_load_is_one_of_search() -> None:
 
 
 def test_node_limit_is_not_an_answer() -> None:
-    """Whatever the order, the rule and the limit: no answer contradicts the least slab."""
+    """For any order, rule and limit, no answer contradicts the least slab."""
     seen = []
     for seed in range(40):
         random = np.random.default_rng([37, seed])

@@ -72,7 +72,7 @@ EMPTY = {"start": [0, 3, 4], "end": [1, 4, 5], "size": [0, 1, 3]}
 
 @pytest.mark.parametrize("rows", [NEVER, EMPTY])
 def test_a_pair_with_a_buffer_that_takes_no_room_says_nothing(rows: dict[str, list[int]]) -> None:
-    """Neither of itself nor of the group that it is in."""
+    """A buffer is not kept apart from itself or from a member of its group."""
     problem = PackingProblem(**rows, keep_apart=[(0, 2)], must_share=[(0, 1)])
     assert pack(problem).slab == check_packing(problem, [0, 0, 0]) == 3
     with pytest.raises(PlanError, match="must share an offset"):

@@ -84,7 +84,7 @@ def test_sums_with_windows_add_and_take_away() -> None:
     while found[-1] < 14:
         found.append(sums.after(found[-1]))
     assert found == [0, 1, 2, 4, 5, 9, 10, 11, 13, 14]
-    # Above what was asked for, sums may be missing: then each height is possible.
+    # Above the requested height sums may be missing: then each height is possible.
     assert [sums.after(x) for x in (14, 15)] == [15, 16]
     # From a bottom of 5 to a top of 2 it takes away.
     gaps = {0: (Gap(0, 1, (0, 2)), Gap(1, 2, (5, 6)))}

@@ -1,4 +1,4 @@
-"""Small models are captured here and now; what torch says of them is worked out anew."""
+"""Small models are captured during the test; torch's own figures are computed again."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ GIVEN = (OwnedInput("p", 9, "p"), OwnedInput("q", 9, "q"))
 
 
 def with_gradients(seed: int) -> WrapperFacts:
-    """Random calls of which two read an input that may be the caller's."""
+    """Random calls; two of them read an input that may be the caller's."""
     facts = random_calls(seed)
     nodes = list(facts.nodes)
     for v, given in zip((1, 3), GIVEN, strict=True):

@@ -1,4 +1,4 @@
-"""Mutations keep the order in which the graph was lowered, whatever the nodes' dependencies say."""
+"""Mutations keep the order in which the graph was lowered, also against nodes' dependencies."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_conflicts_leave_an_order_that_keeps_all_other_guards(seed: int) -> None
 
 
 def _reachable(before: list[frozenset[int]]) -> set[tuple[int, int]]:
-    """Pairs of which the first has to run before the second."""
+    """Pairs whose first node has to run before the second."""
     found = {(u, v) for v, nodes in enumerate(before) for u in nodes}
     while more := {(a, d) for a, b in found for c, d in found if b == c} - found:
         found |= more

@@ -1,4 +1,4 @@
-"""What extern kernels allocate is planned: scratch, undeclared views, copies of whole storages."""
+"""Memory of extern kernels is planned: scratch, undeclared views, copies of full storages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Step = Callable[[], object]
 
 
 def spectral() -> Step:
-    """Two layers in Fourier space: views of complex numbers, slices of which whole are copied."""
+    """Two layers in Fourier space: views of complex numbers, whose full storage is copied."""
     weights = [torch.randn(4, 4, 4, 4, 2, requires_grad=True) for _ in range(2)]
 
     def model(x: Any) -> Any:
@@ -98,7 +98,7 @@ def test_planned_is_measured(make: Callable[[], Step]) -> None:
 
 
 def test_a_kernel_that_is_not_called_is_named() -> None:
-    """What an operator of someone else's does when it is called is not tried out."""
+    """Operators of other packages are not called to measure them."""
     with contextlib.ExitStack() as stack:
         library = stack.enter_context(torch.library._scoped_library("optsched_test", "FRAGMENT"))
         library.define("twice(Tensor x) -> Tensor")

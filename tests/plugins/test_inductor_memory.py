@@ -40,7 +40,7 @@ def test_simulated_memory_is_the_measured(name: str, method: str, reuse: bool) -
 
 
 def test_a_weak_dependency_reads_nothing() -> None:
-    """What its own kernel alone reads is local, also where a mutation waits for it."""
+    """A buffer that only its own kernel reads is local, also if a mutation waits for it."""
     import sympy
     from torch._inductor.dependencies import MemoryDep, WeakDep
     from torch._inductor.sizevars import SizeVarAllocator

@@ -25,7 +25,7 @@ NODES = 6
 
 
 def random_calls(seed: int) -> WrapperFacts:
-    """Extern kernels, each of which reads some of the earlier ones' buffers."""
+    """Extern kernels; each reads some of the buffers of earlier ones."""
     draw = random.Random(seed)
     nodes = []
     for v in range(NODES):

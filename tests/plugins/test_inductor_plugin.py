@@ -257,7 +257,7 @@ def of_a_newer_version(store: Path) -> None:
 
 
 def of_another_graph(store: Path) -> None:
-    """What is stored for this graph is a plan of no use."""
+    """The stored plan of this graph is useless."""
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE records SET plan = x'1f8b'")
 
@@ -280,7 +280,7 @@ def test_a_store_of_no_use_is_one_line(
 def test_a_locked_store_is_one_line_and_one_that_is_only_read_is_none(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Known graphs are served meanwhile; of a new one the plan can not be kept."""
+    """Known graphs are served meanwhile; the plan of a new one cannot be stored."""
     store = tmp_path / "plans.db"
     compile_wave(store, 4)
     monkeypatch.setattr(store_file, "SECONDS_TO_WAIT", 0.05)

@@ -107,7 +107,7 @@ def test_what_lives_between_two_states_of_a_loop_lies_in_their_memory() -> None:
     """512 bytes for `wide`, 256 for the state and, between two of its values, for `inside`.
 
     `later` lies where `wide` was; the counter and `less` where the result will be. The table of the
-    state takes 64 bytes behind all.
+    state takes 64 bytes after all others.
     """
     found = assignment(LOOP)
     assert found.temporary == 512 + 256 + 64

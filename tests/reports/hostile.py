@@ -1,4 +1,4 @@
-"""A graph whose names are made to break whatever shows them."""
+"""A graph whose names are made to break any program that shows them."""
 
 from __future__ import annotations
 

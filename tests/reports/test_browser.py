@@ -199,7 +199,7 @@ def test_colours_switch_and_buffers_are_found(
     browser.send("Input.insertText", text="RIGHT")
     # b and the workspace, in both plans: found by the op that makes them.
     browser.wait_for("document.getElementById('found').textContent === '4 marked'")
-    # Both plans show what was found: in one of them the workspace lies high, in the other low.
+    # Both plans are shown: in one of them the workspace lies high, in the other low.
     whole = browser.evaluate("ranges('packing-0-0')")
     click(browser, "#find")
     browser.evaluate("document.getElementById('find').value = ''")

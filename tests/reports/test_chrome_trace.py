@@ -23,7 +23,7 @@ METADATA = {"process_name", "process_sort_index", "thread_name", "thread_sort_in
 
 
 def check_events(document: dict) -> None:
-    """What chrome://tracing and Perfetto need."""
+    """Keys that chrome://tracing and Perfetto need."""
     tracks: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for event in document["traceEvents"]:
         assert set(event) == REQUIRED[event["ph"]] | {"ph"}

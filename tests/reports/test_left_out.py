@@ -1,4 +1,4 @@
-"""What was not tried on many buffers is said, in words and in the record."""
+"""Methods not tried on many buffers are listed, in words and in the record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a long run is: rewritten on a terminal, a line now and then elsewhere."""
+"""Progress of a long run: rewritten on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of a plan: rectangles, live bytes, who is live at the peak."""
+"""The view of a plan: rectangles, live bytes, buffers live at the peak."""
 
 from __future__ import annotations
 

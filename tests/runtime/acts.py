@@ -12,7 +12,7 @@ from optsched.runtime import kernel
 from optsched.runtime.worker_pool import Deadline, Tell, run_tasks
 
 Steps = list[str]
-"""A task of these tests: what is to be done, one after the other."""
+"""A task of these tests: acts to do one after the other."""
 
 
 def follow(task: Steps, tell: Tell) -> str | None:

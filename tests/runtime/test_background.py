@@ -1,4 +1,4 @@
-"""Kernels are compiled by a process beside the search, which leaves nothing behind."""
+"""Kernels are compiled by a process beside the search, which leaves no trace."""
 
 from __future__ import annotations
 
@@ -154,14 +154,14 @@ def test_nothing_is_left_running_by_one_that_is_killed(seconds: str) -> None:
 
 
 def is_running(process: int) -> bool:
-    """Whether a process runs; one that has ended and nobody asked how does not."""
+    """Return True if a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_fork_does_not_ask_the_process_of_its_parent(compiler: BackgroundCompiler) -> None:
     background.compiler.is_on = True
     try:

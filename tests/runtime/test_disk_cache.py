@@ -198,7 +198,7 @@ def test_no_folder_at_all_is_said_once(
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary files go, with no other place to keep kernels in."""
+    """Folder of temporary files, with no other place for kernels."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
     monkeypatch.setattr(disk_cache, "__file__", "/dev/null/optsched/runtime/disk_cache.py")

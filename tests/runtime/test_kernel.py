@@ -108,7 +108,7 @@ def test_no_limit_counts_python_in_place_of_quick_compiling(
 def test_what_a_call_takes_is_learned_from_the_calls_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Estimates of work are rough: what was said to be much may turn out to be little."""
+    """Estimates of work are rough: they may be far too large."""
     monkeypatch.setattr(disk_cache, "has_file", lambda name: False)
     learned = Kernel(square.function)
     estimate = 1000
@@ -381,7 +381,7 @@ def gives(values: np.ndarray) -> np.ndarray:
 
 
 def test_arrays_are_counted_only_where_some_are_made_or_returned() -> None:
-    """One that makes an array and is said not to is refused when it is compiled."""
+    """A kernel that makes an array but is declared not to is rejected when it is compiled."""
     assert sum_of_squares.borrows
     assert not any(each.borrows for each in (makes, uses, gives))
     with pytest.raises(numba.core.errors.NumbaError):

@@ -1,4 +1,4 @@
-"""What files call things reaches no terminal raw, whatever the command; JSON has it exactly."""
+"""Names from files reach no terminal raw, with any command; JSON has them exactly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVIL = "\x1b]0;x\x07\x1b[2J\ncheck: valid\r\u202eright\u2066\x00[red]\u2028\t"
 
 
 def named(mark: str) -> Graph:
-    """A graph of two branches, of which none is proved by one op; all that has a name has it."""
+    """A graph of two branches whose bound needs more than one op, with marks in every name."""
     build = GraphBuilder(f"graph{mark}", memory_model=f"model{mark}")
     build.input(f"x{mark}", 8)
     for side, size in (("left", 4), ("right", 6)):
@@ -69,7 +69,7 @@ COMMANDS: dict[str, Callable[[str, str, str], list[str]]] = {
 def test_no_command_prints_a_name_raw(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many lines as with harmless names, and nothing that can not be seen."""
+    """As many lines as with harmless names, and only visible characters."""
     # Room for all columns, however long a name is.
     monkeypatch.setenv("COLUMNS", "300")
     outputs: dict[str, list[tuple[int, int]]] = {name: [] for name in COMMANDS}

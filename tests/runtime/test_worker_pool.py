@@ -1,4 +1,4 @@
-"""Processes that die or hang: what they told is kept, what is left goes on, none outlives us."""
+"""Processes that die or hang: their reports are kept, the rest continues, none outlives us."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="processes end by POSIX si
 
 
 def run(tasks: list[Steps], jobs: int = 1) -> tuple[list[str], list[WorkerLoss]]:
-    """Do tasks; what is lost goes on behind the step that was running."""
+    """Do tasks; a lost task continues after the step that was running."""
     told: list[str] = []
     losses: list[WorkerLoss] = []
 

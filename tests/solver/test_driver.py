@@ -1,4 +1,4 @@
-"""The loop over stages: it ends at the limit, whatever the stages have found by then."""
+"""The loop over stages: it ends at the limit, with any results of the stages."""
 
 from __future__ import annotations
 

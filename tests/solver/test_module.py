@@ -28,7 +28,7 @@ def test_modules_agree_with_enumeration() -> None:
 
 
 def wide(name: str) -> Any:
-    """Two branches of which the order matters: 9 bytes live at the least, 11 at the most."""
+    """Two branches whose order matters: 9 bytes live at the least, 11 at the most."""
     build = GraphBuilder(name)
     build.op("big", writes={"b": 8})
     build.op("small", reads=["b"], writes={"s": 1})
@@ -59,7 +59,7 @@ def test_the_whole_is_planned_from_the_inside_out() -> None:
 
 
 def test_peaks_count_live_bytes_of_callees_and_slabs_their_blocks() -> None:
-    """Where a callee can not be packed without holes, its caller's live bytes do not have them."""
+    """If a callee cannot be packed without holes, its caller's live bytes do not have them."""
     build = GraphBuilder("holes", alignment=4)
     for name in "abc":
         build.op(name, writes={f"{name}1": 1})
@@ -140,7 +140,7 @@ def test_what_is_open_in_a_callee_is_open_in_its_callers(monkeypatch: pytest.Mon
 
 
 def test_what_is_open_in_a_callee_may_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The block of `body` is smaller than that of `test`, whatever its minimum."""
+    """The block of `body` is smaller than that of `test`, for any minimum."""
     monkeypatch.setattr(room, "solve", weakened("slab", {"body"}))
     found = solve_module(three())
     assert (found.entry.slab, found.entry.slab_bound) == (21, 21)

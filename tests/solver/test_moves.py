@@ -14,7 +14,7 @@ from tests.fuzz import moves
 
 
 def towers() -> Graph:
-    """Two chains that each swell and shrink; one behind the other needs 11, in turn 19."""
+    """Two chains that each swell and shrink; one after the other needs 11, alternating 19."""
     build = GraphBuilder("towers")
     build.input("x", 1)
     for i in range(2):

@@ -297,7 +297,7 @@ def test_pins_that_clash_in_every_order_are_refused_whatever_the_capacity() -> N
 
 
 def test_time_left_goes_on_until_nothing_can_gain() -> None:
-    """Where no other order exists and its packing is proved the run ends, and says so."""
+    """If no other order exists and its packing is proved the run ends, with that reason."""
     build = GraphBuilder("chain")
     for number in range(70):
         reads = [f"b{number - 1}"] if number else []

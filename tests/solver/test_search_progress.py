@@ -1,4 +1,4 @@
-"""A search that goes on from an earlier one: as exact, and nothing is begun anew."""
+"""A search that resumes an earlier one: as exact, and no work is repeated."""
 
 from __future__ import annotations
 

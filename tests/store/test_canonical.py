@@ -23,7 +23,7 @@ from tests.support.generators import FEATURES, random_graph, relabel, with_shari
 
 
 def shuffled(graph: Graph, seed: int) -> Graph:
-    """The same graph under other names, its ops and buffers in another order."""
+    """Return the graph under other names, its ops and buffers in another order."""
     rng = np.random.default_rng(seed)
     ops, buffers = rng.permutation(len(graph.ops)), rng.permutation(len(graph.buffers))
     moved = relabel(graph, [int(v) for v in ops], [int(b) for b in buffers])
@@ -107,7 +107,7 @@ def test_equal_branches_stay_apart() -> None:
 
 
 def wired_alike(graph: Graph, other: Graph) -> bool:
-    """Whether ops and buffers of one canonical number have the same neighbours."""
+    """Return True if ops and buffers of one canonical number have the same neighbors."""
     mine, theirs = canonical_form(graph), canonical_form(other)
     ops = dict(zip(mine.ops, theirs.ops, strict=True))
     buffers = dict(zip(mine.buffers, theirs.buffers, strict=True))
@@ -208,7 +208,7 @@ def test_networks_with_equal_parts_are_found_again_in_another_order(name: str) -
 
 
 def incidence(edges: list[tuple[int, int]]) -> Graph:
-    """Ops that read the two nodes of each edge, all of which look alike."""
+    """Ops that read the two nodes of each edge; all look alike."""
     nodes = 1 + max(map(max, edges))
     buffers = tuple(Buffer(f"node {v}", 4) for v in range(nodes))
     makers = [Op(f"make {v}", writes=(v,)) for v in range(nodes)]
@@ -216,7 +216,7 @@ def incidence(edges: list[tuple[int, int]]) -> Graph:
 
 
 def torus(steps: list[tuple[int, int]]) -> Graph:
-    """Sixteen nodes of which each is joined with those some steps away on a torus."""
+    """Sixteen nodes; each is joined with those some steps away on a torus."""
     edges = {
         tuple(sorted((4 * x + y, 4 * ((x + a) % 4) + (y + b) % 4)))
         for x in range(4)
@@ -243,13 +243,13 @@ def test_graphs_that_only_look_alike_are_compared(tmp_path: Path) -> None:
             assert plan is not None
             store.put(graph, plan)
         assert all(store.get(graph) for graph in pair)
-        # Nodes of the last one can not be exchanged for all that look like them: it may be missed.
+        # Nodes of the last graph cannot be swapped for all that look like them: it may be missed.
         for graph in rings if number == 0 else pair[:1]:
             assert all(store.get(shuffled(graph, seed)) for seed in range(5))
 
 
 def test_many_equal_nodes_do_not_take_long() -> None:
-    """Three thousand ops that are all alike to begin with, in a random regular graph."""
+    """Three thousand ops that are all alike at first, in a random regular graph."""
     edges = [tuple(sorted(e)) for e in networkx.random_regular_graph(3, 1200, seed=1).edges]
     graph = incidence(sorted(edges))
     start = time.process_time()

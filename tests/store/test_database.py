@@ -107,7 +107,7 @@ def test_who_packs_elsewhere_may_pack_otherwise(store: PlanStore) -> None:
 
 
 def test_a_plan_of_another_graph_is_refused(store: PlanStore) -> None:
-    """Someone wrote into the file what is no plan of this graph."""
+    """The file was changed to a plan that is not of this graph."""
     graph = diamond()
     store.put(graph, best(graph))
     plans = ({"order": [2, 1, 0], "offsets": [0] * 5}, {"order": [9]}, {"order": [0, 1, 2]}, 7)

@@ -1,4 +1,4 @@
-"""A store after whatever can happen to its writer, its disk and its machine."""
+"""A store after faults of its writer, its disk and its machine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_power_cut_loses_nothing_that_is_in_the_log(tmp_path: Path) -> None:
         folder = tmp_path / f"{number}"
         folder.mkdir()
         (folder / "plans.db").write_bytes(main)
-        # What was to be written and was not is zeros on some file systems.
+        # Bytes that were not written are zeros on some file systems.
         (folder / "plans.db-wal").write_bytes(whole[:cut] + bytes(5000 * (number % 2)))
         after = PlanStore(folder / "plans.db")
         assert verify(after) == []
@@ -169,7 +169,7 @@ except Exception as error:
 @needs_unshare
 @pytest.mark.parametrize("left", ["", "-wal", "-wal -shm"])
 def test_a_read_only_mount_is_served_and_not_touched(tmp_path: Path, left: str) -> None:
-    """Also where a writer was killed, and its log was left behind, with its index or without."""
+    """A store after a writer was killed and left its log, with its index or without."""
     path = tmp_path / "plans.db"
     writer = filled(path, 2)
     with closing(sqlite3.connect(path)) as reader:
@@ -250,7 +250,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 def test_a_shared_file_system_without_locks_is_refused(
     line: str, journal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What Linux says of the mount decides; there is no such file system on a test's machine."""
+    """The list of mounts decides; a machine of tests has no such file system."""
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"1 0 8:1 / / rw - ext4 /dev/sda rw\n{line.format(tmp_path)}\n")
     monkeypatch.setattr(locking, "MOUNTS", mounts)
@@ -302,7 +302,7 @@ def test_look_ups_create_nothing(tmp_path: Path) -> None:
 def test_a_log_that_goes_while_it_is_copied(
     copied_before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer that leaves puts its log into the file: one without the other is no use."""
+    """A writer that ends moves its log into the file: one without the other is useless."""
     path = tmp_path / "plans.db"
     store = PlanStore(path)
     store.put(diamond(1), best(diamond(1)))
@@ -340,7 +340,7 @@ def test_every_change_is_seen_in_the_head_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_link_to_a_store_is_followed(tmp_path: Path) -> None:
-    """Also to what lies beside the store itself, and not beside the link."""
+    """Links lead to the files beside the store itself, not beside the link."""
     (tmp_path / "real").mkdir()
     path, link = tmp_path / "real" / "plans.db", tmp_path / "link.db"
     PlanStore(path).put(diamond(1), best(diamond(1)))

@@ -1,4 +1,4 @@
-"""What a store keeps besides plans: bounds, certificates, questions, searches; and older files."""
+"""Records other than plans: bounds, certificates, questions, searches; and older files."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def change(store: PlanStore, statement: str, *values: object) -> None:
 
 
 def numbers(store: PlanStore) -> list[tuple[object, ...]]:
-    """What counts of each record, whatever its number."""
+    """Return the contents of each record, without its number."""
     return sorted(
         (r.key, str(r.question), r.peak, r.slab, r.best_bound.value, r.best_bound.certified)
         for r in store.records()
@@ -266,7 +266,7 @@ def stacked(graph: Graph, order: tuple[int, ...]):
 
 
 def test_a_damaged_store_is_salvaged_as_far_as_possible(tmp_path: Path) -> None:
-    """Each page in turn is destroyed: what lies in the others comes out, checked."""
+    """Each page in turn is destroyed: the rows of the others are rescued and checked."""
     store, graphs = larger(tmp_path)
     whole = store.path.read_bytes()
     pages = len(whole) // 4096

@@ -18,7 +18,7 @@ _CALL = re.compile(r"graph_(\d+)_inductor_wrapper_call")
 
 @dataclass(frozen=True)
 class CallBytes:
-    """What one call of a compiled graph allocates and releases.
+    """Allocations and releases of one call of a compiled graph.
 
     Parameters
     ----------

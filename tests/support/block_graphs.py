@@ -8,7 +8,7 @@ from tests.support.definition import Document
 from tests.support.odd_graphs import sizes_of
 
 NOISE = ("size", "control", "read", "output", "pair", "ring", "workspace")
-"""What may be different: a size; an edge between blocks; a common buffer read; a graph output; an
+"""Possible differences: a size; an edge between blocks; a common buffer read; a graph output; an
 in-place pair; buffers that each block shares with the next one, and the last with the first; the
 workspace of an op."""
 
@@ -22,7 +22,7 @@ def block_document(rng: Random, most: int) -> Document:
 
 
 class _Draft:
-    """Ops `p*` before the blocks, `o<block>_<op>` in them, `s*` behind."""
+    """Ops `p*` before the blocks, `o<block>_<op>` in them, `s*` after."""
 
     def __init__(self, rng: Random, most: int) -> None:
         self.rng = rng

@@ -364,7 +364,7 @@ def least_joint_inplace(graph: Graph, among: Iterable[tuple[int, ...]] | None = 
 def _things_in_pool(
     graph: Graph, ids: Sequence[int], there: dict[int, dict[int, tuple[int, int]]]
 ) -> list[Thing]:
-    """What has one offset: a group's buffers, of which none is live with another, or one."""
+    """Return sets with one offset: groups whose buffers are never live together, or one buffer."""
     grouped = [tuple(b for b in group if b in ids) for group in graph.must_share]
     alone = [(b,) for b in ids if not any(b in group for group in grouped)]
     things = []

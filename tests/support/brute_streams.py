@@ -18,7 +18,7 @@ from tests.support.generators import random_graph
 
 FEATURES = frozenset({"inputs", "external", "multi", "births", "views", "mutation", "workspace"})
 FEATURES |= {"uses", "control", "zeros", "shuffled"}
-"""What graphs on streams are made of, beside places."""
+"""Features of graphs on streams, beside places."""
 
 
 def random_stream_graph(
@@ -55,7 +55,7 @@ class Held:
         }
 
     def before(self, other: Held, precede: Sequence[set[int]]) -> bool:
-        """Whether the other may lie where this one has been."""
+        """Return True if the other buffer may take the place of this one."""
         if self.kept or other.maker is None:
             return False
         return self.users <= precede[other.maker]

@@ -14,7 +14,7 @@ class ExpiringClock(Clock):
         self.looks = looks
 
     def expired(self) -> bool:
-        """Whether it was looked at often enough."""
+        """Return True if it was looked at often enough."""
         self.looks -= 1
         return self.looks < 0
 

@@ -1,4 +1,4 @@
-"""What compiled graphs really allocate, and what the plugin says of them beforehand.
+"""Real allocations of compiled graphs, and the plugin's figures beforehand.
 
 Kernels can be left out: what the wrapper allocates and frees does not depend on what they compute,
 and a C++ compiler takes its time.
@@ -147,7 +147,7 @@ def _count(changes: list[int]) -> Call:
 
 @dataclass(frozen=True)
 class Generated:
-    """What code generation did: pairs in place, pairs handed on, buffers without bytes."""
+    """Decisions of code generation: pairs in place, pairs reused, buffers without bytes."""
 
     inplace: frozenset[tuple[str, str]]
     reused: frozenset[tuple[str, str]]

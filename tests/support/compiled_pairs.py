@@ -17,7 +17,7 @@ from tests.support.random_modules import RandomModule
 
 @dataclass(frozen=True)
 class Pair:
-    """What came out of one module.
+    """Results for one module.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The least peak by definition, from the JSON document of a graph: plain Python, nothing imported.
 
-Live bytes are added up anew for every set of ops, what may be written in place is found by trying
+Live bytes are added up again for every set of ops, in-place writes are found by trying
 all choices, and the least peak is the cheapest way through all downsets.
 """
 
@@ -63,7 +63,7 @@ class Model:
                 self.pairs[place[row["op"]]].add((row["output"], self.root(row["input"])))
 
     def root(self, name: str) -> str:
-        """The buffer behind a view."""
+        """Return the buffer that a view shows."""
         while "alias_of" in self.buffers[name]:
             name = self.buffers[name]["alias_of"]
         return name
@@ -75,17 +75,17 @@ class Model:
         return name
 
     def shows(self, op: Document, used: set[str], old: str) -> bool:
-        """Whether an op has to do with some contents, other than by overwriting them."""
+        """Return True if an op uses some contents, other than by overwriting them."""
         fresh = {b for b in op.get("writes", ()) if not self.buffers[b].get("mutates")}
         return any(self.contents(b) == old for b in used | fresh)
 
     def outside(self, name: str) -> bool:
-        """Whether the bytes of a buffer are never counted."""
+        """Return True if the bytes of a buffer are never counted."""
         buffer = self.buffers[name]
         return buffer.get("input") == "excluded" or buffer.get("output") == "own"
 
     def may_share(self, op: Document, output: str, named: str) -> bool:
-        """Whether an op may write an output into an input, once nobody else needs that."""
+        """Return True if an op may write an output into an input that has no other users left."""
         made, root = self.buffers[output], self.root(named)
         own = "alias_of" not in made and made.get("birth", op["name"]) == op["name"]
         overwritten = root in {self.root(b) for b in op["writes"]}

@@ -1,4 +1,4 @@
-"""What pages and docstrings show is run: Python blocks, commands with their output, doctests.
+"""Code of pages and docstrings: Python blocks, commands with their output, doctests.
 
 A page's blocks run in order, in one namespace and one empty folder in which `instances` is that of
 the project. A block says by its language what it is:
@@ -8,7 +8,7 @@ the project. A block says by its language what it is:
 | `python` | as a program, or as a doctest where it has prompts |
 | `console` | commands of ours (after `$`); what is shown below one is what it prints |
 | `json` | read, as the format that it names |
-| `text` | not: it is no code |
+| `text` | not: it is not code |
 
 An HTML comment before a block says more: `<!-- needs: torch -->` an extra, with which
 `tests/frameworks` runs it; `<!-- not run: REASON -->` that nothing here can run it.

@@ -1,7 +1,7 @@
 """A file system under SQLite that fails where a test says: killed, torn or full at the n-th write.
 
 SQLite calls its own virtual file system, in which some functions have been replaced, through
-`ctypes`; so every write, truncation, sync and deletion is met, whatever caused it.
+`ctypes`; so every write, truncation, sync and deletion is met, of any cause.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _System(ctypes.Structure):
 
 @dataclass
 class FailingDisk:
-    """What the writes of this process do from now on.
+    """Behavior of the writes of this process from now on.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class FailingDisk:
     how: str = "kill"
     count: int = 0
     kept: list[Any] = field(default_factory=list)
-    """What SQLite points to must not go away."""
+    """Objects that SQLite points to, which must not be deleted."""
 
     def meets(self) -> bool:
         """Count an operation; return whether it is to fail."""

@@ -41,7 +41,7 @@ FEATURES = frozenset(
 """All that :func:`random_graph` can put into a graph."""
 
 PLANNABLE = FEATURES - {"pins", "pools", "shuffled"}
-"""What every planner must handle, whatever it is; the default."""
+"""Features that every planner must handle, the default."""
 
 PLAIN: frozenset[str] = frozenset()
 """Ops with one output each, read by later ops."""
@@ -197,7 +197,7 @@ class _Draft:
     version: list[int] = field(default_factory=list)
 
     def when(self, feature: str, percent: int) -> bool:
-        """Whether to use a feature now."""
+        """Return True if a feature should be used now, at random."""
         return feature in self.features and self.chance(percent)
 
     def chance(self, percent: int) -> bool:

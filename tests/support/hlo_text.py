@@ -9,7 +9,7 @@ from optsched.formats.hlo.read import read_hlo
 from optsched.model.graph import Graph
 
 DUMPS = Path(__file__).parents[2] / "instances" / "hlo"
-"""What XLA wrote of some modules."""
+"""Texts that XLA wrote for some modules."""
 P = "%p = f32[16]{0} parameter(0)"
 """The line of a parameter."""
 

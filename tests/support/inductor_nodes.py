@@ -62,7 +62,7 @@ class NodeLike:
 
 @dataclass
 class InductorGraph:
-    """What Inductor's sorters are called with."""
+    """Arguments for Inductor's sorters."""
 
     nodes: list[NodeLike]
     freeable: dict[str, BufferLike] = field(default_factory=dict)

@@ -66,9 +66,9 @@ class Oracle:
         return best[self.full]
 
     def least_during(self, op: int, *, ended: int = 0, waiting: int = 0) -> int | None:
-        """The least live bytes while an op runs, where some have ended and others not begun.
+        """Return the least live bytes while an op runs, after some ops and before others.
 
-        None if that can not be.
+        None if that is impossible.
         """
         need, bit = self.before[op] | ended, 1 << op
         return min(

@@ -81,7 +81,7 @@ def random_problem(random: np.random.Generator, kind: str, buffers: int = 12) ->
 
 
 def with_pairs(random: np.random.Generator, problem: PackingProblem) -> PackingProblem:
-    """Keep a few pairs, or many, apart, none of a group; pins may then be on the same bytes."""
+    """Keep pairs apart, few or many, but no two of a group; pins may then be on the same bytes."""
     group = np.arange(len(problem))
     for members in problem.must_share:
         group[list(members)] = members[0]
@@ -133,7 +133,7 @@ def random_windows(random: np.random.Generator, row: Row) -> tuple[Gap, ...]:
 
 
 def apart(a: Row, offset_a: int, b: Row, offset_b: int) -> bool:
-    """Whether two placed buffers do not overlap."""
+    """Return True if two placed buffers do not overlap."""
     return (
         a[1] <= b[0] or b[1] <= a[0] or offset_a + a[2] <= offset_b or offset_b + b[2] <= offset_a
     )

@@ -14,9 +14,9 @@ from tests.support.things import Thing, apart_of, things_of
 def least_slab(
     problem: PackingProblem, seconds: float = 60.0, regions: Sequence[Region] = ()
 ) -> int | None:
-    """Return the least slab, or None if there is no packing.
+    """Return the least slab, or None if a packing does not exist.
 
-    Each region keeps each rectangle that it meets in time away by itself: regions may overlap.
+    Each region alone keeps away the rectangles that it meets in time: regions may overlap.
 
     Raises
     ------

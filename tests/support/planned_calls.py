@@ -126,7 +126,7 @@ _Note = tuple[plugins.CompiledGraph, tuple[Simulation, Simulation] | None]
 
 @contextlib.contextmanager
 def _notes_by_call() -> Iterator[dict[tuple[int, bool], _Note]]:
-    """Note the record of each graph, and the simulations behind it."""
+    """Note the record of each graph, and its simulations."""
     found: dict[tuple[int, bool], _Note] = {}
     plans: dict[tuple[int, bool], tuple[Simulation, Simulation]] = {}
     decide, remember = scheduler_pass.decide, scheduler_pass.remember

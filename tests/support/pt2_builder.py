@@ -117,7 +117,7 @@ class ProgramBuilder:
 
 
 def archive_of(document: Any, name: str = "net/models/model.json", **members: bytes) -> bytes:
-    """Return an archive that holds a program, and whatever else."""
+    """Return an archive that holds a program, and further files."""
     text = document if isinstance(document, bytes) else json.dumps(document).encode()
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -59,7 +59,7 @@ class RandomModule(nn.Module):
         ]
 
     def forward(self, *inputs: Any) -> Any:
-        """Run the program; every value counts towards the result, so that none is dead."""
+        """Run the program; every value is part of the result, so that no value is dead."""
         values = list(inputs)
         for op in self.program:
             values.append(op(values))

@@ -15,7 +15,7 @@ from tests.support.random_modules import RandomModule
 
 KINDS = ("plain", "breaks", "outputs", "bfloat16", "complex", "dynamic")
 LOSSES = ("inside", "outside", "held", "passed")
-"""Where the loss is taken; by a program that keeps its outputs; gradients that it passes itself."""
+"""Place of the loss; if the program keeps its outputs; gradients that it passes itself."""
 
 
 class StepModule(RandomModule):

@@ -1,4 +1,4 @@
-"""Registered methods and formats are taken back, so that tests leave none behind."""
+"""Registered methods and formats are removed, so that no test leaves any."""
 
 from __future__ import annotations
 

@@ -126,7 +126,9 @@ def run_command(place: str, command: str, shown: str) -> None:
     elif words[0].endswith("python") and words[1] == "-m":
         _parse_study(place, words[2], words[3 : _redirection(words)])
     else:
-        raise AssertionError(f"{place}: {words[0]!r} is no command of ours: say why it is not run")
+        raise AssertionError(
+            f"{place}: {words[0]!r} is not a command of ours: write why it is not run"
+        )
 
 
 def _run_ours(place: str, words: list[str], code: int) -> str:
@@ -146,7 +148,7 @@ def _check_extras(place: str, words: list[str]) -> None:
         extras = re.fullmatch(r"(?:\.|optsched)(?:\[(.+)\])?", word)
         assert extras, f"{place}: {word!r} is not this package"
         unknown = set((extras[1] or "").split(",")) - {"", *project["optional-dependencies"]}
-        assert not unknown, f"{place}: there is no extra {unknown}"
+        assert not unknown, f"{place}: unknown extra {unknown}"
 
 
 def _redirection(words: list[str]) -> int:
@@ -162,7 +164,7 @@ def _parse_study(place: str, module: str, words: list[str]) -> None:
     parse = argparse.ArgumentParser.parse_args
     path = ROOT.joinpath(*module.split("."))
     source = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
-    assert source.exists(), f"{place}: there is no module {module}"
+    assert source.exists(), f"{place}: unknown module {module}"
     if not words and "argparse" not in source.read_text("utf-8"):
         return
 

@@ -13,7 +13,7 @@ from tests.support.generators import FEATURES, PLAIN, PLANNABLE, graphs, random_
 
 
 def features_of(graph: Graph) -> set[str]:
-    """Name the features that a graph shows ("shuffled" can not be seen)."""
+    """Name the features that a graph shows ("shuffled" is invisible)."""
     found = set()
     for op in graph.ops:
         found |= {"control"} if op.control else set()

@@ -109,7 +109,7 @@ class OpDraft:
     outputs: Sequence[int]
     options: Mapping[str, Any] = field(default_factory=dict)
     old_code: int | None = None
-    """What the older field of the operator's code says, where that is not the usual."""
+    """Value of the older field of the operator's code, if it is not the usual one."""
     custom: bytes = b""
 
 

@@ -43,7 +43,7 @@ interpreter.print_allocations()
 
 @dataclass(frozen=True)
 class Run:
-    """What the interpreter did with a model.
+    """Results of the interpreter for a model.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Run:
     outputs: tuple[np.ndarray, ...]
 
     def same_outputs(self, other: Run) -> bool:
-        """Whether all outputs are the same bit for bit."""
+        """True if all outputs are equal, bit for bit."""
         pairs = zip(self.outputs, other.outputs, strict=True)
         return all(x.tobytes() == y.tobytes() for x, y in pairs)
 

@@ -1,4 +1,4 @@
-"""What a packing problem asks for, told naively: what has one offset, when, and who is apart."""
+"""A naive form of a packing problem: sets with one offset, their times, and pairs kept apart."""
 
 from __future__ import annotations
 

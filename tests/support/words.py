@@ -46,7 +46,7 @@ OPENER = re.compile(r"(?:What|Who|Whether|That|How|Where|Whose|Those|One that|Th
 
 CODE = re.compile(r"\bL[1-6]\b")
 LEGEND = re.compile(r"\b(?:order|packing|joint) (?:bound|search)")
-"""Names of proofs, one of which must explain a short code in the same text."""
+"""Names of proofs; one must explain a short code in the same text."""
 
 SHORT = 12
 """Strings of at most this length are names and keys, not sentences."""
@@ -84,7 +84,7 @@ def faults_of(path: Path) -> list[str]:
         place = f"{path.relative_to(ROOT)}:{line}" if path.is_relative_to(ROOT) else f"{line}"
         found += [f"{place}: say {phrase!r} in plain words" for phrase in BANNED.findall(words)]
         if is_string and (opener := OPENER.match(words.strip())):
-            found.append(f"{place}: begin with the subject, not with {opener[0]!r}")
+            found.append(f"{place}: start with the subject, not with {opener[0]!r}")
         if is_string and CODE.search(words) and not LEGEND.search(words):
             found.append(f"{place}: name the proof beside its code {CODE.findall(words)[0]!r}")
     return found

@@ -1,4 +1,4 @@
-"""What XLA dumps of a module's live ranges, read for tests."""
+"""Live ranges of a module from XLA's dumps, read for tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def both_live_ranges(graph: Graph, path: Path) -> tuple[dict[str, Range], dict[s
     """Return the live ranges of a scheduled module's buffers: ours in XLA's terms, and XLA's.
 
     Names of one buffer count as one. What lives to the end does so in XLA's sequence, too, whose
-    last instruction may be a tuple, which is no op of ours.
+    last instruction may be a tuple, which is not an op of ours.
     """
     steps, told = read_live_ranges(path)
     last = max(end for _, end in told.values())

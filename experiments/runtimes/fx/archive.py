@@ -12,7 +12,7 @@ from experiments.tables import markdown
 from optsched import peak_memory, read_graph, solve
 
 _STORED = (1980, 1, 1, 0, 0, 0)
-"""The same bytes whenever a file is written."""
+"""Date of all files in an archive, so that its bytes are always equal."""
 
 
 def write_programs(folder: Path, programs: Mapping[str, Callable[[], Any]]) -> None:

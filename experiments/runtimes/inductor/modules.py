@@ -34,7 +34,7 @@ class ModuleRow:
     higher
         How many graphs need more with the plugin.
     unplanned
-        How many graphs are not lower by what was planned.
+        Number of graphs whose memory is not lower by the planned bytes.
     """
 
     seed: int

@@ -186,7 +186,7 @@ def _without_dropout(build: Build) -> Build:
 
 
 class ListLstm(LstmLanguageModel):
-    """The same model as it is often written: hidden states and cells in two lists."""
+    """A form of the model that is often written: hidden states and cells in two lists."""
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Weigh the scores against the targets."""

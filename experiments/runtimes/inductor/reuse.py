@@ -1,4 +1,4 @@
-"""What a step takes longer where freed buffers are not handed on (`allow_buffer_reuse=False`)."""
+"""Additional time of a step if freed buffers are not reused (`allow_buffer_reuse=False`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ReuseRow:
     least_on, least_off, median_on, median_off
         Processor time of a step in milliseconds.
     faults_on, faults_off
-        Pages that a step touches for the first time: memory that the allocator got anew.
+        Pages that a step touches for the first time: memory that is new to the allocator.
     """
 
     step: str
@@ -88,7 +88,7 @@ def _measure(step: Callable[[], None]) -> tuple[float, int]:
 def reuse_table(rows: Sequence[ReuseRow]) -> str:
     """Return a line a step."""
     head = ["step", "rounds", "with the pool, ms", "without, ms", "longer, %"]
-    head += ["median with, ms", "without, ms", "pages touched anew with", "without"]
+    head += ["median with, ms", "without, ms", "new pages touched with", "without"]
     return markdown(
         head,
         (

@@ -1,4 +1,4 @@
-"""What a step needs in Inductor's order and in ours, and whether it computes the same."""
+"""Memory of a step in Inductor's order and in ours, with a comparison of the results."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _errors(
 
 
 def _distance(found: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> float:
-    """Return the norm of the difference by that of what is right; no gradient at all is no error.
+    """Return the relative norm of the difference; two missing gradients count as equal.
 
     Of all together: one that is nothing but rounding, as that of a bias in front of a softmax,
     is as far from another as it is large.
@@ -188,7 +188,7 @@ def trips_table(rows: Sequence[TripRow]) -> str:
 
 
 def kernels_table(rows: Sequence[TripRow]) -> str:
-    """Return a line a graph: what was measured, and how far gradients are from eager's."""
+    """Return a line per graph: the measured bytes, and the distance of gradients from eager's."""
     head = ["step", "graph", "Inductor's order", "ours", "lower, %", "order"]
     head += ["gradients, Inductor's", "ours", "ours from Inductor's"]
     return markdown(

@@ -1,1 +1,1 @@
-"""What IREE's compiler prints of its slabs, and how it lays them out."""
+"""Slabs that IREE's compiler prints, and their layout."""

@@ -1,1 +1,1 @@
-"""ONNX Runtime: which kernels write in place, and what a run holds beside what was planned."""
+"""ONNX Runtime: kernels that write in place, and bytes of a run beside planned bytes."""

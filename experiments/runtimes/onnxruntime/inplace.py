@@ -120,7 +120,7 @@ def main() -> None:
     Raises
     ------
     SystemExit
-        If the table is not what was measured.
+        If the table differs from the measurements.
     """
     import onnx
 

@@ -20,7 +20,7 @@ _BLOCK = 64
 
 
 def main(count: int) -> None:
-    """Run so many models.
+    """Run a number of models.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def main(count: int) -> None:
             wrong += [f"seed {seed}: {trouble}"] if trouble else []
     if wrong:
         raise SystemExit("\n".join(wrong))
-    print(f"{count} random models hold what was planned, in the default order and in ours")
+    print(f"{count} random models hold the planned bytes, in the default order and in ours")
 
 
 def _try(model: Path, heap: Heap, folder: Path) -> str:

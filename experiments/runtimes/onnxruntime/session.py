@@ -39,9 +39,9 @@ def session(path: Path, order: str, *, reuse: bool = False, **options: Any) -> A
 
 
 def without_weights_as_inputs(path: Path, output: Path) -> None:
-    """Write a model whose weights are no inputs.
+    """Write a model whose weights are not inputs.
 
-    Files of IR version 3 list them as such; they could then be given, and are no constants.
+    Files of IR version 3 list weights as inputs; they could then be given, and are not constants.
     """
     import onnx
 

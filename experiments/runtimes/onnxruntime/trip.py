@@ -1,4 +1,4 @@
-"""A model planned, reordered, run: what was planned beside what is held, order by order."""
+"""A model planned, reordered and run: planned bytes beside bytes held, by order."""
 
 from __future__ import annotations
 

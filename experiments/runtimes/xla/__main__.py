@@ -33,7 +33,7 @@ PARTS = {
     "buffer-assignment": f"{AFTER}-buffer-assignment.txt",
     "live-range": f"{AFTER}-live-range.txt",
 }
-"""How the four texts are called here, and how XLA calls them."""
+"""Names of the four texts here, and in XLA."""
 HEAD = ("module", "ops", "xla peak", "xla slab", "our peak", "our slab", "bound", "ops before")
 MODULE_HEAD = (
     *("module", "computations", "xla bytes", "peak of xla's order", "our peak", "bound"),
@@ -50,7 +50,7 @@ for call in sys.argv[2:]:
     for path in files:
         path.rename(place / call / path.name)
 """
-"""Compiles models one by one, and puts what was dumped of each into a folder of its name."""
+"""Compiles models one by one, and puts the dump of each into a folder of its name."""
 _TABLES = re.compile(
     r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)\n(?:.+\n)*\n*", re.MULTILINE
 )

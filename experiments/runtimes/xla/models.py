@@ -42,7 +42,7 @@ def donated() -> Any:
 
 
 def branches() -> Any:
-    """Wide branches of one input, all of which could be made before any is narrowed."""
+    """Return wide branches of one input; all could be made before any is narrowed."""
     import jax
     import jax.numpy as jnp
 

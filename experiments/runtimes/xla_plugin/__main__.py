@@ -1,4 +1,4 @@
-"""What XLA allocates by each scheduler and by ours: `python -m experiments.runtimes.xla_plugin`."""
+"""Bytes that XLA allocates with each scheduler and with ours. Run as a module."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def summary(rows: list[ScheduleRow]) -> str:
         "higher",
         "higher than DEFAULT",
     ]
-    head += ["left alone", "largest error of what was planned, bytes", "same results"]
+    head += ["left alone", "largest error of the plan, bytes", "same results"]
     better = [row.ours - min(row.default, row.memory) for row in rows]
     line = [
         str(len(rows)),

@@ -1,4 +1,4 @@
-"""Is what was planned what XLA allocates? `python -m experiments.runtimes.xla_plugin.fidelity`."""
+"""Comparison of planned bytes and XLA's: `python -m experiments.runtimes.xla_plugin.fidelity`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FidelityRow:
 
     @property
     def verdict(self) -> str:
-        """Whether the plan is what is allocated."""
+        """True if the planned bytes are allocated."""
         if not self.before:
             return "left alone"
         is_equal = (self.before, self.after) == (self.xla_before, self.xla_after)

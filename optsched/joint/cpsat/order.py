@@ -1,8 +1,8 @@
 """Order of minimum peak by CP-SAT: reductions, segments, one model per segment, replay.
 
 By default the model is made of the contracted problem of the exact search, in which identical
-blocks run in line and precedences that a budget implies are edges. If it is to be independent, it
-is made of the graph itself, and nothing of the search enters it.
+blocks run in a canonical order and precedences that a budget implies are edges. An independent
+model is made of the graph itself, without any result of the search.
 """
 
 from __future__ import annotations
@@ -367,7 +367,7 @@ def topological(program: OrderProgram, order: Sequence[int]) -> list[int]:
 
 
 def identical_ops(program: OrderProgram) -> list[list[int]]:
-    """Return groups of ops of which any two can be exchanged without changing the program."""
+    """Return groups of ops; swapping any two of a group leaves the program unchanged."""
     uses: list[list[int]] = [[] for _ in program.preds]
     for b, (_, users) in enumerate(program.shared):
         for v in users:

@@ -31,7 +31,7 @@ class OrderFamilies:
     """
 
     closure: bool = True
-    """What runs before `u` runs before all that `u` runs before."""
+    """Transitivity: ops before `u` run before all ops that `u` runs before."""
     positions: bool = True
     """Integer positions make the literals an order; without them clauses on three ops do."""
     triangles: bool = False

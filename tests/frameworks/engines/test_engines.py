@@ -137,7 +137,7 @@ def test_a_ray_worker_with_another_version_is_refused_by_name(
 ) -> None:
     """Ray's workers take the folder in which the driver runs: here there is nothing in it."""
     monkeypatch.setenv(ONE_MACHINE, "0")
-    # Else the cluster has a token of its own, which a driver is to be given.
+    # Otherwise the cluster has a token of its own, which a driver must get.
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     port, empty, store = 23_700 + os.getpid() % 1_000, tmp_path / "empty", tmp_path / "s.store"
     empty.mkdir()

@@ -87,7 +87,7 @@ class RandomProgram(torch.nn.Module):
         self.register_buffer("state", torch.zeros(SHAPE))
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Return some of what was made."""
+        """Return some of the values made."""
         rng = random.Random(self.seed)
         # Nothing writes into what has several elements at one place, and nothing grows for ever.
         given = [x, x * self.weight, self.state + 1]

@@ -1,6 +1,6 @@
-"""Random training steps allocate what was planned, or are left alone with a reason.
+"""Random training steps allocate the planned bytes, or are not changed, with a reason.
 
-A few of those that `experiments/runtimes/inductor` measures (`calls`): a kind of step each.
+A few of those that `experiments/runtimes/inductor` measures (`calls`), one per kind of step.
 """
 
 from __future__ import annotations

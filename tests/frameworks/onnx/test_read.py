@@ -428,7 +428,7 @@ def test_truncated_models_are_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def refusal(path: Path) -> str | None:
-    """Return what is said of a bad model; None if what is left of it is a model."""
+    """Return the error for a bad model; None if it can still be read."""
     try:
         read_graph(path)
     except OptschedError as error:
@@ -437,7 +437,7 @@ def refusal(path: Path) -> str | None:
 
 
 def test_corrupted_models_are_refused_in_one_line(tmp_path: Path) -> None:
-    """Whatever a byte is changed to: an error of ours, on one line, or a graph."""
+    """Any change of a byte gives an error of ours, on one line, or a graph."""
     nodes = [node("Conv", "x,w", "a"), node("Relu", "a", "b"), node("Flatten", "b", "y")]
     made = model(nodes, [value("x", [1, 2, 6, 6])], [value("y", None)], [weight("w", 2, 2, 3, 3)])
     whole, path = made.SerializeToString(), tmp_path / "bad.onnx"

@@ -1,4 +1,4 @@
-"""ONNX Runtime runs what was planned: order, bytes held, outputs; its kernels are as we say."""
+"""ONNX Runtime follows the plan: order, bytes held, outputs; kernels as in our tables."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_random_mixtures_of_operators(seed: int) -> None:
 
 
 def test_corrupted_files_are_written_whole_or_refused() -> None:
-    """What can be read of a damaged file can be written back, or is refused in one line."""
+    """A damaged file that can be read can be written back, or is rejected in one line."""
     rng = np.random.default_rng(12)
     data = models.sums_and_pads().bytes()
     written = 0

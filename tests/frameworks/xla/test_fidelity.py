@@ -1,4 +1,4 @@
-"""What was planned is what XLA allocates to the byte, or the module is left alone with a reason."""
+"""XLA allocates exactly the planned bytes, or the module is not changed, with a reason."""
 
 from __future__ import annotations
 

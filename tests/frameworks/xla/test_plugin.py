@@ -1,4 +1,4 @@
-"""XLA with our schedules: the same results, never more memory, and what was planned."""
+"""XLA with our schedules: equal results, never more memory, and exactly the planned bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.frameworks.xla.training import DONATED, STEPS, filled, floats, mixed
 
 SCHEDULERS = ("DEFAULT", "MEMORY_OPTIMIZED")
 COMPILED = ("residual net", "scan", "loop and branches", "experts", "residual net, donated")
-"""Those that compile in a second or two; `experiments/runtimes/xla_plugin` has them all."""
+"""Functions that compile in a second or two; `experiments/runtimes/xla_plugin` has them all."""
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_the_order_that_runs_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_functions(seed: int) -> None:
-    """Values and gradients are the same, and memory is what was planned and never more."""
+    """Values and gradients are equal, and memory is as planned and never more."""
     step, arguments = mixed(seed)
     lowered = jax.jit(step).lower(*arguments)
     known = [by_scheduler(lowered, scheduler) for scheduler in SCHEDULERS]

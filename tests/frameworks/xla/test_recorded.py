@@ -19,7 +19,7 @@ MEMORY = "--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
 
 
 def compiled(call: str, name: str, folder: Path, options: str = "") -> tuple[Graph, dict[str, Any]]:
-    """Return the graph of a module compiled now, and what was recorded of one."""
+    """Return the graph of a module compiled now, and the recorded one."""
     recorded = RECORDED / f"xla-cpu__{name}.json.gz"
     if not recorded.exists():
         pytest.skip("no recorded graph of this function beside the project")

@@ -129,7 +129,7 @@ def looped() -> Step:
 
 
 def experts() -> Step:
-    """Loss and gradients of a mixture of experts, all of which run."""
+    """Return loss and gradients of a mixture of experts that all run."""
     weights = {"gate": floats(64, 6), "up": floats(6, 64, 256), "down": floats(6, 256, 64)}
 
     def loss(weights: Any, x: Any, classes: Any) -> Any:

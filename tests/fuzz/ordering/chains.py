@@ -62,7 +62,7 @@ def examine(seed: int, number: int, counts: Counter[str]) -> Iterator[str]:
         yield f"found {right} cost bytes"
     for _ in range(PROPOSALS):
         if not accepted or rng.random() < 0.5:
-            # Chains within others come first; what was found stands for those.
+            # Inner chains come first, and are single ops of the outer ones.
             accepted = right[: rng.randint(0, len(right))]
             network = Network(graph)
             for parts in accepted:

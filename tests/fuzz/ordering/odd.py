@@ -6,7 +6,7 @@ Each graph (up to 12 ops, see `odd_graphs`; every third one of identical blocks,
 `block_graphs`; every tenth one a random wiring of 26 to 40 ops) is solved a few times: rules off at
 random, one worker or two, from random orders, with time limits from none at all to a moment. The
 optimum is that of `definition`, which shares no code with this package and reads the same JSON.
-Where an answer is cut short its bound may not pass the optimum, nor its peak stay below. Of half
+If a search is stopped its bound must not exceed the optimum, and its peak not be below. For half
 the graphs a certificate is written, and copies of it with something dropped, changed, swapped or
 raised are checked: none may be accepted with a bound above the optimum.
 A line is printed for each mistake, and one at the end.
@@ -101,7 +101,7 @@ def examine(
 
 
 def is_wrong(outcome: OrderOutcome, model: Model, known: list[int], limits: Limits) -> bool:
-    """Whether an outcome contradicts itself or the optimum, where that is known."""
+    """Return True if an outcome contradicts itself or the optimum, if that is known."""
     replayed = model.peak(outcome.order) == outcome.peak >= outcome.bound
     proved = (outcome.proof is not None) == (outcome.peak == outcome.bound)
     within = all(outcome.bound <= value <= outcome.peak for value in known)

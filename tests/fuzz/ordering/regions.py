@@ -67,7 +67,7 @@ def lead_all(
         if not is_order(reduced.problem, shrunk):
             yield f"{shrunk} is no order"
         if not is_order(context.problem, reduced.expand(shrunk)):
-            yield f"{shrunk} is no order as a whole"
+            yield f"{shrunk} is not an order of the full graph"
         peak, at = context.follow(order)[0], context
         for number, stage in enumerate(stages):
             if number == 1:

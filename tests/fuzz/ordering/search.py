@@ -102,7 +102,7 @@ def some_graph(rng: np.random.Generator, ops: int, number: int) -> Graph:
 
 
 def certificate_holds(graph: Graph, order: tuple[int, ...], optimum: int) -> bool:
-    """Whether a certificate of the optimum is found and accepted, and none of more is."""
+    """Return True if a certificate of the optimum is found and accepted, and one of more is not."""
     written = certify_peak(graph, order, optimum)
     check_certificate(graph, written.certificate)
     higher = replace(written.certificate, bound=optimum + 1)
@@ -116,7 +116,7 @@ def certificate_holds(graph: Graph, order: tuple[int, ...], optimum: int) -> boo
 def differs(
     graph: Graph, outcome: OrderOutcome, optimum: int, number: int, rules: OrderingRules
 ) -> bool:
-    """Whether an outcome is wrong; prints what it is then."""
+    """Print and return True if an outcome is wrong."""
     replayed = check_order(graph, outcome.order)
     if replayed == outcome.peak == outcome.bound == optimum and outcome.proof is not None:
         return False

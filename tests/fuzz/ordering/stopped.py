@@ -1,11 +1,11 @@
-"""Searches of orders that are stopped, and gone on with, against brute force.
+"""Searches of orders that are stopped and resumed, against brute force.
 
     python -m tests.fuzz ordering.stopped --count 2000 --seed 0
 
 Each random graph is searched with next to no states, so that trees of precedences decide. The
 search is stopped again and again: by its limit or an interrupt at a random look at the clock, or by
-one at a random line of the code that moves open parts of trees. What it leaves is written as JSON,
-now and then damaged or exchanged for another graph's, read, and gone on with by one worker or two.
+one at a random line of the code that moves open parts of trees. Its state is written as JSON,
+now and then damaged or exchanged for another graph's, read, and resumed by one worker or two.
 At every stop the optimum has to lie between bound and peak, and random orders within the budget of
 a tree in one of its open parts; at the end bound and peak have to be the optimum.
 """
@@ -117,7 +117,7 @@ def handed_on(
 def assert_complete(
     rng: np.random.Generator, graph: Graph, best: Sequence[int], progress: OrderProgress
 ) -> None:
-    """Whatever order within its budget is taken, it is in an open part of a tree."""
+    """Every order within its budget is in an open part of a tree."""
     run = OrderingRounds(graph, Clock(Limits()), best, 0, ALL_RULES, EFFORT, None, progress)
     run.contract()
     # Stopped before budgets, a search still has what it was given: it may be of another graph.

@@ -2,8 +2,8 @@
 
     python -m tests.fuzz packing.combinations [--count 2000] [--seed 1]
 
-Question: are the slab of `pack`, its proof and its answer to "does it fit?" what CP-SAT says,
-whatever is combined? Of alignment, pins, gaps, windows, pairs kept apart, groups that share an
+Question: do the slab of `pack`, its proof and its answer to "does it fit?" agree with CP-SAT for
+all combinations? Of alignment, pins, gaps, windows, pairs kept apart, groups that share an
 offset and reserved regions each problem has its own; the regions may overlap, end before the last
 step and reach over the slab. Each problem is
 packed twice: for the least slab, and under a capacity near it. Brute force tries every offset of
@@ -49,7 +49,7 @@ def main(count: int = 2_000, seed: int = 1, *, seconds: float = 20.0) -> int:
 def run(
     problems: int, buffers: tuple[int, int], seed: int, seconds: float
 ) -> tuple[Counter[str], list[str]]:
-    """Pack random problems and compare; return what was counted, and what is wrong."""
+    """Pack random problems and compare; return counts, and the faults."""
     count: Counter[str] = Counter()
     wrong: list[str] = []
     for number in range(problems):
@@ -97,7 +97,7 @@ def compare(
         count["refused"] += 1
         return None if least is None else f"refused, but {least} bytes do"
     if least is None:
-        return "packed what can not be"
+        return "packed an impossible problem"
     count["above load"] += least > problem.max_load
     count["with regions"] += bool(regions)
     count["with pairs"] += bool(len(problem.keep_apart))
@@ -148,7 +148,7 @@ def compare_capacity(
 def contradiction(
     problem: PackingProblem, regions: list[Region], result: PackingResult, least: int
 ) -> str | None:
-    """What the least slab contradicts of a packing, its bound and its proof."""
+    """Return the contradictions between a packing, its bound or proof, and the least slab."""
     if result.offsets is None or result.slab is None:
         return "no packing"
     check_packing(problem, result.offsets.tolist())

@@ -137,7 +137,7 @@ def run_kind(kind: str, number: int, settings: Settings) -> dict[str, int]:
 
 
 def limited_search_agrees(problem: PackingProblem, least: int, random: np.random.Generator) -> bool:
-    """Whether searches with few nodes never contradict the least slab."""
+    """Return True if searches with few nodes do not contradict the least slab."""
     for component in make_components(problem, Rules(components=False)):
         never_there = np.setdiff1d(np.arange(len(problem)), component.ids)
         alone = select(problem, never_there)

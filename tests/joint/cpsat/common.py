@@ -1,4 +1,4 @@
-"""What the tests of the model share."""
+"""Helpers of the tests of the model."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ QUICK = Limits(20.0)
 
 
 def is_feasible(variables: ModelVariables, values: Mapping[Any, int] | None = None) -> bool:
-    """Whether the model has a solution in which these variables have these values."""
+    """Return True if the model has a solution in which these variables have these values."""
     for variable, value in (values or {}).items():
         variables.model.add(variable == value)
     return _solve(variables)
 
 
 def holds(variables: ModelVariables, point: ModelPoint) -> bool:
-    """Whether the point itself is a solution: every variable is fixed at its meaning."""
+    """Return True if the point itself is a solution: every variable is fixed at its meaning."""
     for variable, meaning in variables.meanings:
         variables.model.add(variable == int(meaning(point)))
     return _solve(variables)

@@ -129,7 +129,7 @@ def test_workers_share_a_tree() -> None:
 
 
 def test_a_tree_in_which_an_order_was_found_is_never_refuted() -> None:
-    # A worker may go on with its part of it, and another not know yet what was found.
+    # A worker may continue its part, before it knows the result of another.
     later = 0
     for graph, optimum in some_graphs(19, 60):
         tree = make_tree(graph, optimum, search_every=1)
@@ -168,7 +168,7 @@ def with_parts(graph: Graph, budget: int) -> tuple[PrecedenceTree, PrecedenceTre
 
 
 def holds(left: OpenTree, order: Sequence[int]) -> bool:
-    """Whether an order is in one of the open parts."""
+    """Return True if an order is in one of the open parts."""
     step = np.argsort(order)
     return any((step[x[:, 0]] < step[x[:, 1]]).all() for x in left.parts(len(order)))
 

@@ -1,4 +1,4 @@
-"""Several pools: each packed by itself, spilling where it must, no more claimed than is proved."""
+"""Several pools: each packed alone, spilling if it must, no more claimed than is proved."""
 
 from __future__ import annotations
 

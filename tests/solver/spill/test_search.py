@@ -1,4 +1,4 @@
-"""Who leaves a pool, in time and out of it."""
+"""Choice of the buffers that leave a pool, within the time limit and after it."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def towers() -> Graph:
 
 
 def least_spilled(graph: Graph, pools: Sequence[Pool]) -> int | None:
-    """Fewest bytes outside their own pools over all orders and choices; None if there is no way."""
+    """Fewest bytes outside their own pools over all orders and choices; None if impossible."""
     numbers = {pool.name: at for at, pool in enumerate(pools)}
     buffers = tuple(replace(buffer, pool="") for buffer in graph.buffers)
     joined = replace(graph, buffers=buffers)
@@ -313,7 +313,7 @@ def test_what_is_written_in_place_counts_among_the_spilled_bytes() -> None:
 
 
 def test_a_spill_that_is_proved_fewest_is_a_success() -> None:
-    """The least bytes leave; that the slabs could perhaps be smaller elsewhere is no failure."""
+    """The least bytes leave; smaller slabs elsewhere may be possible, which is not a failure."""
     pools = [Pool("sram", 12), Pool("dram")]
     found = solve_in_pools(towers(), pools, limits=LIMITS)
     assert found.spilled_bytes == found.spilled_bound == 6

@@ -9,7 +9,7 @@ from optsched.model.graph import Graph
 from tests.support.families.wiring import Tape, block
 
 LARGEST = 100
-"""Sizes are at most so many units."""
+"""Most units of a size."""
 
 
 def microbatches(count: int, layers: int, seed: int = 0) -> Graph:
@@ -41,7 +41,7 @@ def microbatches(count: int, layers: int, seed: int = 0) -> Graph:
 
 
 def accumulated(count: int, blocks: int, width: int = 1000) -> Graph:
-    """The same of transformer blocks, with all ops of a block and their weight gradients."""
+    """A stack of transformer blocks, with all ops of a block and their weight gradients."""
     build = GraphBuilder(f"accumulated{count}x{blocks}")
     weights: list[tuple[str, int]] = []
     for j in range(count):
@@ -61,7 +61,7 @@ def accumulated(count: int, blocks: int, width: int = 1000) -> Graph:
 
 
 def branches(count: int, ops: int, seed: int = 0) -> Graph:
-    """Equal branches between one input and one op: each a random graph of so many ops."""
+    """Equal branches between one input and one op: each a random graph with a number of ops."""
     rng = np.random.default_rng(seed)
     size = rng.integers(1, LARGEST, ops).tolist()
     reads: list[list[int]] = [[]]

@@ -24,7 +24,7 @@ def training_trace(buffers: int, seed: int = 0, *, repeated: bool = True) -> Pac
     seed
         Of sizes and lifetimes.
     repeated
-        Layers repeat a dozen sizes, as in most models; else every size is drawn anew.
+        Layers repeat a dozen sizes, as in most models; else every size is independent.
     """
     rng = np.random.default_rng(seed)
     forward = max(1, buffers // 3)
