@@ -102,7 +102,7 @@ def commands_of(block: Block) -> Iterator[tuple[int, str, str]]:
             start, command, _ = found.pop()
             found.append((start, f"{command[:-1]} {line.strip()}", []))
         else:
-            assert found, f"{block.page}:{number}: a command begins with '$ '"
+            assert found, f"{block.page}:{number}: a command starts with '$ '"
             found[-1][2].append(line)
     for number, command, shown in found:
         yield number, command, "".join(f"{line}\n" for line in shown)
