@@ -1,8 +1,8 @@
 """Forward and backward graphs of AOTAutograd for a sequence of runs with repeats.
 
-A joint graph is written anew in the order of the sequence. First runs of forward ops belong to the
+A joint graph is written again in the order of the sequence. First runs of forward ops belong to the
 forward graph, all other runs to the backward graph; a repeat is a node of its own, tagged
-`must_be_in_backward`. Views are made anew where the backward graph reads them. What the backward
+`must_be_in_backward`. Views are made again where the backward graph reads them. What the backward
 graph reads of the forward graph is saved.
 
 This module imports torch at its top: import it inside the function that needs it.
