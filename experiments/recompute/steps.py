@@ -3,7 +3,7 @@
     python -m experiments.recompute.steps NETWORK PEAK_MB ..
 
 prints per budget: bytes asked, the line of `explain()`, the allocator's high-water of forward and
-backward above what was held before, the largest difference of gradients from eager ones, and
+backward above all that was held before, the largest difference of gradients from eager ones, and
 milliseconds per step.
 """
 
