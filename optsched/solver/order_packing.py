@@ -28,7 +28,8 @@ from optsched.runtime.limits import Objective
 from optsched.solver.driver import Feature, Stage, run_stages
 from optsched.solver.effort import EFFORT
 from optsched.solver.finding import Finding, slab_bound
-from optsched.solver.known import Known, Measured, packing_key
+from optsched.solver.known import Known, Measured
+from optsched.solver.order_list import packing_key
 from optsched.solver.pack import CONTINUED, WHOLE, KnownPacking
 from optsched.solver.resume import Resume
 
