@@ -16,7 +16,6 @@ from optsched.runtime.text import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from optsched.check.plan import Checked
     from optsched.model.graph import Graph
     from optsched.model.order_rules import OrderRules
     from optsched.model.question import Question
@@ -87,17 +86,8 @@ def _check_plan(args: argparse.Namespace) -> int:
         text += f"\n{_note_bound(record, asked, proved)}"
         known = proved.bound if proved.about.covers(replace(asked, rules=own)) else 0
     text += note_unverified(record, claims, None if proved is None else known, made_among)
-    text = common.add_saving(args, graph, record, text, **_figures(asked, checked, record))
     common.print_result(args, record, text)
     return common.OK
-
-
-def _figures(asked: Question, checked: Checked, record: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures of a checked plan; a proved bound on the peak holds for the slab, too."""
-    bound = record.get("bound")
-    bounds = None if bound is None else (bound, bound)
-    figures = {"peak": checked.peak, "slab": checked.slab, "bounds": bounds}
-    return {**figures, "among": asked.restriction}
 
 
 def _question(args: argparse.Namespace, graph: Graph) -> Question:

@@ -85,10 +85,6 @@ def check_module(args: argparse.Namespace) -> int:
             raise PlanError(f"{args.certificate}: bound {bound} is above the peak {peak} of orders")
         text += f"\nproved: no orders below {bound:,} bytes, {minimal(record, bound)}"
     text += note_unverified(record, claims[module.entry], bound)
-    figures: dict[str, Any] = {"peak": peak, "slab": slab}
-    if bound is not None:
-        figures["bounds"] = (bound, bound)
-    text = common.add_saving(args, module, record, text, **figures)
     common.print_result(args, record, text)
     return common.OK
 

@@ -26,7 +26,6 @@ COMMAND_LINES = {
     "solve": "solve {graph}",
     "compare": "compare {graph}",
     "tune": "tune {graph} --store {folder}/store --work 1000 --jobs 1",
-    "check": "check {graph} {folder}/plan.json",
     "explain": "explain {graph}",
     "report": "report {graph} -o {folder}/page.html",
     "info": "info {graph}",
@@ -35,6 +34,7 @@ COMMAND_LINES = {
 }
 """A call of each command that has a plan or a graph; apply is tried with its models."""
 WITHOUT = {
+    "check": "loads no heuristic and no solver, so that its verdict rests on neither",
     "apply": "needs a model file, which needs a package",
     "convert": "writes a graph, and plans nothing",
     "hunt": "measures a heuristic against the optimum on graphs of its own",
