@@ -263,7 +263,7 @@ def test_two_threads_compile_at_once() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"time_limit": -1}, "time_limit -1"),
+        ({"time_limit": -1}, "time_limit must be a number of seconds, got -1"),
         ({"modules": "jit_step"}, r"write \['jit_step'\]"),
         ({"min_bytes": "much"}, "much"),
         ({"min_gain": "much"}, "min_gain must be bytes or a percentage"),
