@@ -1,6 +1,6 @@
 """Peak of a graph on several streams, with a proof that is verified.
 
-The peak is the largest total size of buffers of which any two may be in use at once. A library
+The peak is the largest total size of buffers that may pairwise be in use at once. A library
 proposes a set of buffers and a flow of bytes; both are verified here in plain integers.
 """
 
@@ -21,7 +21,7 @@ Arcs = list[tuple[int, int]]
 
 
 def check_antichain(graph: Graph, known: Precedence, buffers: Iterable[int]) -> int:
-    """Return the total bytes of buffers of which any two may be in use at once.
+    """Return the total bytes of buffers that may pairwise be in use at once.
 
     No slab is smaller.
 
@@ -48,7 +48,7 @@ def check_antichain(graph: Graph, known: Precedence, buffers: Iterable[int]) -> 
 
 
 def most_in_conflict(graph: Graph, known: Precedence, live: Iterable[int]) -> int:
-    """Return the largest total size of buffers of which any two may be in use at once.
+    """Return the largest total size of buffers that may pairwise be in use at once.
 
     A flow sends bytes from buffers to buffers that come after them; each buffer sends at most its
     size and receives at most its size. Every byte that flows links a byte of one buffer to a byte

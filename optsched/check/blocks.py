@@ -32,7 +32,7 @@ def check_blocks(network: Network, rows: Sequence[Sequence[int]], line: int | No
     Raises
     ------
     PlanError
-        If they may not, or are no blocks.
+        If they cannot be swapped, or are not blocks.
     """
     ops = [v for row in rows for v in row]
     known = range(len(network.before))
@@ -41,13 +41,13 @@ def check_blocks(network: Network, rows: Sequence[Sequence[int]], line: int | No
     if len(set(ops)) != len(ops) or not all(v in known for v in ops):
         raise PlanError("blocks: an op is in one place of one block")
     if line is not None and not 0 <= line < len(rows[0]):
-        raise PlanError("blocks: the op in line is none of theirs")
+        raise PlanError("blocks: the ordered op is not one of theirs")
     for first, second in pairwise(rows):
         _check_swap(network, first, second)
 
 
 def _check_swap(network: Network, first: Sequence[int], second: Sequence[int]) -> None:
-    """Two blocks change places: whatever is at one of their ops must be at its image."""
+    """Swap two blocks: all properties of one of their ops must be those of its image."""
     image = dict(zip(first, second, strict=True)) | dict(zip(second, first, strict=True))
 
     def moved(ops: Iterable[int]) -> frozenset[int]:
@@ -112,7 +112,7 @@ class Layout:
         return sum(self.bit[v] for v in ops)
 
     def key(self, state: int) -> tuple[tuple[int, ...], ...]:
-        """The same for two states if blocks can change places so that one becomes the other."""
+        """Equal for two states if a swap of blocks turns one into the other."""
         found: list[tuple[int, ...]] = []
         for count, length, line in self.parts:
             full = (1 << length) - 1

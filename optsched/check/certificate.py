@@ -27,8 +27,8 @@ Each step keeps this, for these reasons.
 
 A new precedence may tell blocks apart, so it ends all families; the lines themselves stay. Nothing
 here asks precedences to be free of cycles: with a cycle the class is empty, and a conclusion about
-all orders of an empty class is true. A proof by cases is thus a list, however deep; what is left
-open at its end has refuted nothing, and is refused.
+all orders of an empty class is true. A proof by cases is thus a list, however deep; a case left
+open at its end refutes nothing, and is rejected.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Checker:
         """Precedences that rest on each of those supposed, itself included; first on none."""
 
     def check(self, step: Step) -> None:
-        """Check a step, whatever its kind."""
+        """Check a step of any kind."""
         if self.refuted:
             raise PlanError("the budget was refuted before this step")
         match step:
@@ -161,14 +161,14 @@ class _Checker:
         self.families = families
 
     def check_region(self, step: RegionStep) -> None:
-        """A region runs as a chain from now on, whatever rests on what."""
+        """Let a region run as a chain from now on, in all branches."""
         if self.supposed or self.families:
             raise PlanError("region: comes before blocks and what is supposed")
         check_region(self.network, step.parts)
         self.network.join(step.parts)
 
     def refute(self) -> None:
-        """Nothing is within the budget: nothing at all, or nothing with what was supposed last."""
+        """Record that no order is within the budget, or none under the last supposition."""
         if not self.supposed:
             self.refuted = True
             return
@@ -181,7 +181,7 @@ class _Checker:
         """Check that the ops of a step are ops: -1 would be the last one, under two names."""
         for v in ops:
             if not 0 <= v < len(self.graph.ops):
-                raise PlanError(f"there is no op number {v}")
+                raise PlanError(f"unknown op number {v}")
 
     def check_order(self, step: OrderStep) -> None:
         """Were `second` to run before `first`, one of the two would not fit."""
@@ -211,7 +211,7 @@ class _Checker:
                     raise PlanError(f"op {name!r} of the set has no flow")
 
     def check_op(self, v: int, done: set[int], later: set[int], forced: Forced) -> None:
-        """Check that `v` can not run when the others of `done` have, and of `later` have not."""
+        """Check that `v` does not fit the budget after the ops `done`, before the ops `later`."""
         self.check_ids(v)
         later = reach(self.network.behind, later)
         pairs = [
@@ -232,7 +232,7 @@ class _Checker:
             held = [pair for pair in pairs if pair[1] != forced.input]
             if len(held) == len(pairs):
                 names = self.network.op_name(v), self.network.buffer_name(forced.input)
-                text = "op {} can not write into buffer {}".format(*names)
+                text = "op {} cannot write into buffer {}".format(*names)
                 raise PlanError(f"a case has no sense: {text}")
             others = self.network.holders[forced.input] - {v}
             self.check_case(v, done | others, later, forced.free, pairs)

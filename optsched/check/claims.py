@@ -1,11 +1,11 @@
-"""What a plan file claims: refused where it can not be so, and named where nothing shows it.
+"""Claims of a plan file: rejected if they are impossible, and listed if nothing proves them.
 
 A plan file holds more than an order and offsets. Peak and slab are replayed. The rest is a bound on
-each of the two, the kind of proof behind it, a graph's name, an objective, a memory model and how
-the numbers moved. None of that needs a solver to be refuted: any valid plan is above every lower
+each of the two, its kind of proof, a graph's name, an objective, a memory model and how
+the numbers moved. These can be refuted without a solver: any valid plan is above every lower
 bound, so this plan refutes a bound above its own numbers, and so does the plan that runs the ops as
-the graph lists them and puts no two buffers at one address. What is left may be so; without a
-certificate nothing shows it, and whoever reads the answer is told that.
+the graph lists them and puts no two buffers at one address. Other claims may be true; without a
+certificate they are not proved, and the answer says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from optsched.model.plan import Plan
 
 UNNAMED = "stdin"
-"""The name of a graph that was read from a pipe and has none of its own."""
+"""The name of a graph that was read from a pipe and does not have a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def check_words(graph: Graph, claims: Mapping[str, Any]) -> None:
     for key, known in words.items():
         if key in claims and claims[key] not in list(known):
             listed = ", ".join(known)
-            raise PlanError(f"plan claims the {key} {claims[key]!r}, which is none of {listed}")
+            raise PlanError(f"plan claims the {key} {claims[key]!r}, which is not one of {listed}")
 
 
 def check_bound(what: str, value: int, simple: int, claims: Mapping[str, Any]) -> None:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def replay_executions(graph: Graph, plan: Plan, *, runs: int = 20, seed: int = 0) -> Replayed:
-    """Execute a plan so many times, otherwise each time.
+    """Execute a plan several times, with different random choices.
 
     Parameters
     ----------
     graph, plan
         The order is a permutation of the ops that keeps all dependencies.
     runs, seed
-        How many executions, and of which random choices.
+        Number of executions, and seed of their random choices.
 
     Returns
     -------
@@ -59,7 +59,7 @@ class StreamExecutor(Executor):
     def run(self) -> Replayed:
         """Run all ops."""
         self._begin()
-        # Some executions start whatever they can, others hardly run two ops at once.
+        # Some executions start every op that they can, others hardly run two ops at once.
         eager = self.choose.random()
         while self.running or any(self.waiting.values()):
             ready = self._ready()

@@ -149,7 +149,7 @@ def steps_of_order(graph: Graph, order: Sequence[int]) -> list[int]:
     step: list[int | None] = [None] * len(graph.ops)
     for position, v in enumerate(order):
         if not 0 <= v < len(graph.ops):
-            raise PlanError(f"step {position}: there is no op number {v}")
+            raise PlanError(f"step {position}: unknown op number {v}")
         if step[v] is not None:
             raise PlanError(f"op {graph.ops[v].name!r} runs twice, at steps {step[v]}, {position}")
         for u in graph.predecessors[v]:

@@ -82,7 +82,7 @@ class _Matching:
         self.input_of: dict[int, int] = {}
 
     def add(self, output: int) -> bool:
-        """Give an output an input, moving others along a chain; return False if none is free."""
+        """Give an output an input, moving others along a chain; return False if that fails."""
         came_from: dict[int, int] = {}
         wave = [output]
         while wave:

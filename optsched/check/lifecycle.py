@@ -94,7 +94,7 @@ class LifecycleCheck:
 
     @property
     def left(self) -> Sequence[LifeEvent]:
-        """What is planned and was not seen yet."""
+        """Events that are planned and were not seen yet."""
         return self.planned[self.seen :]
 
     def expects(self, name: str) -> bool:

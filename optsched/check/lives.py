@@ -1,4 +1,4 @@
-"""Who allocates and uses a buffer, and when it lives, as the checker reads it off the ops."""
+"""Allocation, users and lifetime of each buffer, as the checker derives them from the ops."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Plans of a module replayed: every computation by itself, and what it calls as a block in it.
+"""Replay of the plans of a module: every computation alone, with its callees as blocks.
 
 The blocks are made by :mod:`optsched.model.module`, which solvers use as well; so they are measured
-here once more, in plain integers, against what was replayed of the computations that lie in them.
+here once more, in plain integers, against the replay of the computations that lie in them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModuleChecked:
-    """What the replay measured, in bytes by computation, those that it calls included."""
+    """Measurements of the replay, in bytes by computation, including its calls."""
 
     peaks: dict[str, int]
     slabs: dict[str, int]
@@ -78,7 +78,7 @@ def check_module(
     Parameters
     ----------
     module, plans
-        What was planned, and a plan by computation. It is of the graph that has its blocks
+        The module, and a plan by computation. A plan is of the graph with its blocks
         (:meth:`Module.with_blocks` with the slabs of these plans).
     claims
         Bytes by computation, `peak` and `slab`, that are compared where given.
@@ -112,7 +112,7 @@ def check_module(
 def check_module_claims(
     module: Module, plans: Mapping[str, Plan], claims: Mapping[str, Mapping[str, Any]]
 ) -> ModuleChecked:
-    """Replay a plan and refuse whatever its file claims that can be shown to be wrong.
+    """Replay a plan, and reject claims of its file that can be proved wrong.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def check_module_certificate(
 def replay_module(module: Module, plans: Mapping[str, Plan]) -> Replayed:
     """Execute the plan of each computation on a slab of its own, blocks as one buffer each.
 
-    What lies in a block is executed with the computation that it belongs to.
+    The contents of a block are executed with the computation that they belong to.
     """
     slabs: dict[str, int] = {}
     alignments = _alignments(module)
@@ -199,7 +199,7 @@ def _check_names(module: Module, given: Mapping[str, object], what: str) -> None
 def _with_blocks(
     module: Module, name: str, sizes: Mapping[str, int], alignments: Mapping[str, int]
 ) -> Graph:
-    """Return a computation's graph with its blocks, which are measured anew."""
+    """Return a computation's graph with its blocks, which are measured again."""
     own = module.graphs[name]
     if not module.calls_of(name):
         return own
@@ -235,9 +235,9 @@ def _needed(module: Module, call: Call, graph: Graph, sizes: Mapping[str, int]) 
 
 
 def _check_block(call: Call, block: Buffer, alignments: Mapping[str, int]) -> None:
-    """Check that a block is nothing but bytes, and aligns what lies in it."""
+    """Check that a block is nothing but bytes, and aligns its contents."""
     if replace(block, name="", size=0, alignment=1) != Buffer("", 0):
-        raise PlanError(f"the block of op {call.op!r} is no plain buffer")
+        raise PlanError(f"the block of op {call.op!r} is not a plain buffer")
     for callee in call.callees:
         if block.alignment % alignments[callee]:
             raise PlanError(f"op {call.op!r}: what lies in {callee!r} may lie unaligned")

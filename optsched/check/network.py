@@ -1,7 +1,7 @@
 """A graph as the checker of certificates reads it: ops, holders of buffers, known precedences.
 
 Notation. A *state* is a set of ops that contains the predecessors of its members; `M(D)` are the
-bytes live after exactly the ops of state `D` have ended: what was born before the first op or at an
+bytes live after exactly the ops of state `D` have ended: those born before the first op or at an
 op of `D`, less each buffer all of whose *holders* (ops that read, use or write it or a view of it)
 are in `D`. While op `v` runs from state `D`, `M(D)` and what is born at `v` are live, in-place less
 the most bytes that `v` can write into inputs whose other holders are all in `D`.
@@ -88,7 +88,7 @@ class Network:
             self.add(first, second)
 
     def least_live(self, ended: set[int], later: set[int], flow: Flow) -> int:
-        """Bytes that `M(D)` never goes below, if `D` holds all of `ended` and none of `later`.
+        """Return a lower bound on `M(D)` for `D` that holds all of `ended` and nothing of `later`.
 
         Of the buffers without a holder in `later` let `x(b)` bytes flow out of `b` to its holders,
         on to their predecessors, and be absorbed: `b` sends out at most its size, an op outside
@@ -128,15 +128,15 @@ class Network:
                 raise PlanError(f"flow: buffer {name} sends {sizes[b] - rest} bytes, has fewer")
         for u, amount in absorbed.items():
             if not 0 <= amount <= (0 if u in ended else self.born[u]):
-                raise PlanError(f"flow: op {self.op_name(u)} can not absorb {amount} bytes")
+                raise PlanError(f"flow: op {self.op_name(u)} cannot absorb {amount} bytes")
         return self.initial + sum(self.born[u] for u in ended) - sum(left.values())
 
     def op_name(self, v: int) -> str:
-        """What messages call an op, whether it is one or not."""
+        """Return the name of an op for messages; the id may be invalid."""
         return repr(self.graph.ops[v].name) if 0 <= v < len(self.graph.ops) else str(v)
 
     def buffer_name(self, b: int) -> str:
-        """What messages call a buffer, whether it is one or not."""
+        """Return the name of a buffer for messages; the id may be invalid."""
         return repr(self.graph.buffers[b].name) if 0 <= b < len(self.graph.buffers) else str(b)
 
 

@@ -68,7 +68,7 @@ def check_packing(
 
 
 def _check_places(problem: PackingProblem, place: Sequence[int]) -> int:
-    """Check each offset by itself, and return the end of the last byte of a live buffer."""
+    """Check each offset alone, and return the end of the last byte of a live buffer."""
     columns = (problem.start, problem.end, problem.size, problem.alignment, problem.pin)
     found = 0
     # Lists hold Python's integers: sums of NumPy's could overflow unnoticed, and are slower.

@@ -11,7 +11,7 @@ def peak_of(facts: OrderFacts) -> int:
     """Return the peak in bytes.
 
     It is the maximum number of live bytes over the steps; on several streams, the largest total
-    size of buffers of which any two may be in use at once.
+    size of buffers that may pairwise be in use at once.
     """
     if facts.graph.on_streams:
         return most_in_conflict(facts.graph, facts.precedence, facts.spans)

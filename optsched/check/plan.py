@@ -2,8 +2,8 @@
 
 It reads the graph's ops and buffers and nothing that a solver or the flat arrays computed, so that
 an error there shows here. A plan is turned into facts (:mod:`optsched.check.facts`), each rule is
-checked on these facts (:mod:`optsched.check.rules`), and what was measured is compared with what
-the plan claims.
+checked on these facts (:mod:`optsched.check.rules`), and the measurements are compared with the
+claims of the plan.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Checked:
     ----------
     peak
         Maximum number of live bytes over the steps, of all pools together; on several streams, the
-        largest total size of buffers of which any two may be in use at once.
+        largest total size of buffers that may pairwise be in use at once.
     slabs
         The slab of each pool that a buffer with an offset lies in.
     """
@@ -106,7 +106,7 @@ def check_order(graph: Graph, order: Sequence[int]) -> int:
 
 
 def _check_numbers(measured: Checked, claims: Mapping[str, Any]) -> None:
-    """Compare claimed bytes with the measured ones; a number that is None is not claimed."""
+    """Compare claimed bytes with the measured ones; None stands for a number without a claim."""
     rows = [
         ("peak", claims.get("peak"), measured.peak),
         ("slab", claims.get("slab"), measured.slab),

@@ -1,8 +1,8 @@
 """Check a bound on the extra compute of all sequences within a peak: integers, no solver.
 
-A certificate is a tree. A leaf multiplies rows, each of which every sequence within the peak
+A certificate is a tree. A leaf multiplies rows, which every sequence within the peak
 satisfies while some op v runs for the first time, by integers of at least 0, and adds them up. This
-module makes each row anew from the graph. The variables lie between 0 and 1:
+module makes each row again from the graph. The variables lie between 0 and 1:
 
     r(u)  1 if u runs more than once        d(u)  1 if u has run before
     x(u)  1 if u runs now or later          l(b)  1 if the bytes of buffer b are live
@@ -18,7 +18,7 @@ module makes each row anew from the graph. The variables lie between 0 and 1:
 `x` and `d` of an op are numbers where the graph says so: what v needs has run, what needs v has
 not, and an op that must not run again has `x = 1 - d`. A graph output is live once it is made. The
 sum of the rows `A z >= b` with multipliers y proves `scale * cost >= y b + sum of min(0, c - y A)`,
-whatever the integers are; with scale 0 and a positive right side no sequence fits.
+for all such integers; with scale 0 and a positive right side no sequence fits.
 
 A branch divides all sequences: at most k ops of a list run again, or at least k + 1. Its bound is
 the smaller one of both parts.

@@ -1,4 +1,4 @@
-"""The check of regions: parts of a graph that run along one chain, whatever runs beside them.
+"""The check of regions: parts of a graph that run along one chain, regardless of other ops.
 
 Idea. Let each op outside a region run before all of its ops, after all, or have nothing to do with
 any, and let no buffer be released by ops of both (:func:`_outside`, :func:`_own_buffers`). With the
@@ -9,7 +9,7 @@ before: orders of the class (:mod:`optsched.check.certificate`) run its ops one 
 other, so a state has all of them or none. The *level* of a step of the region from `X` are the most
 bytes while it runs, by `g` alone. For example, let `a` turn 9 bytes into 2, and `b` 8 bytes into 3
 with 20 of workspace. The chain `[a] [b]` has levels 2 and 16 and is as good as any order of the
-two, whatever runs beside them: `a` may run where `b` does not fit.
+two, regardless of other ops: `a` may run where `b` does not fit.
 
 What is checked. The pauses of the chain are `p0 = {}, p1, .., pm = D, ..`, one after each part;
 `D` is the first with the least `g`. The levels `c1 < c2 < .. < cm` of the parts up to `D` rise, and
@@ -17,7 +17,7 @@ What is checked. The pauses of the chain are `p0 = {}, p1, .., pm = D, ..`, one 
 - `F0`: what is reached from `{}` within `D` at levels below `c1` has no less `g` than `{}`;
 - `Fi`, `0 < i < m`: what is reached from `p(i-1)` within `D` at levels below `c(i+1)` has no less
   `g` than `pi`;
-- `Fm`: what is reached from `p(m-1)` within `D`, at whatever levels, has no less `g` than `D`;
+- `Fm`: all states reached from `p(m-1)` within `D`, at any levels, have no less `g` than `D`;
 - `L`: `D` is not reached from `p(m-2)` (from `{}` if `m = 1`) at levels below `cm`;
 
 and the same backward, from the end of the region to `D`. Then an order within the budget stays one
@@ -35,9 +35,9 @@ that is why levels below the next one are all that need be looked at.
 `D` by 1, hence `g(Y | D) <= g(Y)`; and `Y | D` has no less than `D` by 1 taken backward.
 
 **3. What is reached from `{}` at levels below `c(i+1)` has no less `g` than `pi`**; for `i = m` it
-is 2. Adding `p(i-1)` to all states of the way raises neither `g` nor a level (by 1, as in the proof
-of 2), nor does cutting them to `D` afterwards (by 2, likewise). What is left is a way from `p(i-1)`
-within `D`: `Fi`. In the same way, whatever runs the whole region has a step of level `cm` or more:
+is 2. Adding `p(i-1)` to all states of the way does not raise `g` or a level (by 1, as in the proof
+of 2), and cutting them to `D` afterwards does not either (by 2). The rest is a path from `p(i-1)`
+within `D`: `Fi`. In the same way, every run of the full region has a step of level `cm` or more:
 else with `p(m-2)` added and cut to `D` it would be what `L` excludes.
 
 **4. The order that is made.** Take an order of the class within the budget. A *moment* is a point
@@ -50,8 +50,8 @@ the order has, so what runs outside fits. At `T` it runs on to `D`: if that take
 From `T` on the same holds backward in time. All precedences are kept: those within the region by
 the chain, and no step of the region leaves the range between the region's first and last.
 
-A moment inside a part outside the region may have less `h` than `T`. None is looked at, and none
-needs to be: neither the given order nor the one made runs a step of the region there, so steps of
+A moment inside a part outside the region may have less `h` than `T`. It is not looked at, and
+need not be: both the given order and the one made do not run steps of the region there, so steps of
 the region only ever move between moments as defined. While a part outside runs, `g` is constant.
 """
 
@@ -68,7 +68,7 @@ MOST_STATES = 4_096
 
 
 def check_region(network: Network, parts: Sequence[Sequence[int]]) -> None:
-    """Check that ops may run as a chain of parts, each part at one go, whatever else does.
+    """Check that ops may run as a chain of uninterrupted parts, in any order of the others.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def _own_buffers(network: Network, ops: Sequence[int]) -> Mapping[int, set[int]]
 
 
 def _outside(network: Network, rows: Sequence[set[int]], inside: set[int]) -> Callable[[int], bool]:
-    """Whether an op runs before (after) a whole region; what runs so for a part of it only is none.
+    """Return a test for ops before (after) a full region; raise if one is so for a part only.
 
     `rows` are the neighbours on that side, say before. The region has *first ops*, which need no
     other op of it. As :func:`_check_order` has seen the chain keep all precedences among its ops,

@@ -1,8 +1,8 @@
-"""A memory observer: executes a plan on a real slab and catches whatever overwrites a live buffer.
+"""A memory observer: executes a plan on a real slab and catches writes over live buffers.
 
 Each buffer gets a pattern of its own when it is born, which must still be there at every read, at
 every overwriting and at its death; then its bytes are poisoned. So an overlap, a release before the
-last use and a view of other bytes than its root's show by execution, whatever the reason.
+last use and a view of other bytes than its root's show by execution, for any reason.
 
 The slab is an array with one cell for each stretch of bytes in which no buffer begins or ends.
 Two buffers share a byte exactly if they share a cell, so a slab of many gigabytes is executed as
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from optsched.model.plan import Plan
 
 POISON = -1
-"""What a cell holds in which nothing lives."""
+"""Content of a cell without a live buffer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What an execution saw.
+    """Counts of an execution.
 
     Parameters
     ----------
@@ -134,8 +134,8 @@ def replay_plan(graph: Graph, plan: Plan) -> Replayed:
 
     An op allocates what is born at it, then reads, then writes: what it writes in place of a dying
     input only after it has read. Workspace lives while the op runs. The order itself is checked by
-    :func:`optsched.check.plan.check_plan`. What was allocated and released, step by step, is held
-    against the plan once more, by :func:`optsched.check.lifecycle.check_lifecycle`.
+    :func:`optsched.check.plan.check_plan`. Allocations and releases, step by step, are compared
+    with the plan once more, by :func:`optsched.check.lifecycle.check_lifecycle`.
 
     Raises
     ------
@@ -267,7 +267,7 @@ def replay_packing(
 ) -> Replayed:
     """Fill each buffer when its live range starts and look for that when it ends.
 
-    A buffer with gaps is filled anew, with what it occupies, whenever that changes; a group that
+    A buffer with gaps is filled again whenever its occupied bytes change; a group that
     shares an offset is one buffer. `pools` says in which slab each buffer lies, where there are
     several.
 

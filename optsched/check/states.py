@@ -2,7 +2,7 @@
 
 Idea. A state is the set of ops that have ended. An order within the budget is a walk from the empty
 state to the full one, each move running an op (or the part of a region) that is ready and fits. A
-list of states that holds the start, holds whatever its members lead to, and lacks the full state
+list of states that holds the start, holds all states its members lead to, and lacks the full state
 refutes the budget. Walks may also be followed backward, from the full state on; a state is then
 written as the ops that were taken back, and one that lacks the empty state refutes.
 
@@ -26,14 +26,14 @@ instead of earlier. With `M(S - u) <= M(S)`, for the states `Z` passed in betwee
 where `slack >= 0` is what the submodular inequality of `Z` and `S - u` has to spare.
 
 *In-place.* An op `v` that runs from `Z` is spared the most bytes of outputs that it can write into
-inputs whose other holders are all in `Z`, each output into one input that is no smaller. This
-changes no `M`, and no region is accepted beside it, so a move is one op. Forward, `v` runs from
-`Z + u`, where no fewer inputs are free: it is spared no less. Backward, `v` runs from `Z - u`. The
-inputs that it loses are those with `u` among their holders; at worst it is spared less by the sum
-of their sizes. For each of these inputs the slack has its size: all its holders but `v` are in `Z`,
-so it is live in `Z` (`v` is missing), in `S - u` and in `Z - u` (`u` is missing), but not in
-`S`; it counts in both terms on the left of `M(S) + M(Z - u) <= M(Z) + M(S - u)` but one. So
-the slack covers the loss, and `v` needs no more than before.
+inputs whose other holders are all in `Z`, each output into one input of at least its size. This
+does not change `M`, and regions are not accepted beside it, so a move is one op. Forward, `v` runs
+from `Z + u`, where no fewer inputs are free: it is spared no less. Backward, `v` runs from `Z - u`.
+The inputs that it loses are those with `u` among their holders; at worst it is spared less by the
+sum of their sizes. For each of these inputs the slack has its size: all its holders but `v` are in
+`Z`, so it is live in `Z` (`v` is missing), in `S - u` and in `Z - u` (`u` is missing), but not in
+`S`; it counts in both terms on the left of `M(S) + M(Z - u) <= M(Z) + M(S - u)` but one. So the
+slack covers the loss, and `v` needs no more than before.
 
 The order in which moves are made at once makes no difference: by the first inequality, what may be
 made at once stays so after other such moves.
@@ -63,7 +63,7 @@ class State(NamedTuple):
     ready
         Parts that may move next.
     waiting
-        Those of them for which the closure rule is to be looked at again: they did not fit.
+        Those of them that the closure rule has to look at again, as they did not fit.
     """
 
     moved: int
@@ -130,7 +130,7 @@ class Moves:
         return sum(self.bit[v] for v in ops)
 
     def _near(self, u: int) -> frozenset[int]:
-        """Parts that may be ready, or leave other bytes behind, only now that `u` has moved."""
+        """Return parts that may be ready, or change the live bytes, only after the move of `u`."""
         users = {w for v in self.steps[u] for _, _, row in self.held[v] for w in row}
         return frozenset(self.order[u] | {self.first[w] for w in users if w in self.first})
 
@@ -207,7 +207,7 @@ def check_states(
     backward: bool,
     families: Sequence[Family] = (),
 ) -> None:
-    """Check that the states lead only to each other within the budget, and none is the end.
+    """Check that the states lead only to each other within the budget, and not to the end.
 
     A state is as good as another one in which blocks of `families`, which were checked, have
     changed places.

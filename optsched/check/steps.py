@@ -17,7 +17,7 @@ from optsched.model.order_rules import NO_RULES, OrderRules
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Bytes that are live at some op, whatever has run: freeing a buffer costs what must run first.
+    """Proof of bytes live at an op in every order: freeing a buffer costs the ops needed for it.
 
     What a buffer sends to the op that makes it need not be said, if that is as much as it can be.
 
@@ -44,7 +44,7 @@ class Cases:
     free
         Where its other users have ended.
     held
-        Where some has not: the op writes no output into it.
+        If some other holder is left: the op does not write into the input.
     """
 
     input: int
@@ -72,7 +72,7 @@ class EndStep:
 
 @dataclass(frozen=True, slots=True)
 class OpStep:
-    """Refuting step: op `op` can not run within the budget."""
+    """Refuting step: op `op` cannot run within the budget."""
 
     op: int
     flow: Forced
@@ -99,7 +99,7 @@ class SetStep:
 
 @dataclass(frozen=True, slots=True)
 class OrderStep:
-    """Op `first` runs before `second` within the budget, else op `at` of the two can not run."""
+    """Op `first` runs before `second` within the budget, else op `at` of the two cannot run."""
 
     first: int
     second: int
@@ -142,7 +142,7 @@ class BlocksStep:
     """Blocks of ops are identical: any two may change places, op by op, and nothing is different.
 
     Until another precedence is known or supposed, states that differ by that count as one; the
-    precedences of `line` are none of these.
+    precedences of `line` do not count here.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class BlocksStep:
     line
         A place: the ops there run in the order of the blocks, which costs nothing. States then
         count as one only if the blocks that change places have run theirs (have it taken back, if
-        followed backward). None if there are no such precedences.
+        followed backward). None without such precedences.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -160,7 +160,7 @@ class BlocksStep:
 
 @dataclass(frozen=True, slots=True)
 class RegionStep:
-    """Ops run as a chain of parts, each at one go, which costs nothing whatever runs beside them.
+    """Ops that run as a chain of parts, each without interruption, which costs nothing.
 
     Comes before anything is supposed, and before blocks. What it says is in
     :mod:`optsched.check.region`.

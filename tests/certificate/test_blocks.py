@@ -92,8 +92,8 @@ def test_proof_by_hand() -> None:
         (((A0, B0), (A0, B0)), None, "in one place"),
         (((A0, B0), (A1, 7)), None, "in one place"),
         (((A0, B0), (A1, -1)), None, "in one place"),
-        (ROWS, 2, "none of theirs"),
-        (ROWS, -1, "none of theirs"),
+        (ROWS, 2, "not one of theirs"),
+        (ROWS, -1, "not one of theirs"),
     ],
 )
 def test_what_are_no_blocks(

@@ -140,9 +140,9 @@ def test_no_step_is_of_other_ops(steps: tuple[Step, ...]) -> None:
         (Flow(((X, FREE, 1),), ((FREE, MAKE, 1),)), "need 17 bytes"),
         (Flow(((X, FREE, 3),), ((FREE, MAKE, 3),)), "'x' sends 3 bytes, has fewer"),
         (Flow(((X, FREE, 1),) * 3, ((FREE, MAKE, 3),)), "'x' sends 3 bytes, has fewer"),
-        (Flow(((X, FREE, 2),)), "'free' can not absorb 2 bytes"),
-        (Flow(((X, FREE, 2),), ((FREE, MAKE, 1),)), "'free' can not absorb 1 bytes"),
-        (Flow(((X, FREE, 1),), ((FREE, MAKE, 2),)), "'free' can not absorb -1 bytes"),
+        (Flow(((X, FREE, 2),)), "'free' cannot absorb 2 bytes"),
+        (Flow(((X, FREE, 2),), ((FREE, MAKE, 1),)), "'free' cannot absorb 1 bytes"),
+        (Flow(((X, FREE, 1),), ((FREE, MAKE, 2),)), "'free' cannot absorb -1 bytes"),
         (Flow(((X, MAKE, 2),)), "'x' can send no bytes to 'make'"),
         (Flow(((X, FREE, 2),), ((FREE, B, 2),)), "'free' can pass no bytes on to 'b'"),
         (Flow(((X, FREE, 2),), ((MAKE, FREE, 2),)), "'make' can pass no bytes on to 'free'"),
@@ -173,7 +173,7 @@ def test_what_a_case_knows_ends_with_it() -> None:
     refused((*NESTED[:4], unfit(A)), "step 4: op 'a' is shown to need 16 bytes")
     refused((*NESTED[:4], unfit(C)), "step 4: op 'c' is shown to need 14 bytes")
     # Nothing flows to what has ended there.
-    refused((SupposeStep(MAKE, C), unfit(C)), "step 1: flow: op 'make' can not absorb 2 bytes")
+    refused((SupposeStep(MAKE, C), unfit(C)), "step 1: flow: op 'make' cannot absorb 2 bytes")
     # What a case says again stays known if it was known before, to the last of all cases.
     twice = (SupposeStep(A, B), SupposeStep(A, B), *DERIVED[1:3], unfit(A), *DERIVED[3:])
     assert check_certificate(three(), Certificate("three", LEAST, twice)) == "L3"

@@ -61,7 +61,7 @@ def test_peaks_of_schedules_are_those_of_the_definition() -> None:
         ({"wide": (0, 1, 2)}, "computation 'wide': op 'join' is not in the order"),
         ({"middle": (0, 0)}, "computation 'middle': op 'op0' runs twice"),
         ({"main": (1, 0, 2)}, "computation 'main': op 'op1' .* runs before 'op0', which it needs"),
-        ({"main": (0, 1, 7)}, "computation 'main': step 2: there is no op number 7"),
+        ({"main": (0, 1, 7)}, "computation 'main': step 2: unknown op number 7"),
     ],
 )
 def test_schedules_that_break_a_rule_are_refused_by_name(

@@ -52,7 +52,7 @@ def test_a_good_plan_passes() -> None:
 CORRUPTIONS = {
     "missing op": (lambda p: replace(p, order=p.order[:-1]), "'join' is not in the order"),
     "op twice": (lambda p: replace(p, order=(0, 1, 1, 3)), "op 'view' runs twice"),
-    "unknown op": (lambda p: replace(p, order=(0, 1, 9, 3)), "no op number 9"),
+    "unknown op": (lambda p: replace(p, order=(0, 1, 9, 3)), "unknown op number 9"),
     "too early": (lambda p: replace(p, order=(1, 0, 2, 3)), "'view' .* runs before 'left'"),
     "short offsets": (lambda p: replace(p, offsets=p.offsets[:-1]), "plan has 5 offsets"),
     "no offset": (lambda p: _move(p, 3, None), "buffer 'b' of 6 bytes has no offset"),
