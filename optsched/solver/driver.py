@@ -162,7 +162,7 @@ def run_stages(known: State, resume: Any, stages: Sequence[Stage[State]]) -> boo
             for stage in stages:
                 more |= not stage.repeat and run_stage(known, resume, stage)
             while sum([run_stage(known, resume, stage) for stage in repeated]):
-                # Stages run beyond the limit while there is no plan, but for one round only.
+                # Without a plan, stages may exceed the limit, for one round only.
                 if known.clock.left() is None or known.clock.expired():
                     break
                 # A stage without work left ends at once, so that rounds must count as work too.

@@ -1,4 +1,4 @@
-"""How the driver divides its time: every number that steers it, in one place."""
+"""Settings of the driver: shares of time, and sizes above which a stage is skipped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DriverEffort:
     closure_orders: int = 8
     """Orders that spare the closure bound its flows; more of them hardly spare more."""
     pool_share: float = 0.3
-    """For the pools of a graph, each planned by itself."""
+    """For the pools of a graph, each planned separately."""
     peak_share: float = 0.85
     """For the search of an order where the peak is what counts: the best one is still packed."""
     order_share: float = 0.5
@@ -76,17 +76,17 @@ class DriverEffort:
 
 
 EFFORT = DriverEffort()
-"""What is used where nothing else is given."""
+"""Default settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpillEffort:
-    """How much the choice of what leaves a pool may do, and how its time is divided."""
+    """Settings of the choice of buffers that leave a pool: amounts of work, and shares of time."""
 
     try_share: float = 0.1
     """For one attempt to fill a pool after spilling, of the time left."""
     try_seconds: float = 5.0
-    """The same where there is no limit."""
+    """The same without a limit."""
     fit_share: float = 0.3
     """For the search for a plan that fits."""
     solve_share: float = 0.5
@@ -98,7 +98,7 @@ class SpillEffort:
     orders: int = 3
     """Orders that are packed, at most."""
     at_once: int = 200
-    """One in this many buffers leaves before the loads are counted anew."""
+    """One in this many buffers leaves before the loads are computed again."""
     relief_share: float = 0.2
     """For choosing who leaves one by one; the rest of them then leave in larger groups."""
     movable: int = 400
@@ -110,10 +110,10 @@ class SpillEffort:
     table: int = 4_000_000
     """Steps that are too full times buffers, at most."""
     sum_bits: int = 1 << 16
-    """Sums of sizes are told apart up to so many units; beyond that any bytes will do."""
+    """Sums of sizes are distinguished up to this many units; above, any number of bytes will do."""
     bound_ops: int = 3000
     """Up to this many ops the bytes live whenever each of them runs are looked at together."""
 
 
 SPILL_EFFORT = SpillEffort()
-"""What is used where nothing else is given."""
+"""Default settings."""

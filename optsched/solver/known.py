@@ -1,4 +1,4 @@
-"""What a search knows about a question: the best plan and orders, bounds with proofs, the trace.
+"""State of a search for a question: the best plan and orders, bounds with proofs, the trace.
 
 :meth:`Known.merge` is the only place where plans, orders and bounds are accepted. The checker sees
 every plan there, and orders that the question does not allow are dropped.

@@ -67,7 +67,7 @@ class ModuleResult:
 
     @property
     def entry(self) -> Result:
-        """What is known of the whole: the result of the entry computation."""
+        """Result of the entry computation, which holds for the whole module."""
         return self.results[self.module.entry]
 
     @property
@@ -211,7 +211,7 @@ class _ModuleRun:
         self._keep(name, made, low_peak, low_slab)
 
     def result(self, seconds: float) -> ModuleResult:
-        """Return what was found, checked."""
+        """Return the checked result."""
         made = ModuleResult(self.module, self.results, seconds)
         claims = {
             name: {key: getattr(x, key) for key in ("peak", "slab")}
@@ -224,7 +224,7 @@ class _ModuleRun:
         return made
 
     def _placed(self, name: str, found: Result, clock: Clock) -> Result:
-        """Return the order of a plan packed anew, if callees take more than their live bytes."""
+        """Return a new packing of a plan's order, if callees take more than their live bytes."""
         if found.plan is None or self.module.results_inside or self._same(name, "slab", "peak"):
             return found
         graph = self._graph(name, "slab")
@@ -244,7 +244,7 @@ class _ModuleRun:
     def _below(
         self, name: str, key: str, bound: str, found: Result, objective: Objective, clock: Clock
     ) -> Result:
-        """Return a result whose bound holds whatever the plans of the callees are."""
+        """Return a result whose bound holds for all plans of the callees."""
         if self._same(name, key, bound):
             return found
         graph = self._graph(name, bound)

@@ -47,7 +47,7 @@ def has_many_buffers(graph: Graph) -> bool:
 
 
 def found_orders(known: Known, source: str, *orders: Order) -> Findings:
-    """Yield orders as findings; pack each quickly while there is no plan at all."""
+    """Yield orders as findings; pack each quickly until there is a plan."""
     for order in orders:
         yield Finding(source, orders=(order,))
         if known.plan is None:
@@ -209,7 +209,7 @@ def _cannot_improve(known: Known, order: Order, load: int) -> bool:
 
 
 class PooledPacking:
-    """The packing of each pool of a problem by itself, and their sum.
+    """Separate packings of the pools of a problem, and their sum.
 
     Parameters
     ----------

@@ -286,7 +286,7 @@ def _make_a_plan(known: Known) -> Findings:
 
 
 def _pools_apart(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Plan each pool by itself, regardless of the other pools' orders: a bound, and orders."""
+    """Plan each pool separately, regardless of the other pools' orders: a bound, and orders."""
     peaks = slabs = 0
     parts = known.question.pool_graphs
     for number, graph in enumerate(parts):

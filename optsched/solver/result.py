@@ -17,7 +17,7 @@ from optsched.solver.resume import Resume
 
 
 class Status(StrEnum):
-    """What is known at the end of a search; derived from the numbers of its result."""
+    """State of knowledge at the end of a search; derived from the numbers of its result."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -316,7 +316,7 @@ class Result:
         return {key: value for key, value in found.items() if value is not None}
 
     def _objective_numbers(self) -> tuple[int | None, int, Proof | None]:
-        """Value, bound and proof of what was to be minimized."""
+        """Return value, bound and proof of the objective."""
         if self.objective is Objective.SLAB:
             return self.slab, self.slab_bound, self.slab_proof
         return self.peak, self.peak_bound, self.peak_proof

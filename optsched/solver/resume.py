@@ -219,7 +219,7 @@ def _tree(record: Mapping[str, Any]) -> OpenTree:
 
 
 def _row(row: object) -> tuple[int, ...]:
-    """Read a number of pairs and then pairs; of which ops they are is for the problem to say."""
+    """Read a number of pairs and then pairs; the problem decides which ops they name."""
     found = _few(row, MOST_PAIRS, lambda value: _number(value, 0))
     if not found:
         raise ValueError("a part of a tree does not say how many pairs it shares")

@@ -147,7 +147,7 @@ def _new_name(name: str, graph: Graph) -> str:
 
 
 def with_repeats(problem: RecomputeProblem, base: Sequence[int], again: Collection[int]) -> Nodes:
-    """Return a sequence in which nodes run once more for their readers behind the loss.
+    """Return a sequence in which nodes run once more for their readers after the loss.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def with_repeats(problem: RecomputeProblem, base: Sequence[int], again: Collecti
     base
         A sequence of all nodes without repeats.
     again
-        Nodes to repeat; those that no node behind the loss needs are left out.
+        Nodes to repeat; those that no node after the loss needs are left out.
     """
     found: list[int] = []
     repeated: set[int] = set()

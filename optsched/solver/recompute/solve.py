@@ -37,7 +37,7 @@ from optsched.solver.recompute.runs import Nodes, Schedule, Unroller, with_repea
 
 @dataclass(frozen=True, slots=True)
 class RecomputeEffort:
-    """How much work goes into each part; no number decides whether an answer is right."""
+    """Settings: work of each part. No number decides whether an answer is right."""
 
     nodes_per_turn: int = 6
     """Nodes whose rows are added before the master is asked again."""

@@ -1,4 +1,4 @@
-"""What holds of a graph in pools whatever its order: there is no room, or some must be spilled."""
+"""Facts about a graph in pools that hold for every order: no room, or bytes that must spill."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Homes:
     given: Graph
     """As the caller has it."""
     graph: Graph
-    """The same graph; its buffers all name a pool."""
+    """The graph with a pool named by every buffer."""
     pools: tuple[Pool, ...]
     """In order of preference."""
     home: IntArray
@@ -49,7 +49,7 @@ class Homes:
         return self.pools[self.used[0]].capacity if len(self.used) == 1 else None
 
     def fits(self, plan: Plan) -> bool:
-        """Whether no slab of a plan is larger than its pool."""
+        """Return True if no slab of a plan is larger than its pool."""
         slabs = plan.slabs(self.graph)
         return all(
             pool.capacity is None or slabs.get(pool.name, 0) <= pool.capacity for pool in self.pools

@@ -291,7 +291,7 @@ class _PoolFiller:
         self.spilled_bound = 0
 
     def result(self) -> PoolsResult:
-        """Pack all pools, or say why that can not be."""
+        """Pack all pools, or return the reason why that is impossible."""
         shortage = self.shortage()
         packed: list[PackedPool] = []
         at = self.home.copy()
@@ -321,7 +321,7 @@ class _PoolFiller:
         return replace(found, stop_reason=self.stop_reason(found))
 
     def first_pools(self) -> IntArray:
-        """Return the first pool that is large enough for each buffer by itself, from its own on."""
+        """Return, per buffer, the first pool from its own on that is large enough for it alone."""
         live = self.problem.end > self.problem.start
         size = np.where(live, self.problem.size, 0)
         first = self.home.copy()
@@ -349,7 +349,7 @@ class _PoolFiller:
             self.clock,
         )
         bound = chosen.bound
-        # What came from other pools was spilled there: only the pool's own buffers count here.
+        # Buffers from other pools were spilled there: only the pool's own buffers count here.
         own = np.flatnonzero(self.home == number)
         if not np.array_equal(own, members):
             free = ~self.pinned[own]
@@ -359,7 +359,7 @@ class _PoolFiller:
         return chosen.ids, chosen.result
 
     def has_room(self, later: int, leavers: IntArray) -> bool:
-        """Whether the pools from `later` on may have room for more; False only if they have not."""
+        """Return False only if the pools from `later` on have no room for more."""
         pools = self.pools[later:]
         room, ids = room_of(pools), np.union1d(np.flatnonzero(self.first >= later), leavers)
         if not pools or room is None:
@@ -411,7 +411,7 @@ class _PoolFiller:
         )
 
     def short(self) -> dict[str, Shortage]:
-        """Return why pools can not hold what names them: live bytes of one step, or pins."""
+        """Return why pools cannot hold their buffers: live bytes of one step, or pins."""
         found = {}
         for number, pool in enumerate(self.pools):
             own = np.flatnonzero(self.home == number)

@@ -1,4 +1,4 @@
-"""Which buffers leave a pool that can not hold all of them: few bytes, and a bound on how few.
+"""Choice of buffers that leave a pool that is too small: few bytes, and a bound on how few.
 
 What is too full is a table of steps and the bytes of each buffer there. Buffers first leave
 greedily, those that relieve most per byte; then fewer bytes are searched for, best first over who
@@ -28,7 +28,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What is live where: one row per step at which live bytes may be most."""
+    """Table of live buffers: one row per step at which live bytes may be most."""
 
     height: IntArray
     """Shape `(steps, n)`: bytes of each buffer that are there."""
@@ -70,7 +70,7 @@ class Steps:
         return total
 
     def relieved(self, clock: Clock, *, lasting: bool) -> BoolArray:
-        """Return who stays if those leave that take most excess away per byte of their own.
+        """Return the ids that stay if the buffers leave that relieve most excess per own byte.
 
         Excess that nobody movable has a part in remains, as does what is left out of time. With
         `lasting` excess counts as long as it lasts, and a buffer may make up at one step for what
@@ -120,7 +120,7 @@ class _Load:
         return np.cumsum(change)[:-1]
 
     def leavers(self, movable: BoolArray, size: IntArray, capacity: int) -> BoolArray:
-        """Return who leaves if it is counted anew a few times only who relieves most.
+        """Return the ids that leave if relief is computed again only a few times.
 
         Of the least number that must leave in turn three in four leave, and then of the rest.
         """
@@ -208,7 +208,7 @@ def least_sum(heights: IntArray, least: int, *, exact: bool = True) -> int | Non
 
 
 class Spill(NamedTuple):
-    """Who stays, their packing, and the bytes of the members that must leave whoever does."""
+    """Ids that stay, their packing, and a lower bound on the bytes that leave."""
 
     ids: IntArray
     result: PackingResult
@@ -232,7 +232,7 @@ def choose_spill(
     buffers leave in ever larger groups, and no better choice is searched for.
     """
     movable = movable & (problem.size[members] > 0) & (problem.end > problem.start)[members]
-    # Neither way to count relief is always the better one, nor always what packs.
+    # Each of the two ways to count relief is sometimes better, and sometimes fails to pack.
     relief = clock.share(SPILL_EFFORT.relief_share)
     ways = [
         _relieved(problem, members, movable, capacity, relief.share(0.5), lasting=True),

@@ -222,7 +222,7 @@ class _PoolPlanner:
             if packing.slab is not None:
                 plan = self.plan(order, problem, ids, taken, packing)
                 if taken:
-                    # What is written in place is part of a buffer there, and counts by itself.
+                    # An output written in place lies in another buffer there, but counts separately.
                     spilled = self.spilled_bytes(plan)
                     packing = replace(packing, spilled_bytes=spilled, spilled_bound=bound)
             missing = int(packing.shortage is not None) + len(packing.unplaced)
@@ -297,7 +297,7 @@ class _PoolPlanner:
         """Return peak and slab of a plan that spills, with what is proved of them."""
         peak = None if plan is None else plan.peak(self.graph)
         slab = packing.slab
-        # What was refuted of slabs holds where all lie in their own pools. Live bytes do anywhere.
+        # By slabs: holds if all buffers lie in their own pools. By live bytes: always.
         return replace(
             before,
             plan=plan,
