@@ -222,7 +222,7 @@ class _PoolPlanner:
             if packing.slab is not None:
                 plan = self.plan(order, problem, ids, taken, packing)
                 if taken:
-                    # An output written in place lies in another buffer there, but counts separately.
+                    # An output written in place lies in another buffer, but counts separately.
                     spilled = self.spilled_bytes(plan)
                     packing = replace(packing, spilled_bytes=spilled, spilled_bound=bound)
             missing = int(packing.shortage is not None) + len(packing.unplaced)
