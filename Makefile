@@ -68,7 +68,7 @@ lint: $(ready)
 docs:
 	@$(MAKE) --no-print-directory setup EXTRAS=docs
 	@echo "== Building $(OUT)/site"
-	@NO_MKDOCS_2_WARNING=1 $(bin)/python -m mkdocs build --strict --quiet --site-dir $(OUT)/site
+	@NO_MKDOCS_2_WARNING=1 $(bin)/python -m mkdocs build --strict --site-dir $(OUT)/site
 
 setup: $(ready)
 

@@ -56,6 +56,9 @@ class Graph:
         the largest has are reserved. In no order may two of them be live together.
     cost_unit
         Unit and origin of the ops' costs, such as `"flops (from shapes)"`; empty without costs.
+
+    Attributes
+    ----------
     roots, kept, producers, predecessors
         Derived, see :mod:`optsched.model.wiring` and :mod:`optsched.model.dependencies`.
 

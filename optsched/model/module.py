@@ -72,6 +72,9 @@ class Module:
         Name of the computation that is run first.
     calls
         The ops that run computations; each op at most once.
+
+    Attributes
+    ----------
     computations
         Derived: all names, each one after those it calls.
 
