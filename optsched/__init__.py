@@ -14,6 +14,17 @@
 
 from __future__ import annotations
 
+import sys
+
+from optsched.calls import INSTEAD, RootModule
+
+# Before the first package is imported, so that all of them can be called.
+sys.modules[__name__].__class__ = RootModule
+
+from optsched.runtime.version import VERSION  # noqa: E402
+
+__version__ = VERSION
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -24,6 +35,7 @@ if TYPE_CHECKING:
     from optsched.check.packing import check_packing
     from optsched.check.plan import check_plan
     from optsched.compare import compare_methods
+    from optsched.compare.methods import methods
     from optsched.errors import OptschedError
     from optsched.fleet import tune
     from optsched.formats import (
@@ -70,6 +82,7 @@ _HOME = {
     "optsched.check.packing": "check_packing",
     "optsched.check.plan": "check_plan",
     "optsched.compare": "compare_methods",
+    "optsched.compare.methods": "methods",
     "optsched.errors": "OptschedError",
     "optsched.fleet": "tune",
     "optsched.formats": "register_format read_graph read_module read_packing read_plan "
@@ -142,6 +155,7 @@ __all__ = [
     "in_levels",
     "in_streams",
     "live_ranges",
+    "methods",
     "pack",
     "pack_pools",
     "peak_memory",
@@ -168,12 +182,20 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_MODULE[name]), name)
+    if name in INSTEAD:
+        return import_module(f"{__name__}.{name}")
+    if name in _MODULE:
+        return getattr(import_module(_MODULE[name]), name)
+    hint = ""
+    if not name.startswith("_"):
+        from optsched.runtime.text import nearest_word
+
+        near = nearest_word(name, __all__)
+        hint = f": did you mean {near!r}?" if near else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "__version__"])

@@ -47,7 +47,7 @@ class MissingDependencyError(OptschedError):
     """
 
     def __init__(self, module: str, extra: str) -> None:
-        super().__init__(f"{module} is not installed; run: pip install 'optsched[{extra}]'")
+        super().__init__(f"{module} is not installed; run: pip install '.[{extra}]'")
 
 
 def expect(what: str, value: object, *kinds: type) -> None:

@@ -159,7 +159,7 @@ def test_blocks_are_found_with_what_is_said_of_them() -> None:
         ("console", "$ optsched solve nothing.json\n"),
         ("console", "$ optsched slove\n"),
         ("console", "$ make tea\n"),
-        ("console", "$ pip install 'optsched[tea]'\n"),
+        ("console", "$ pip install '.[tea]'\n"),
         ("console", "$ python -m experiments.gap_table --tea\n"),
         ("console", "$ rm -rf nothing\n"),
         ("json", '{"format": "optsched-graph/1", "tea": 1}'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,10 @@ from pathlib import Path
 import pytest
 
 import optsched
+from optsched.calls import INSTEAD
+from optsched.compare import parse_methods
+from optsched.runtime.facts import versions
+from tests.support.families.small import diamond
 
 ROOT = Path(__file__).parents[1]
 
@@ -56,6 +61,7 @@ PUBLIC = {
     "in_levels",
     "in_streams",
     "live_ranges",
+    "methods",
     "pack",
     "pack_pools",
     "peak_memory",
@@ -102,3 +108,48 @@ MODULES = [
 def test_modules_import_in_any_order(pair: tuple[str, str]) -> None:
     code = f"import {pair[0]}; import {pair[1]}"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    from importlib.metadata import version
+
+    assert optsched.__version__ == version("optsched")
+    assert versions()["optsched"] == optsched.__version__
+
+
+def test_a_module_does_what_its_command_does() -> None:
+    result = optsched.solve(diamond())
+    assert optsched.check(diamond(), result.plan).peak == result.peak
+    assert optsched.check(result).slab == result.slab
+    problem = optsched.PackingProblem(size=[4, 4], start=[0, 1], end=[2, 3])
+    assert optsched.check(problem, [0, 4]) == 8
+    assert optsched.compare(diamond(), methods="lpmf").best_peak == result.peak
+    with pytest.raises(optsched.OptschedError, match=r"check wants a plan: check\(graph, plan\)"):
+        optsched.check(diamond())
+    with pytest.raises(optsched.OptschedError, match="check wants a Graph"):
+        optsched.check("graph.json")
+
+
+@pytest.mark.parametrize("name", sorted({*INSTEAD} - {"check", "compare"}))
+def test_every_other_module_names_the_function_to_call(name: str) -> None:
+    with pytest.raises(TypeError, match=f"optsched.{name} is a module: call optsched.") as error:
+        getattr(optsched, name)()
+    named = re.findall(r"\w+", str(error.value).partition("call optsched.")[2])
+    assert getattr(optsched, named[0])
+
+
+def test_every_package_can_be_called() -> None:
+    folders = {path.parent.name for path in (ROOT / "optsched").glob("*/__init__.py")}
+    assert folders <= {*INSTEAD}
+
+
+def test_a_misspelled_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'slove': did you mean 'solve'"):
+        optsched.slove  # noqa: B018
+
+
+def test_methods_are_those_that_compare_takes() -> None:
+    found = optsched.methods()
+    names = [*found["orderings"], *found["packings"], *found["solvers"]]
+    assert [method.name for method in parse_methods(names)] == names
+    assert [method.name for method in parse_methods(found["recorded"])] == [*found["recorded"]]

@@ -64,6 +64,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "explain": ((GRAPH,), {}),
     "export_plan": ((RESULT, "plan.csv"), {"to": "csv"}),
     "from_networkx": ((optsched.to_networkx(GRAPH),), {}),
+    "methods": ((), {}),
     "hunt": (("lpmf",), {"max_ops": 3, "max_bytes": 4, "max_tries": 5, "time_limit": 0.2}),
     "in_levels": ((GRAPH,), {}),
     "in_streams": ((GRAPH, {"a": ORDER}), {}),

@@ -119,7 +119,7 @@ def test_kinds_are_names_without_their_number() -> None:
 
 
 def test_alexnet_is_as_published() -> None:
-    pytest.importorskip("torch", reason="traces need torch: pip install 'optsched[torch]'")
+    pytest.importorskip("torch", reason="traces need torch: pip install '.[torch]'")
     from experiments.prior_art.alexnet import read_trace, trace
 
     found = read_trace(trace())

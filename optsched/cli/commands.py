@@ -26,6 +26,7 @@ from optsched.errors import MissingDependencyError, OptschedError, UsageError
 from optsched.runtime.interrupt import held_interrupts, on_interrupt
 from optsched.runtime.kernel import tell_of_compiling
 from optsched.runtime.text import nearest, plain, prepare_streams
+from optsched.runtime.version import VERSION
 
 COMMANDS: dict[str, Command] = {
     "solve": SOLVE,
@@ -144,12 +145,10 @@ def _formats() -> str:
 
 
 class _ShowVersion(argparse.Action):
-    """Print the version; it is looked up only here, as that takes longer than a small graph."""
+    """Print the version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
-
-        print(f"optsched {version('optsched')}")
+        print(f"optsched {VERSION}")
         parser.exit()
 
 

@@ -221,7 +221,7 @@ def _readable_here(folder: Path, files: Sequence[Path]) -> Sequence[Path]:
     for end in missing:
         count = sum(path.suffix == end for path in files)
         if count:
-            install = f"pip install 'optsched[{MODEL_PACKAGES[end]}]'"
+            install = f"pip install '.[{MODEL_PACKAGES[end]}]'"
             print(f"{folder}: {count} {end} files are left out: {install}", file=sys.stderr)
     if not kept:
         raise UsageError(f"{folder}: the packages to read its files are not installed")

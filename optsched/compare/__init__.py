@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from optsched.compare.in_memory import compare_methods
 from optsched.compare.journal import Journal
 from optsched.compare.methods import (
     OUR_METHOD,
@@ -12,7 +13,7 @@ from optsched.compare.methods import (
 from optsched.compare.rows import Comparison, Failed, MethodRow, Trouble
 from optsched.compare.study import Standing, Study, compare_files
 from optsched.compare.summary import TAUS, profile, rows_against_optimum, summarise
-from optsched.compare.task import Skipped, StudySettings, compare_methods
+from optsched.compare.task import Skipped, StudySettings
 
 __all__ = [
     "OUR_METHOD",

@@ -173,6 +173,27 @@ def groups() -> dict[str, list[str]]:
     }
 
 
+def methods() -> dict[str, tuple[str, ...]]:
+    """Return the names of all methods that :func:`optsched.compare_methods` takes, by kind.
+
+    An ordering and a packing make a pair, `lpmf+greedy_by_size`. The file of a graph may record
+    the orders of its framework.
+
+    Examples
+    --------
+    >>> from optsched import methods
+    >>> list(methods()), methods()["solvers"]
+    (['orderings', 'packings', 'recorded', 'solvers'], ('optsched', 'cpsat', 'milp', 'heuristics'))
+    """
+    load_plugins()
+    return {
+        "orderings": tuple(ORDERINGS),
+        "packings": tuple(PACKINGS),
+        "recorded": tuple(RECORDED),
+        "solvers": SOLVERS,
+    }
+
+
 def _universe(*, pairs: bool) -> list[str]:
     if pairs:
         return [f"{o}+{p}" for o in _orders() for p in PACKINGS]

@@ -6,32 +6,27 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import NoneType
-from typing import Any, Unpack
+from typing import Any
 
 from heuristics import load_plugins
 from optsched.check.plan import check_plan
 from optsched.compare.measure import MethodRunner
-from optsched.compare.methods import Exact, Method, OwnMethod, parse_methods, with_reference
+from optsched.compare.methods import Exact, Method
 from optsched.compare.module import ModuleRunner
-from optsched.compare.rows import Comparison, Failed, Measured, Outcome, judge, was_interrupted
-from optsched.errors import OptschedError, PlanError, UsageError, expect, expect_function
+from optsched.compare.rows import Failed, Measured, was_interrupted
+from optsched.errors import OptschedError, PlanError
 from optsched.formats import stock_of
 from optsched.formats.format import FILE_ORDER, Stock
 from optsched.formats.reading import AS_RECORDED, GraphReading, is_broken_graph
 from optsched.formats.source import read_bytes
 from optsched.model.graph import Graph
-from optsched.model.module import Module, listed_graph, module_of
+from optsched.model.module import Module, listed_graph
 from optsched.runtime.clock import Clock
-from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import (
     DEFAULT_LIMITS,
     Event,
-    LimitKeywords,
     Limits,
     OnEvent,
-    choose_limits,
-    choose_member,
 )
 from optsched.runtime.worker_pool import GRACE, Deadline
 from optsched.solver.pipeline import Engine
@@ -181,89 +176,6 @@ def measure_all(
         result = outcome.result if isinstance(outcome, Measured) else None
         if method == reference and result is not None and result.plan is not None:
             runner.best_order = result.plan.order
-
-
-@keywords
-def compare_methods(
-    graph: Graph | Module,
-    *,
-    methods: str | Sequence[str | OwnMethod] | None = None,
-    engine: Engine | str = Engine.AUTO,
-    limits: Limits | None = None,
-    on_event: OnEvent | None = None,
-    grace: float = GRACE,
-    **named: Unpack[LimitKeywords],
-) -> Comparison:
-    """Run methods on a graph and measure each against the best known result.
-
-    All methods run in the current process. optsched's own solver always runs, because its lower
-    bounds show how far the other methods can be from the optimum.
-
-    Parameters
-    ----------
-    graph
-        Graph, or a module. On a module, methods order and pack every computation, callees first,
-        and are measured on the module as a whole.
-    methods
-        Names as in :func:`optsched.compare.parse_methods` (a list, or one string with commas), and
-        functions `(graph, seed) -> order` that return the op ids, first to run first. None runs all
-        orderings, all packings and `optsched`.
-    engine, limits, on_event
-        Engine, limits and progress callback of `optsched` and of other solvers without limits of
-        their own.
-    grace
-        Seconds past the time limit after which a method that is not part of optsched is abandoned.
-    named
-        Single limits: `time_limit=5` (seconds), `work=`, `workers=`, `seed=`.
-
-    Returns
-    -------
-    Comparison
-        One row per method with its peak and slab in bytes, its excess over the best known value and
-        its run time in seconds; the methods that failed, with reasons; the proved bounds.
-
-    Raises
-    ------
-    UsageError
-        If a method is unknown, or no method finds a plan.
-
-    Examples
-    --------
-    >>> from optsched import GraphBuilder
-    >>> build = GraphBuilder("pair")
-    >>> build.op("a", writes={"x": 4})
-    >>> build.op("b", reads=["x"], writes={"y": 8})
-    >>> def backwards(graph, seed):
-    ...     return range(len(graph.ops))[::-1]
-    >>> found = compare_methods(build.build(), methods=["lpmf", backwards])
-    >>> found.row("lpmf").excess, str(found.failure("backwards").trouble)
-    (0.0, 'refused')
-    """
-    expect("compare_methods", graph, Graph, Module)
-    expect_function("on_event", on_event)
-    listed = methods.split(",") if isinstance(methods, str) else methods
-    expect("methods", listed, Sequence, NoneType)
-    chosen, reference = with_reference(parse_methods(listed))
-    limits = choose_limits(limits, named)
-    patience = None if limits.seconds is None else limits.seconds + grace
-    module = graph if isinstance(graph, Module) else module_of(graph)
-    graph = listed_graph(module)
-    chosen_engine = choose_member(Engine, engine, "engine")
-    runner = make_runner(module, graph, limits, chosen_engine, on_event=on_event, patience=patience)
-    outcomes: dict[str, Outcome] = {}
-
-    def keep(message: Started | Outcome) -> None:
-        if not isinstance(message, Started):
-            outcomes[message.method] = message
-
-    measure_all(runner, chosen, reference, keep)
-    found = judge(graph, chosen, outcomes, reference.name)
-    if found is None:
-        reasons = "; ".join(
-            f"{x.method}: {x.reason}" for x in outcomes.values() if isinstance(x, Failed)
-        )
-        raise UsageError(f"no method found a plan for graph {graph.name!r}: {reasons}")
-    return found
 
 
 def _sparsely(tell: Callable[[Message], None]) -> OnEvent:

@@ -7,7 +7,7 @@ names are used in messages and files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -27,7 +27,7 @@ from optsched.model.inplace import admissible_pairs
 from optsched.model.sharing import graph_sharing
 from optsched.model.wiring import find_kept, find_producers, find_roots
 from optsched.runtime.keywords import keywords
-from optsched.runtime.text import counted
+from optsched.runtime.text import counted, nearest_word
 
 
 @keywords
@@ -131,6 +131,28 @@ class Graph:
         """Ids of the buffers by name."""
         return {buffer.name: b for b, buffer in enumerate(self.buffers)}
 
+    def op(self, name: str) -> Op:
+        """Return the op with this name; raise UsageError, with the nearest name, if none has it.
+
+        Examples
+        --------
+        >>> from optsched import Graph, Op
+        >>> Graph("one", (Op("conv1"),)).op("conv1").name
+        'conv1'
+        """
+        return self.ops[_id_of("op", name, self.op_ids, self)]
+
+    def buffer(self, name: str) -> Buffer:
+        """Return the buffer with this name; raise UsageError, as :meth:`op` does, without one.
+
+        Examples
+        --------
+        >>> from optsched import Buffer, Graph, Op
+        >>> Graph("one", (Op("conv1", writes=(0,)),), (Buffer("y", 8),)).buffer("y").size
+        8
+        """
+        return self.buffers[_id_of("buffer", name, self.buffer_ids, self)]
+
     @cached_property
     def arrays(self) -> GraphArrays:
         """Flat int64 arrays for compiled code, built on first use."""
@@ -197,6 +219,16 @@ class Graph:
     def without_streams(self) -> Graph:
         """Return the graph on a single stream; syncs remain as control edges."""
         return replace(self, ops=tuple(replace(op, stream="") for op in self.ops))
+
+
+def _id_of(what: str, name: str, ids: Mapping[str, int], graph: Graph) -> int:
+    """Return the id of a named op or buffer; raise UsageError that names the nearest one."""
+    expect(f"name of {what}", name, str)
+    if name not in ids:
+        near = nearest_word(name, ids)
+        hint = f": did you mean {near!r}?" if near else f", which has {counted(len(ids), what)}"
+        raise UsageError(f"{what} {name!r} is not in graph {graph.name!r}{hint}")
+    return ids[name]
 
 
 def _check_inplace(graph: Graph) -> None:

@@ -9,7 +9,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-_PACKAGES = ("optsched", "numpy", "numba", "ortools", "pulp", "highspy")
+from optsched.runtime.version import VERSION
+
+_PACKAGES = ("numpy", "numba", "ortools", "pulp", "highspy")
 
 
 def machine() -> str:
@@ -26,7 +28,7 @@ def versions() -> dict[str, str]:
 def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "optsched": VERSION}
     for package in _PACKAGES:
         try:
             found[package] = version(package)

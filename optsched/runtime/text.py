@@ -110,10 +110,15 @@ def nearest(text: str, known: Sequence[str]) -> str:
     >>> nearest("objectiv", ["capacity", "objective"])
     ": did you mean 'objective'?"
     """
+    near = nearest_word(text, known)
+    return f": did you mean {near!r}?" if near else f": known are {', '.join(known)}"
+
+
+def nearest_word(text: str, known: Iterable[str]) -> str | None:
+    """Return the known word nearest to a text, or None if all are far from it."""
     from difflib import get_close_matches
 
-    near = get_close_matches(text, known, n=1, cutoff=0.5)
-    return f": did you mean {near[0]!r}?" if near else f": known are {', '.join(known)}"
+    return next(iter(get_close_matches(text, list(known), n=1, cutoff=0.5)), None)
 
 
 _ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[\\nrt])")

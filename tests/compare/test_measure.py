@@ -17,7 +17,7 @@ import pytest
 import heuristics
 from heuristics import ORDERINGS
 from optsched.check.plan import check_plan
-from optsched.compare import Comparison, Kind, Trouble, compare_methods
+from optsched.compare import Comparison, Kind, Trouble, compare_methods, in_memory
 from optsched.compare.measure import MethodRunner
 from optsched.compare.methods import INDUCTOR, parse_methods, with_reference
 from optsched.compare.rows import Measured, was_interrupted
@@ -266,3 +266,32 @@ def test_orders_by_name_are_read_and_wrong_ones_refused(tmp_path: Path) -> None:
         path.write_text(json.dumps(document))
         found = MethodRunner(read_graph(path), FAST, path=str(path)).measure(method)
         assert getattr(found, "trouble", None) == wanted
+
+
+def test_several_graphs_make_a_study_of_the_same_comparisons() -> None:
+    graphs = [chain(), diamond(), chain()]
+    study = compare_methods(graphs, methods=["lpmf", "greedy_by_size"], limits=FAST)
+    assert [c.graph.name for c in study.comparisons] == ["chain", "diamond", "chain.2"]
+    for graph, found in zip(graphs, study.comparisons, strict=True):
+        alone = compare_methods(graph, methods=["lpmf", "greedy_by_size"], limits=FAST)
+        for name in ("lpmf", "greedy_by_size", "optsched"):
+            assert figures(found, name) == figures(alone, name)
+    assert not study.skipped
+
+
+def test_a_graph_without_a_plan_does_not_lose_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(runner: MethodRunner, *rest: Any) -> None:
+        if runner.graph.name != "chain":
+            measure_all(runner, *rest)
+
+    monkeypatch.setattr(in_memory, "measure_all", measure)
+    study = compare_methods([chain(), diamond()], methods=["lpmf"], limits=FAST)
+    assert [c.graph.name for c in study.comparisons] == ["diamond"]
+    assert [skipped.path for skipped in study.skipped] == ["chain"]
+
+
+def test_what_is_no_graph_is_refused() -> None:
+    with pytest.raises(UsageError, match="at least one graph"):
+        compare_methods([])
+    with pytest.raises(UsageError, match="compare_methods wants a Graph or Module"):
+        compare_methods([diamond(), "graph.json"])

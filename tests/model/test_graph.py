@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 
-from optsched.errors import GraphError
+from optsched.errors import GraphError, UsageError
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import MAX_TOTAL_BYTES, Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
+from tests.support.families.small import diamond
 
 
 def chain(*sizes: int) -> GraphBuilder:
@@ -208,3 +212,23 @@ def test_integers_of_numpy_are_sizes_like_any_other() -> None:
     for wrong in (np.float64(4), np.bool_(1), True, "4"):
         with pytest.raises(GraphError, match="size must be an integer"):
             Graph("g", (), (Buffer("x", wrong, input=InputPolicy.FREED),))  # type: ignore[arg-type]
+
+
+def test_ops_and_buffers_are_found_by_name() -> None:
+    graph = diamond()
+    assert [graph.op(op.name) for op in graph.ops] == [*graph.ops]
+    assert [graph.buffer(buffer.name) for buffer in graph.buffers] == [*graph.buffers]
+
+
+@pytest.mark.parametrize(
+    ("find", "name", "text"),
+    [
+        ("op", "jion", "op 'jion' is not in graph 'diamond': did you mean 'join'?"),
+        ("op", "qqqq", "op 'qqqq' is not in graph 'diamond', which has 3 ops"),
+        ("buffer", "left.wrkspace", "did you mean 'right.workspace'?"),
+        ("buffer", 3, "name of buffer wants a str, got int"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(find: str, name: Any, text: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(text)):
+        getattr(diamond(), find)(name)

@@ -14,7 +14,7 @@ import pytest
 
 from optsched.errors import MissingDependencyError, OptschedError, UsageError
 
-torch = pytest.importorskip("torch", reason="captures need torch: pip install 'optsched[torch]'")
+torch = pytest.importorskip("torch", reason="captures need torch: pip install '.[torch]'")
 
 from optsched.plugins.inductor import capture as inductor_capture  # noqa: E402
 from optsched.plugins.inductor.capture import Built, CapturedGraph, capture, write  # noqa: E402

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'optsched[torch]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from tests.support.compiled_memory import OrderProbe, measure_calls, no_kernels  # noqa: E402
 from tests.support.small_networks import NETWORKS, training_step  # noqa: E402

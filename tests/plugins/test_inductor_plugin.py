@@ -22,7 +22,7 @@ from optsched.errors import MissingDependencyError, UsageError
 from optsched.store import canonical_form
 from optsched.store import file as store_file
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'optsched[torch]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from torch._inductor import config  # noqa: E402
 

@@ -21,10 +21,8 @@ from optsched.runtime.engines.ray import ONE_MACHINE
 from tests.fleet.fleets import ROOT, Driver, descendants, make_fleet, searched, undisturbed
 
 needs = {
-    "dask": pytest.mark.skipif(
-        find_spec("distributed") is None, reason="pip install 'optsched[dask]'"
-    ),
-    "ray": pytest.mark.skipif(find_spec("ray") is None, reason="pip install 'optsched[ray]'"),
+    "dask": pytest.mark.skipif(find_spec("distributed") is None, reason="pip install '.[dask]'"),
+    "ray": pytest.mark.skipif(find_spec("ray") is None, reason="pip install '.[ray]'"),
 }
 engines = pytest.mark.parametrize(
     ("engine", "words"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'optsched[torch]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from tests.support.planned_calls import plan_and_measure  # noqa: E402
 from tests.support.random_steps import KINDS, LOSSES, RandomStep  # noqa: E402
