@@ -48,7 +48,7 @@ def _check_plan(args: argparse.Namespace) -> int:
     if (repeated := recompute_claims(args.plan)) is not None:
         return check_repeats(args, graph, repeated)
     plan, claims = read_plan_claims(args.plan, graph)
-    if claims["inplace"] and not args.inplace:
+    if claims["inplace"] and not graph.in_place and not args.inplace:
         raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
     asked = _question(args, graph)
     checked = check_claims(asked, plan, claims)

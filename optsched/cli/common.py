@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from optsched.compare.saving import StockPlan
     from optsched.formats.reading import GraphReading
     from optsched.model.graph import Graph
     from optsched.model.module import Module
@@ -143,7 +144,25 @@ def _say_no_candidates(path: str | Path) -> None:
 
 
 def dims(args: argparse.Namespace) -> dict[str, int]:
-    """Return the sizes of open dimensions that --dim gives."""
+    """Return the sizes of open dimensions: those of the plans of a command, or of --dim."""
+    found = _given_dims(args)
+    if not isinstance(getattr(args, "graph", None), str):
+        return found
+    from optsched.formats.plan_options import planned_dims
+
+    for path in _plans(args):
+        found = planned_dims(args.graph, path, found)
+    return found
+
+
+def _plans(args: argparse.Namespace) -> list[str]:
+    """Return the plan files of a command; a method may be named where a plan is expected."""
+    given = [getattr(args, name, None) for name in ("plan", "warm_start", "baseline")]
+    paths = [path for value in given for path in (value if isinstance(value, list) else [value])]
+    return [path for path in paths if path and os.path.isfile(path)]
+
+
+def _given_dims(args: argparse.Namespace) -> dict[str, int]:
     found: dict[str, int] = {}
     for text in args.dim:
         name, _, size = (part.strip() for part in text.rpartition("="))
@@ -162,7 +181,6 @@ def reading(args: argparse.Namespace) -> GraphReading:
     named = (
         "input_bytes",
         "profile",
-        "inplace",
         "align",
         "workspace_apart",
         "constants",
@@ -174,12 +192,24 @@ def reading(args: argparse.Namespace) -> GraphReading:
         for name in ("first", "last", "keep_order")
     )
     return GraphReading(
+        inplace=_inplace(args),
         dims=tuple(dims(args).items()),
         first=tuple(chain(*first)),
         last=tuple(chain(*last)),
         keep_order=keep_order,
         **given,
     )
+
+
+def _inplace(args: argparse.Namespace) -> bool | None:
+    """Return if ops may write in place; None leaves that to the framework of the graph's file.
+
+    Without the option, a plan file in which no op does is about a graph in which no op may.
+    """
+    from optsched.formats.plan_options import is_plan_apart
+
+    asked: bool | None = getattr(args, "inplace", None)
+    return False if asked is None and any(map(is_plan_apart, _plans(args))) else asked
 
 
 def graph_files(paths: Sequence[str]) -> list[tuple[str, bool]]:
@@ -274,7 +304,20 @@ def add_saving(
     known = stock_plan(what, args.graph, profile=args.profile or "", dims=dims(args))
     found = saving(known, **of)
     record["saving"] = found.to_dict()
+    if note := _counted_bytes(what, known):
+        record["counts"] = note
+        text = f"{note}\n{text}"
     return f"{found}\n{text}"
+
+
+def _counted_bytes(what: Graph | Module, known: StockPlan | None) -> str:
+    """Return words for what the bytes of a graph include; empty if its framework has none."""
+    from optsched.model.graph import Graph
+
+    if known is None or not isinstance(what, Graph):
+        return ""
+    candidates = bool(what.inplace_candidates)
+    return known.stock.counts if what.in_place or not candidates else known.stock.counts_apart
 
 
 def limits(args: argparse.Namespace) -> Limits:

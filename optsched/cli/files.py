@@ -161,9 +161,11 @@ def _apply(args: argparse.Namespace) -> int:
         "peak": done.checked.peak,
         "slab": slab,
         "memory_model": done.graph.model_name,
+        "load": done.load,
     }
     text = f"{args.output}: {done.moved} of {ops} ops moved, slab {slab:,} bytes"
     text = common.add_saving(args, done.graph, record, text, peak=done.checked.peak, slab=slab)
+    text += f"\n{done.load}" if done.load else ""
     common.print_result(args, record, text)
     return common.OK
 

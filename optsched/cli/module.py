@@ -64,7 +64,8 @@ def check_module(args: argparse.Namespace) -> int:
     module = common.read_module(args, args.graph)
     _refuse(args, module)
     plans, claims = read_module_plan(args.plan, module)
-    if any(claim["inplace"] for claim in claims.values()) and not args.inplace:
+    made_in_place = any(claim["inplace"] for claim in claims.values())
+    if made_in_place and not args.inplace:
         raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
     checked = check_module_claims(module, plans, claims)
     peak, slab = checked.peaks[module.entry], checked.slabs[module.entry]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from argparse import BooleanOptionalAction
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -128,9 +129,12 @@ LIMITS = (TIME_LIMIT, WORK, number("--workers", positive, "number of threads", 1
 _ALIGN = "round sizes and offsets up to multiples of N bytes, a power of two"
 ALIGN = option("--align", metavar="N", help=_ALIGN)
 MEMORY_MODEL = (
-    flag(
+    option(
         "--inplace",
-        "memory model: an op may write an output into a candidate input that dies at it",
+        action=BooleanOptionalAction,
+        default=None,
+        help="memory model: an op may write an output into a candidate input that dies at it "
+        "(default: as the framework of the file does, which for ONNX Runtime is --inplace)",
     ),
     option(
         "--align",

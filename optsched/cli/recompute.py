@@ -54,7 +54,7 @@ def _recompute(args: argparse.Namespace) -> int:
 
 def read_training_graph(args: argparse.Namespace) -> Graph:
     """Read the graph without order rules and memory models that recompute does not have."""
-    return common.reading(args).read_unordered(args.graph)
+    return common.reading(args).read_unordered(args.graph).without_inplace()
 
 
 def priced(args: argparse.Namespace, graph: Graph) -> Graph:

@@ -113,7 +113,7 @@ def _read_plan(
     from optsched.reports.results import trace_events
 
     plan, claims = read_plan_claims(path, graph)
-    if claims["inplace"] and not args.inplace:
+    if claims["inplace"] and not graph.in_place and not args.inplace:
         raise UsageError(f"{path}: an in-place plan: show it with --inplace")
     try:
         check_claims(Question(graph), plan, claims)
@@ -158,7 +158,7 @@ def _packing_report(args: argparse.Namespace) -> Report | None:
     from optsched.formats import read_packing
     from optsched.reports.report import make_packing_report
 
-    if args.methods or args.inplace or args.align:
+    if args.methods or args.inplace is not None or args.align:
         raise UsageError("--methods, --inplace and --align are for graphs, not for live ranges")
     tables = {path: read_packing(path) for path in (args.graph, *args.plan)}
     problem, homes = tables[args.graph].problem, tables[args.graph].pools or ()

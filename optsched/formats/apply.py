@@ -14,6 +14,7 @@ from optsched.formats.companions import copy_companions
 from optsched.formats.format import Content, Format
 from optsched.formats.native_plan import Planned
 from optsched.formats.opening import check_options, extra_named, opened, read_as
+from optsched.formats.plan_options import planned_dims
 from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, write_bytes
 from optsched.formats.table import FORMATS
 from optsched.model.graph import Graph
@@ -36,12 +37,15 @@ class Applied:
         Number of ops that run at another step than in the model file.
     checked
         Peak and slabs in bytes, as replayed by the checker.
+    load
+        What to do with the file, so that its runtime follows the plan.
     """
 
     graph: Graph
     format: str
     moved: int
     checked: Checked
+    load: str = ""
 
 
 @keywords
@@ -62,7 +66,8 @@ def apply_plan(
     output
         Path of the file to write; it is written completely or not at all.
     options
-        Options of :func:`optsched.formats.read_graph` with which the graph was read (`dims`).
+        Options of :func:`optsched.formats.read_graph` with which the graph was read. A plan file
+        keeps `dims`, and so does a result's graph, so these need not be given again.
 
     Returns
     -------
@@ -106,6 +111,7 @@ def apply_plan(
     """
     check_options(Content.GRAPH, options)
     refuse_same_file(output, model, plan)
+    options = with_planned_dims(model, plan, options)
     with opened(model, Content.GRAPH) as (row, source):
         graph: Graph = read_as(_applicable(row), source, options)
     graph, chosen, checked = checked_plan(graph, plan)
@@ -116,7 +122,7 @@ def apply_plan(
     copy_companions(source.folder, companions, output)
     write_bytes(output, data)
     moved = sum(step != v for step, v in enumerate(chosen.order))
-    return Applied(graph, row.name, moved, checked)
+    return Applied(graph, row.name, moved, checked, row.load.format(slab=checked.slab))
 
 
 def _applicable(row: Format) -> Format:
@@ -135,8 +141,9 @@ def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph
     if isinstance(plan, Planned):
         if plan.plan is None:
             raise UsageError("the result has no plan")
-        in_place = plan.graph is not None and plan.graph.in_place
-        graph, plan = graph.with_inplace() if in_place else graph, plan.plan
+        if plan.graph is not None:
+            graph = _in_place(graph, plan.graph.in_place)
+        plan = plan.plan
     if isinstance(plan, Plan):
         return graph, plan, check_plan(graph, plan)
     with opened(plan, Content.PLAN) as (row, source):
@@ -144,9 +151,24 @@ def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph
         if isinstance(name, str):
             check_graph(graph, name, source.document.get("contents"))
         found, claims = read_as(row, source, {"graph": graph})
-        if claims["inplace"]:
-            graph = graph.with_inplace()
+        graph = _in_place(graph, claims["inplace"])
         return graph, found, check_claims(Question(graph), found, claims)
+
+
+def with_planned_dims(
+    model: str | Path, plan: str | Path | Plan | Planned, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the options of a model's reader with the dimensions that the plan was made for."""
+    given = options.get("dims")
+    if isinstance(plan, str | Path):
+        return {**options, "dims": planned_dims(model, plan, given)}
+    if isinstance(plan, Planned) and plan.graph is not None and not given:
+        return {**options, "dims": dict(plan.graph.dims)}
+    return options
+
+
+def _in_place(graph: Graph, is_asked: bool) -> Graph:
+    return graph.with_inplace() if is_asked else graph.without_inplace()
 
 
 def refuse_same_file(output: str | Path, *given: object) -> None:

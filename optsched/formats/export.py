@@ -17,7 +17,7 @@ import numpy as np
 
 from optsched.check.module import check_module_claims
 from optsched.errors import UsageError
-from optsched.formats.apply import checked_plan, refuse_same_file
+from optsched.formats.apply import checked_plan, refuse_same_file, with_planned_dims
 from optsched.formats.fields import json_bytes
 from optsched.formats.format import Content
 from optsched.formats.layout import PlacedBuffer, PlanLayout, layout_of, layout_of_document
@@ -132,6 +132,7 @@ def _layout(
     plan: str | Path | Plan | Planned, graph: str | Path | Graph | None, options: dict[str, Any]
 ) -> PlanLayout:
     if isinstance(graph, str | Path):
+        options = with_planned_dims(graph, plan, options)
         graph = read_file(graph, Content.GRAPH, **options)
     if isinstance(plan, Planned):
         graph = graph or plan.graph

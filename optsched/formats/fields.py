@@ -8,6 +8,7 @@ from reprlib import Repr
 from typing import Any
 
 from optsched.errors import FormatError, UsageError
+from optsched.runtime.text import nearest
 
 _REQUIRED: Any = object()
 _SHORT = Repr()
@@ -126,13 +127,16 @@ def check_format(top: Record, wanted: str) -> None:
         )
 
 
-def unknown_dimension(name: str, known: Sequence[str]) -> UsageError:
+def unknown_dimension(name: str, known: Sequence[str], inputs: str = "") -> UsageError:
     """Return the error for a dimension that the model does not leave open.
 
-    `known` are the names of its open dimensions.
+    `known` are the names of its open dimensions, `inputs` the names and shapes of its inputs.
     """
     these = ", ".join(map(show, known[:8])) + (", ..." if len(known) > 8 else "")
-    return UsageError(
-        f"unknown dimension {show(name)}; "
-        + (f"open dimensions: {these}" if known else "the model has no open dimensions")
-    )
+    if known:
+        near = nearest(name, known)
+        found = f"open dimensions: {these}" + (f";{near[1:]}" if near.endswith("?") else "")
+    else:
+        static = f": its inputs are {inputs}; leave out --dim" if inputs else ""
+        found = f"the model has no open dimensions{static}"
+    return UsageError(f"unknown dimension {show(name)}; {found}")

@@ -99,6 +99,8 @@ class FileFacts:
         Names of the open dimensions.
     suggestion
         Options that give all open dimensions a usual size; empty without open dimensions.
+    settable
+        All names that `dims` may have, also of dimensions inside the model; None if unknown.
     """
 
     inputs: tuple[str, ...]
@@ -106,6 +108,7 @@ class FileFacts:
     ops: Mapping[str, int]
     open: tuple[str, ...] = ()
     suggestion: str = ""
+    settable: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +126,19 @@ class Stock:
         Word for the bytes that the framework holds: "arena", "slab" or "peak".
     peak_only
         True if the framework has no slab, so that only the peak can be compared.
+    counts
+        Words for what the bytes include in the framework's own memory model, which writes in place;
+        empty if results do not say it.
+    counts_apart
+        The same if nothing is written in place.
     """
 
     title: str
     methods: tuple[str, ...]
     noun: str = "slab"
     peak_only: bool = False
+    counts: str = ""
+    counts_apart: str = ""
 
 
 FILE_ORDER = Stock("the file's order, packed greedily by size", ("program",))
@@ -183,6 +193,8 @@ class Format:
         Names of the options of `orders`: of `dims` and `profile`.
     describe
         `describe(source)` returns what a file says without the sizes that a plan needs.
+    load
+        What to do with a file into which a plan was written; `{slab}` is its slab in bytes.
     stock
         Plan of the format's framework (default: the order of the file, packed greedily).
     """
@@ -205,3 +217,4 @@ class Format:
     stock: Stock = FILE_ORDER
     order_options: Collection[str] = ()
     describe: Callable[[Source], FileFacts] | None = None
+    load: str = ""

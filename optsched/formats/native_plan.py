@@ -22,7 +22,7 @@ NOTES = ("objective", "peak_proof", "slab_proof", "memory_model")
 
 _PLAN_KEYS = {
     *("format", "graph", "contents", "inplace", "order", "offsets", "slabs", "pool", "capacities"),
-    *("versions", "trace", "order_rules", "recompute"),
+    *("dims", "versions", "trace", "order_rules", "recompute"),
     *NUMBERS,
     *BOUNDS,
     *NOTES,
@@ -78,6 +78,8 @@ def plan_document(
     document["contents"] = contents_digest(graph)
     if graph.in_place:
         document["inplace"] = True
+    if graph.dims:
+        document["dims"] = dict(graph.dims)
     for key in (*NUMBERS, *BOUNDS, *NOTES, "order_rules", "versions", "trace"):
         if known.get(key) is not None:
             document[key] = known[key]
@@ -115,10 +117,10 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
     claims |= {key: top.text(key) for key in NOTES if key in top.value}
     if "contents" in top.value:
         claims["contents"] = top.text("contents")
-    for key in ("slabs", "capacities"):
+    for key in ("slabs", "capacities", "dims"):
         if key in top.value:
-            bytes_ = Record(top.mapping(key), key)
-            claims[key] = {pool: bytes_.count(pool) for pool in bytes_.value}
+            numbers = Record(top.mapping(key), key)
+            claims[key] = {name: numbers.count(name) for name in numbers.value}
     if "order_rules" in top.value:
         claims["order_rules"] = read_rules(top)
     if "versions" in top.value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from optsched.errors import FormatError, MissingDependencyError, UsageError
 from optsched.formats.format import Content, Format, Source
 from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, read_bytes
 from optsched.formats.table import FORMATS, find_format
+from optsched.model.graph import Graph
 from optsched.model.module import Module, module_of
 from optsched.runtime.text import decoded, nearest
 
@@ -66,7 +68,10 @@ def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
     assert row.read is not None
     refuse_options(row, options)
     with extra_named(row):
-        return row.read(source, **{key: x for key, x in options.items() if key in row.options})
+        found = row.read(source, **{key: x for key, x in options.items() if key in row.options})
+    if isinstance(found, Graph) and options.get("dims"):
+        return replace(found, dims=tuple(options["dims"].items()))
+    return found
 
 
 def refuse_options(row: Format, options: Mapping[str, Any]) -> None:

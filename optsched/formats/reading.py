@@ -49,7 +49,7 @@ class GraphReading:
     input_bytes: str = "recorded"
     dims: tuple[tuple[str, int], ...] = ()
     profile: str = ""
-    inplace: bool = False
+    inplace: bool | None = None
     align: str = ""
     workspace_apart: bool = False
     constants: str = "outside"

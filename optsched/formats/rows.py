@@ -188,11 +188,18 @@ ROWS: Final = (
         describe=later("onnx.describe", "describe"),
         apply=later("onnx.order", "reorder"),
         companions=later("onnx.model", "external_files"),
+        load="Load with: opts.execution_order = ExecutionOrder.PRIORITY_BASED; "
+        "opts.enable_mem_reuse = False; "
+        "opts.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_BASIC",
         binary=True,
         extra="onnx",
         title="an ONNX model",
         stock=Stock(
-            "ONNX Runtime's own order and memory pattern", ("ort+best_fit_start",), "arena"
+            "ONNX Runtime's own order and memory pattern",
+            ("ort+best_fit_start",),
+            "arena",
+            counts="in-place as ONNX Runtime does; kernel scratch not counted",
+            counts_apart="nothing in place, unlike ONNX Runtime; kernel scratch not counted",
         ),
     ),
     Format(
@@ -224,6 +231,7 @@ ROWS: Final = (
         order_options=("dims",),
         describe=later("tflite.describe", "describe"),
         apply=later("tflite.apply", "apply"),
+        load="Flash this file; arena: {slab:,} bytes + tail",
         binary=True,
         extra="tflite",
         alignment=16,

@@ -56,6 +56,9 @@ class Graph:
         the largest has are reserved. In no order may two of them be live together.
     cost_unit
         Unit and origin of the ops' costs, such as `"flops (from shapes)"`; empty without costs.
+    dims
+        Sizes, by name, of the dimensions that the model's file leaves open. They determined the
+        sizes of the buffers, and have no further effect.
 
     Attributes
     ----------
@@ -85,6 +88,7 @@ class Graph:
     keep_apart: tuple[tuple[int, int], ...] = ()
     must_share: tuple[tuple[int, ...], ...] = ()
     cost_unit: str = ""
+    dims: tuple[tuple[str, int], ...] = field(default=(), repr=False, compare=False)
     roots: tuple[int, ...] = field(init=False, repr=False, compare=False)
     kept: tuple[bool, ...] = field(init=False, repr=False, compare=False)
     producers: tuple[int | None, ...] = field(init=False, repr=False, compare=False)

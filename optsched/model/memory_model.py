@@ -27,7 +27,8 @@ class MemoryModel:
     ----------
     inplace
         If True, ops may write outputs into inputs that die at the op, for the candidates that the
-        graph names (:mod:`optsched.model.inplace`).
+        graph names (:mod:`optsched.model.inplace`); if False, no op does. None keeps the graph as
+        its reader made it: in-place for ONNX, as ONNX Runtime runs it, and for no other format.
     align
         Power of two, in bytes. Sizes are rounded up to multiples of it, and offsets are multiples
         of it, as in allocators. None keeps sizes and alignments of the graph.
@@ -55,7 +56,7 @@ class MemoryModel:
     [8]
     """
 
-    inplace: bool = False
+    inplace: bool | None = None
     align: int | None = None
     workspace_apart: bool = False
     constants: ConstantsRegion = ConstantsRegion.OUTSIDE
@@ -71,6 +72,8 @@ class MemoryModel:
 
     def apply(self, graph: Graph) -> Graph:
         """Return the graph under these rules; all that they change is plain data of the result."""
+        if self.inplace is False or (self.inplace is None and self.streams is not None):
+            graph = graph.without_inplace()
         if self.align is not None:
             graph = _aligned(graph, self.align)
         if self.streams is not None:
@@ -80,7 +83,7 @@ class MemoryModel:
             graph = _said(with_workspace_apart(graph), "workspace apart")
         if self.constants is not ConstantsRegion.OUTSIDE:
             graph = _said(with_constants(graph, self.constants), f"constants {self.constants}")
-        return _with_inplace(graph) if self.inplace else graph.without_inplace()
+        return _with_inplace(graph) if self.inplace else graph
 
 
 def parse_alignment(value: str | SupportsIndex) -> int:

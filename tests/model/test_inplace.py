@@ -73,7 +73,8 @@ def test_the_flag_names_the_model_and_is_no_part_of_a_file() -> None:
     assert len(taken.arrays.inplace_op) == 2
     assert taken.model_name == "default; in-place"
     assert taken == taken.with_inplace() == MemoryModel(inplace=True).apply(graph)
-    assert graph == MemoryModel().apply(taken)
+    assert graph == MemoryModel(inplace=False).apply(taken) == MemoryModel().apply(graph)
+    assert taken == MemoryModel().apply(taken)
     assert taken.without_inplace() == graph
     assert graph_document(taken) == graph_document(graph)
 

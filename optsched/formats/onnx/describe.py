@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from optsched.formats.format import FileFacts, Source
-from optsched.formats.onnx.dims import open_dimensions, suggestion
+from optsched.formats.onnx.dims import open_dimensions, settable, suggestion
 from optsched.formats.onnx.model import find_constants, operation_nodes, parse_model
 
 
@@ -21,6 +21,7 @@ def describe(source: Source) -> FileFacts:
         ops=Counter(node.op_type for _, node in operation_nodes(graph)),
         open=tuple(dim.name for dim in found),
         suggestion=suggestion(found, {}),
+        settable=settable(graph),
     )
 
 

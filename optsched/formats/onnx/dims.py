@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from optsched.errors import FormatError, UsageError
 from optsched.formats.fields import show, unknown_dimension
+from optsched.formats.onnx.model import initializers
 from optsched.runtime.text import counted
 
 _SUGGESTED: Final = (
@@ -69,19 +70,46 @@ def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
     an integer input with one element gives its value, which may decide between branches.
     `UsageError` is raised if no dimension has one of these names, or a number is below 1.
     """
+    known, inputs = settable(model.graph), _shown_inputs(model.graph)
+    for name in dims:
+        if name not in known:
+            raise unknown_dimension(name, known, inputs)
     dims = _set_values(model, dims)
     open_dims = [
         (name, dim) for value in _values(model.graph) for name, _, dim in _open_axes(value)
     ]
-    known = list(dict.fromkeys(name for name, _ in open_dims))
     for name, number in dims.items():
-        if name not in known:
-            raise unknown_dimension(name, known)
         if number < 1:
             raise UsageError(f"dimension {show(name)} must be at least 1, got {number}")
     for name, dim in open_dims:
         if name in dims:
             dim.dim_value = dims[name]
+
+
+def settable(graph: Any) -> list[str]:
+    """Return all names that sizes can be given by: of open dimensions, and of integer inputs."""
+    names = [name for value in _values(graph) for name, _, _ in _open_axes(value)]
+    names += [value.name for value in graph.input if _is_integer(value, set(initializers(graph)))]
+    return list(dict.fromkeys(names))
+
+
+def _is_integer(value: Any, constants: Collection[str]) -> bool:
+    """Return True for an integer input with one element that is not a weight."""
+    tensor = value.type.tensor_type
+    shape = [dim.dim_value for dim in tensor.shape.dim]
+    return value.name not in constants and tensor.elem_type in _INTEGERS and shape in ([], [1])
+
+
+def _shown_inputs(graph: Any) -> str:
+    """Return names and shapes of the inputs, for a message."""
+    weights = set(initializers(graph))
+    shown = []
+    for value in graph.input:
+        dims = value.type.tensor_type.shape.dim
+        shape = ", ".join(str(d.dim_value) if d.HasField("dim_value") else "?" for d in dims)
+        if value.name not in weights:
+            shown.append(f"{show(value.name)[1:-1]} [{shape}]")
+    return ", ".join(shown[:_SHOWN]) + (", ..." if len(shown) > _SHOWN else "")
 
 
 def _set_values(model: Any, dims: Mapping[str, int]) -> dict[str, int]:
@@ -90,10 +118,9 @@ def _set_values(model: Any, dims: Mapping[str, int]) -> dict[str, int]:
 
     left = dict(dims)
     for value in list(model.graph.input):
-        tensor = value.type.tensor_type
-        shape = [dim.dim_value for dim in tensor.shape.dim]
-        if value.name in left and tensor.elem_type in _INTEGERS and shape in ([], [1]):
-            number = left.pop(value.name)
+        if value.name in left and _is_integer(value, set(initializers(model.graph))):
+            tensor, number = value.type.tensor_type, left.pop(value.name)
+            shape = [dim.dim_value for dim in tensor.shape.dim]
             made = helper.make_tensor(value.name, tensor.elem_type, shape, [number])
             model.graph.initializer.append(made)
     return left

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from optsched.formats.format import Source
+from optsched.formats.onnx.bake import fix_dimensions
 from optsched.formats.onnx.model import captures, operation_nodes, parse_model
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
@@ -44,12 +45,17 @@ def default_order(nodes: Sequence[Any]) -> tuple[int, ...]:
 
 
 def reorder(source: Source, graph: Graph, plan: Plan) -> bytes:
-    """Return the model with its nodes in a plan's order; see :func:`reorder_onnx`."""
-    return reorder_onnx(source, [graph.ops[v].name for v in plan.order])
+    """Return the model with its nodes in a plan's order, for the dimensions of the graph."""
+    return reorder_onnx(source, [graph.ops[v].name for v in plan.order], dict(graph.dims))
 
 
-def reorder_onnx(source: Source, order: Sequence[str]) -> bytes:
+def reorder_onnx(
+    source: Source, order: Sequence[str], dims: Mapping[str, int] | None = None
+) -> bytes:
     """Return the model with its nodes in this order, names of all ops; all else stays as it is.
+
+    `dims` are sizes of open dimensions, which the model has from then on: ONNX Runtime writes in
+    place only where it knows all sizes.
 
     ONNX Runtime runs the nodes in this order if the session says
     `options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED`. Functions are inlined.
@@ -57,6 +63,7 @@ def reorder_onnx(source: Source, order: Sequence[str]) -> bytes:
     which the runtime runs before all else that is ready, come as soon as they can.
     """
     model = parse_model(source.data)
+    fix_dimensions(model, dims or {})
     nodes = list(model.graph.node)
     by_name = dict(operation_nodes(model.graph))
     planned = [by_name[name] for name in order]

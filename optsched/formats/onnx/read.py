@@ -53,9 +53,10 @@ def read_onnx(
     """Return the graph of an ONNX model; weights are not needed, and only the profile is opened.
 
     `dims` are values of dimensions that the model leaves open, by their name in the file, or by
-    `INPUT.AXIS` if unnamed. `profile` is ONNX Runtime's profile of a run, with shapes that
-    inference cannot determine. `FormatError` is raised if the file is not a model or the size of a
-    value is unknown, and `UsageError` if the model does not have a given dimension.
+    `INPUT.AXIS` if unnamed. Ops write in place where ONNX Runtime's kernels do. `profile` is ONNX
+    Runtime's profile of a run, with shapes that inference cannot determine. `FormatError` is raised
+    if the file is not a model or the size of a value is unknown, and `UsageError` if the model does
+    not have a given dimension.
     """
     model = parse_model(source.data)
     set_dimensions(model, dims or {})
@@ -70,7 +71,8 @@ def read_onnx(
     folded.CopyFrom(model)
     stand_in(folded.graph)
     found = infer_types(folded, types)
-    return _ModelReader(model.graph, constants, found.by_name, found.branches).build(source.name)
+    reader = _ModelReader(model.graph, constants, found.by_name, found.branches)
+    return reader.build(source.name).with_inplace()
 
 
 def read_orders(

@@ -42,7 +42,15 @@ def apply(source: Source, graph: Graph, plan: Plan) -> bytes:
             raise FormatError(
                 f"tensor {tensor.name!r} has no known shape in the file: nothing runs it so"
             )
-    return apply_tflite(source.data, read_tflite(source.data, source.name), plan)
+    made = read_tflite(source.data, source.name)
+    resized = read_tflite(source.data, source.name, dict(graph.dims)).graph if graph.dims else graph
+    if [x.size for x in resized.buffers] != [x.size for x in made.graph.buffers]:
+        sizes = ", ".join(f"{name}={size}" for name, size in graph.dims)
+        raise FormatError(
+            f"the plan is for {sizes}, but TFLite Micro runs the file with the shapes stored in "
+            "it; resize the model, or plan it without --dim"
+        )
+    return apply_tflite(source.data, made, plan)
 
 
 def apply_tflite(data: bytes, made: TfliteGraph, plan: Plan) -> bytes:

@@ -9,7 +9,14 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 
-from optsched import peak_memory, read_graph  # noqa: E402
+from optsched import (  # noqa: E402
+    apply_plan,
+    export_plan,
+    peak_memory,
+    read_graph,
+    solve,
+    write_plan,
+)
 from optsched.cli import main  # noqa: E402
 from optsched.formats import read_recorded  # noqa: E402
 
@@ -21,15 +28,92 @@ OPEN = {"encoder": ["--dim", "batch=2"]}
 def test_solve_check_apply(name: str, tmp_path: Path) -> None:
     model, plan, out = MODELS / f"{name}.onnx", tmp_path / "plan.json", tmp_path / "planned.onnx"
     options = OPEN.get(name, [])
-    solve = ["solve", str(model), "--inplace", "--time-limit", "20", "-o", str(plan)]
+    solve = ["solve", str(model), "--time-limit", "20", "-o", str(plan)]
     assert main([*solve, *options]) == 0
-    assert main(["check", str(model), str(plan), "--inplace", *options]) == 0
-    assert main(["apply", str(model), str(plan), "-o", str(out), *options]) == 0
-    dims = {"batch": 2} if options else {}
-    graph = read_graph(out, dims=dims).with_inplace()
+    assert main(["check", str(model), str(plan)]) == 0
+    assert main(["apply", str(model), str(plan), "-o", str(out)]) == 0
+    graph = read_graph(out)
     found = peak_memory(graph, tuple(range(len(graph.ops))))
     assert found == json.loads(plan.read_text())["peak"]
     onnx.checker.check_model(onnx.load(out), full_check=True)
+
+
+def planned(tmp_path: Path, *options: str) -> tuple[str, str]:
+    """Return the encoder and a plan of it for a batch of 2."""
+    model, plan = str(MODELS / "encoder.onnx"), str(tmp_path / "plan.json")
+    assert main(["solve", model, "--dim", "batch=2", *options, "-o", plan]) == 0
+    return model, plan
+
+
+def test_a_plan_keeps_its_dimensions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, plan = planned(tmp_path)
+    assert json.loads(Path(plan).read_text())["dims"] == {"batch": 2}
+    table = str(tmp_path / "table.csv")
+    assert main(["export", plan, model, "--to", "csv", "-o", table]) == 0
+    assert "size" in Path(table).read_text().splitlines()[0]
+    assert main(["solve", model, "--warm-start", plan, "--time-limit", "5"]) == 0
+    assert main(["check", model, plan, "--dim", "batch=2"]) == 0
+    capsys.readouterr()
+    out = tmp_path / "planned.onnx"
+    for command in (["check", model, plan], ["apply", model, plan, "-o", str(out)]):
+        assert main([*command, "--dim", "batch=3"]) == 2
+        assert capsys.readouterr().err == (
+            f"optsched: error: {plan}: the plan is for batch=2, not for batch=3; "
+            "leave out --dim, or plan the model with these dimensions\n"
+        )
+    assert not out.exists()
+
+
+def test_a_result_keeps_its_dimensions(tmp_path: Path) -> None:
+    model, out = MODELS / "encoder.onnx", tmp_path / "planned.onnx"
+    result = solve(read_graph(model, dims={"batch": 2}), time_limit=5)
+    apply_plan(model, result, out)
+    (value,) = onnx.load(out).graph.output
+    assert [x.dim_value for x in value.type.tensor_type.shape.dim] == [2, 128, 64]
+    write_plan(result, tmp_path / "plan.json")
+    layout = export_plan(tmp_path / "plan.json", tmp_path / "p.csv", to="csv", graph=model)
+    assert layout.sized
+
+
+def test_a_model_with_its_plan_has_the_dimensions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, plan = planned(tmp_path)
+    out = str(tmp_path / "planned.onnx")
+    assert main(["apply", model, plan, "-o", out]) == 0
+    assert capsys.readouterr().out.endswith(
+        "Load with: opts.execution_order = ExecutionOrder.PRIORITY_BASED; "
+        "opts.enable_mem_reuse = False; "
+        "opts.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_BASIC\n"
+    )
+    assert main(["check", out, plan]) == 0
+    assert main(["solve", out, "--dim", "batch=2"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "unknown dimension 'batch'; the model has no open dimensions: "
+        "its inputs are x [2, 128, 64]; leave out --dim\n"
+    )
+
+
+def test_ops_write_in_place_as_the_runtime_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, plan = planned(tmp_path)
+    assert "\nin-place as ONNX Runtime does; kernel scratch not counted\n" in (
+        capsys.readouterr().out
+    )
+    assert json.loads(Path(plan).read_text())["inplace"] is True
+    slab = json.loads(Path(plan).read_text())["slab"]
+    planned(tmp_path, "--no-inplace")
+    assert "\nnothing in place, unlike ONNX Runtime; kernel scratch not counted\n" in (
+        capsys.readouterr().out
+    )
+    document = json.loads(Path(plan).read_text())
+    assert "inplace" not in document
+    assert document["slab"] > slab
+    # A plan in which nothing is in place is checked and applied as such.
+    assert main(["check", model, plan]) == 0
+    assert main(["apply", model, plan, "-o", str(tmp_path / "out.onnx")]) == 0
+    assert f"slab {document['slab']:,} bytes" in capsys.readouterr().out
 
 
 def test_compare_knows_the_runtimes_own_order(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,37 @@
+"""Fixed dimensions in an ONNX model: ONNX Runtime writes in place only where it knows all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from optsched.formats.onnx.contrib import stand_in
+from optsched.formats.onnx.dims import set_dimensions
+from optsched.formats.onnx.model import drop_weights
+from optsched.formats.onnx.sizes import TensorType, infer_types
+
+
+def fix_dimensions(model: Any, dims: Mapping[str, int]) -> None:
+    """Give the inputs of a ModelProto, changed in place, the sizes of its open dimensions.
+
+    Shapes that the model states for outputs and between ops may be stale, so they become those that
+    follow from the inputs, where these are known.
+    """
+    if not dims:
+        return
+    set_dimensions(model, dims)
+    light = deepcopy(model)
+    drop_weights(light.graph)
+    stand_in(light.graph)
+    types = infer_types(light, {}).by_name
+    for value in (*model.graph.output, *model.graph.value_info):
+        if value.name in types:
+            _set_shape(value, types[value.name])
+
+
+def _set_shape(value: Any, kind: TensorType) -> None:
+    shape = value.type.tensor_type.shape
+    del shape.dim[:]
+    for size in kind.shape:
+        shape.dim.add().dim_value = size
