@@ -38,11 +38,11 @@ def _pack(args: argparse.Namespace) -> int:
 
 
 def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer:
+    from optsched.compare.allocator_advice import advise
     from optsched.compare.saving import packing_saving
     from optsched.formats import read_packing
     from optsched.model.memory_model import parse_alignment
     from optsched.model.reductions import Aligned
-    from optsched.reports.results import reserve_lines, reserve_record
 
     common.protect([args.output], path)
     packing = read_packing(path, pins=args.pins)
@@ -61,8 +61,12 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
     text = f"{saved}\n{text}"
     if packing.reserved:
         # The file is the record of an allocator's run, with the bytes that it had reserved.
-        record["recorded"] = reserve_record(packing.reserved, found)
-        text = "\n".join([text, *reserve_lines(record["recorded"])])
+        advice = {
+            device: advise(packing.traces.get(device), count, found.get(device))
+            for device, count in packing.reserved.items()
+        }
+        record["recorded"] = {device: one.to_dict() for device, one in advice.items()}
+        text = "\n".join([text, *(line for d, one in advice.items() for line in one.lines(d))])
     return record, text, code
 
 

@@ -21,12 +21,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from optsched.errors import FormatError
 from optsched.formats.format import Source
 from optsched.model.arrays import IntArray
+from optsched.model.caching_allocator import AllocatorTrace
 from optsched.model.elements import MAX_ADDRESS, MAX_TOTAL_BYTES
 from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.runtime.text import shield, unshield
@@ -64,6 +66,8 @@ class PackingTable:
         Pool of each buffer, "" if a row names none; None if the table has no such column.
     reserved
         Maximum bytes that the recorded allocator reserved on each device; empty if not recorded.
+    traces
+        Events of the recorded allocator of each device; empty if not recorded.
     """
 
     problem: PackingProblem
@@ -72,10 +76,15 @@ class PackingTable:
     rows: tuple[tuple[str, ...], ...]
     pools: tuple[str, ...] | None = None
     reserved: Mapping[str, int] = field(default_factory=dict)
+    traces: Mapping[str, AllocatorTrace] = field(default_factory=dict)
 
-    def recorded_with(self, reserved: Mapping[str, int]) -> PackingTable:
-        """Return the table with the bytes that the recorded allocator reserved."""
-        return replace(self, reserved=reserved)
+    def recorded_with(
+        self,
+        reserved: Mapping[str, int],
+        traces: Mapping[str, AllocatorTrace] = MappingProxyType({}),
+    ) -> PackingTable:
+        """Return the table with the bytes that the recorded allocator reserved, and its events."""
+        return replace(self, reserved=reserved, traces=traces)
 
 
 def looks_like(text: str) -> bool:

@@ -16,10 +16,12 @@ from typing import Any
 
 from optsched.errors import FormatError
 from optsched.formats.allocations import AllocationLog
+from optsched.formats.allocator_trace import read_trace
 from optsched.formats.fields import Record, show
 from optsched.formats.format import Source
 from optsched.formats.minimalloc import PackingTable
 from optsched.formats.plain_pickle import parse_plain_pickle
+from optsched.model.caching_allocator import AllocatorTrace
 
 RESERVING = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 """Actions by which the allocator obtains (1) or returns (-1) bytes of the device."""
@@ -35,7 +37,7 @@ def read_torch_snapshot(source: Source) -> PackingTable:
     rejected.
     """
     top = Record(parse_plain_pickle(source.data), "memory snapshot")
-    log, reserved = AllocationLog(), dict[str, int]()
+    log, reserved, traces = AllocationLog(), dict[str, int](), dict[str, AllocatorTrace]()
     segments = [Record(x, f"segment {i}") for i, x in enumerate(top.items("segments"))]
     for device, trace in enumerate(top.items("device_traces")):
         own = [x for x in segments if x.count("device", 0) == device]
@@ -47,7 +49,8 @@ def read_torch_snapshot(source: Source) -> PackingTable:
             _take_blocks(log, pool, segment)
         if own or entries:
             reserved[pool] = _most_reserved(own, entries)
-    return log.table(source.name, reserved)
+            traces[pool] = read_trace(top, own, entries)
+    return log.table(source.name, reserved).recorded_with(reserved, traces)
 
 
 def _entries(trace: object, device: int) -> list[Record]:
@@ -73,7 +76,8 @@ def _take_blocks(log: AllocationLog, pool: str, segment: Record) -> None:
         block = Record(value, f"{segment.where}, block {i}")
         at = block.count("address", at)
         if block.text("state").startswith("active"):
-            log.preexisting(pool, at, block.count("size"), _label(block.value))
+            size = block.count("requested_size", block.count("size"))
+            log.preexisting(pool, at, size, _label(block.value))
         at += block.count("size")
 
 

@@ -155,34 +155,6 @@ def _packing_bound(
     return "buffers that are all kept apart" if problem.max_load > problem.peak else ""
 
 
-def reserve_record(
-    reserved: Mapping[str, int], slabs: Mapping[str, int | None]
-) -> dict[str, dict[str, Any]]:
-    """Return by device the bytes reserved, and how many of them exceed the best packing.
-
-    `reserved` is the maximum that a recorded allocator held on each device; `slabs` has the slab
-    found for each device, or None.
-    """
-    found = {}
-    for device, count in reserved.items():
-        slab = slabs.get(device)
-        wasted = None if slab is None else count - slab
-        found[device] = {"reserved": count, "slab": slab, "wasted": wasted}
-    return found
-
-
-def reserve_lines(record: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a line per device."""
-    lines = []
-    for device, row in record.items():
-        line = f"  recorded  {readable(device)}: the allocator reserved {row['reserved']:,} bytes"
-        if row["wasted"] is not None:
-            share = row["wasted"] / max(1, row["reserved"])
-            line += f", {row['wasted']:,} ({share:.1%}) more than this slab"
-        lines.append(line)
-    return lines
-
-
 def _sharing_fields(problem: PackingProblem) -> dict[str, Any]:
     """Return the numbers of pairs and groups, and the heaviest set of buffers kept apart."""
     if not len(problem.keep_apart) and not problem.must_share:

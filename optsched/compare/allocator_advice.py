@@ -1,0 +1,120 @@
+"""Ways to lower the bytes that a recorded caching allocator reserved.
+
+Reserved bytes exceed the live bytes by what is rounded up, cached or in pieces too small for later
+requests. Another setting of the allocator or a slab lowers that part. The live bytes themselves are
+lower only in another order of ops, or if ops run again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from optsched.model.caching_allocator import Action, AllocatorTrace, Event, replay
+from optsched.runtime.text import readable
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Bytes of a device under the recorded allocator, and under others.
+
+    Parameters
+    ----------
+    reserved
+        Maximum that the recorded allocator reserved.
+    slab
+        Bytes of the slab found for the same requests; None without one.
+    live
+        Most bytes requested at one time, below which no allocator and no slab can get; None if
+        the trace cannot be replayed.
+    expandable
+        Maximum that the allocator would have reserved with `expandable_segments:True`, had it
+        handed out the blocks in use at the trace's beginning by rising address; None as for `live`.
+    unknown
+        The reason for which the trace cannot be replayed; empty if it can.
+    """
+
+    reserved: int
+    slab: int | None
+    live: int | None = None
+    expandable: int | None = None
+    unknown: str = ""
+
+    def savings(self) -> dict[str, int]:
+        """Return the bytes that each way saves, if any, by its name."""
+        found = {"expandable_segments": self.expandable, "slab": self.slab}
+        return {
+            name: self.reserved - count
+            for name, count in found.items()
+            if count is not None and count < self.reserved
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields of the record of `optsched pack --json`."""
+        record: dict[str, Any] = {
+            "reserved": self.reserved,
+            "slab": self.slab,
+            "wasted": None if self.slab is None else self.reserved - self.slab,
+        }
+        if self.live is not None:
+            record["live"] = self.live
+            record["expandable_segments"] = self.expandable
+            record["saved_by"] = self.savings()
+        return {**record, **({"not_replayed": self.unknown} if self.unknown else {})}
+
+    def lines(self, device: str) -> list[str]:
+        """Return sentences for people."""
+        line = f"  recorded  {readable(device)}: the allocator reserved {self.reserved:,} bytes"
+        if self.slab is not None:
+            more = self.reserved - self.slab
+            line += f", {more:,} ({more / max(1, self.reserved):.1%}) more than this slab"
+        return [line, *self._reasons()]
+
+    def _reasons(self) -> list[str]:
+        if self.unknown:
+            return [f"    expandable_segments was not tried: {self.unknown}"]
+        if self.live is None:
+            return []
+        saved = [f"{name} would have saved {count:,}" for name, count in self.savings().items()]
+        return [
+            f"    {self.live:,} bytes were live at one time: only another order of ops needs fewer",
+            f"    {self.reserved - self.live:,} bytes were reserved beyond these: "
+            + (" and ".join(saved) or "no setting and no slab would have saved any of them"),
+        ]
+
+
+def advise(trace: AllocatorTrace | None, reserved: int, slab: int | None) -> Advice:
+    """Replay a trace as it was recorded, and with the other setting.
+
+    Parameters
+    ----------
+    trace
+        The recorded events of a device, if any.
+    reserved
+        Maximum that the allocator reserved.
+    slab
+        Bytes of the slab found for its requests, if any.
+    """
+    if trace is None:
+        return Advice(reserved, slab)
+    if trace.unlike:
+        return Advice(reserved, slab, unknown=trace.unlike)
+    own = replay(trace.events, trace.settings, trace.start).peak
+    if own.reserved != reserved:
+        unlike = f"by the allocator's rules, {own.reserved:,} bytes would have been reserved"
+        return Advice(reserved, slab, unknown=unlike)
+    settings = replace(trace.settings, expandable_segments=True)
+    grown = replay((*_present(trace), *trace.events), settings).peak
+    return Advice(reserved, slab, own.requested, grown.reserved)
+
+
+def _present(trace: AllocatorTrace) -> list[Event]:
+    """Return the requests of the blocks in use at the beginning."""
+    events = []
+    for segment in trace.start:
+        at = segment.address
+        for block in segment.blocks:
+            if block.requested is not None:
+                events.append(Event(Action.ALLOCATE, at, block.requested, segment.stream))
+            at += block.size
+    return events
