@@ -67,10 +67,12 @@ if TYPE_CHECKING:
     from optsched.runtime.limits import Limits, Objective, Proof, StopReason
     from optsched.solver.module import ModuleResult, solve_module
     from optsched.solver.pack import pack
+    from optsched.solver.packing_result import PackingResult
     from optsched.solver.pipeline import Engine, solve
-    from optsched.solver.result import PackingResult, Result, Status
+    from optsched.solver.result import Result
     from optsched.solver.spill.pack import pack_pools
     from optsched.solver.spill.solve import solve_in_pools
+    from optsched.solver.status import Status
     from optsched.store import PlanStore
 
 # Loaded on first use: `import optsched` pays for no solver, and the command is soon where it can
@@ -107,9 +109,11 @@ _HOME = {
     "optsched.solver.module": "ModuleResult solve_module",
     "optsched.solver.pack": "pack",
     "optsched.solver.pipeline": "Engine solve",
-    "optsched.solver.result": "PackingResult Result Status",
+    "optsched.solver.packing_result": "PackingResult",
+    "optsched.solver.result": "Result",
     "optsched.solver.spill.pack": "pack_pools",
     "optsched.solver.spill.solve": "solve_in_pools",
+    "optsched.solver.status": "Status",
     "optsched.store": "PlanStore",
 }
 """Public names by the module that has them."""

@@ -410,8 +410,10 @@ def report(
         made = replace(made, saving=saving_of(made, stock_plan(planned)))
     else:
         problem = problem_of(what)
-        packed = pack(problem, limits=chosen)
+        packed = pack(what, limits=chosen)
         if packed.offsets is None:
             raise UsageError("no packing was found in time: there is nothing to show")
-        made = make_packing_report(problem, [packed], [("optsched", packed.offsets, ())])
+        parts = [part.result for part in packed.packed] or [packed]
+        pools, _ = packed.places(len(problem))
+        made = make_packing_report(problem, parts, [("optsched", packed.offsets, pools)])
     write_report(made, {kind: str(path)})

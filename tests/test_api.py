@@ -51,8 +51,13 @@ def test_a_packing_problem_needs_only_sizes_and_live_ranges(tmp_path: Path) -> N
     csv.write_text("id,lower,upper,size\na,0,4,8\nb,2,6,4\n")
     assert optsched.pack(optsched.read_packing(csv)).slab == 12
     csv.write_text("id,lower,upper,size,pool\na,0,4,8,x\nb,2,6,4,y\n")
-    with pytest.raises(OptschedError, match="pack_pools"):
-        optsched.pack(optsched.read_packing(csv))
+    table = optsched.read_packing(csv)
+    packed = optsched.pack(table)
+    assert (packed.slab, packed.places(2)[0]) == (12, ["x", "y"])
+    optsched.report(table, tmp_path / "packing.svg")
+    for excluded in ({"capacity": 12}, {"reserved": [optsched.model.reserved.Region(0, 4)]}):
+        with pytest.raises(OptschedError, match="pools exclude capacity and reserved"):
+            optsched.pack(table, **excluded)  # type: ignore[arg-type]
 
 
 def test_certify_takes_a_result_without_a_plan_whatever_the_listing() -> None:
@@ -84,6 +89,45 @@ def test_a_limit_on_work_ends_where_no_stage_can_do_any() -> None:
     assert first.stop_reason == "work limit"
     assert first.order == second.order
     assert first.offsets == second.offsets
+
+
+def test_pools_are_an_argument_and_the_former_functions_do_the_same() -> None:
+    pools = [optsched.Pool("a", 12), optsched.Pool("b")]
+    found = optsched.solve(diamond(), pools=pools, work=10_000)
+    former = optsched.solve_in_pools(diamond(), pools, work=10_000).result
+    assert isinstance(former, optsched.Result)
+    assert (found.status, found.slab, found.spilled_bytes) == ("optimal", former.slab, 6)
+    assert (former.spilled_bytes, former.spilled_bound, former.refuted) == (6, 6, None)
+    assert former.before is not None
+    assert former.before.spilled_bytes == 0
+    assert (found.to_dict()["spilled_bytes"], found.to_dict()["spilled_bound"]) == (6, 6)
+    assert "spilled 6 proved" in repr(found)
+    problem = PackingProblem(size=[8, 8, 4], start=[0, 0, 0], end=[2, 2, 2])
+    packed = optsched.pack(problem, pools=pools, homes=["b", "", ""])
+    again = optsched.pack_pools(problem, ["b", "", ""], pools)
+    assert isinstance(again, optsched.PackingResult)
+    assert (packed.slab, packed.slab_bound, packed.slab_proof) == (20, 20, "L1")
+    assert packed.offsets is not None
+    assert again.offsets is not None
+    assert (packed.offsets == again.offsets).all()
+    assert again.places(3)[0] == ["b", "a", "a"]
+    spilled = optsched.pack(problem, pools=pools)
+    assert (spilled.slab, spilled.spilled_bytes, spilled.slab_bound) == (20, 8, 20)
+    assert optsched.pack(problem, pools=[optsched.Pool("a", 12)]).status == "infeasible"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"capacity": 12}, "pools exclude capacity"),
+        ({"max_moved": 1}, "pools exclude baseline, max_moved and fewest_moves"),
+        ({"independent": True, "engine": "milp"}, "pools exclude independent"),
+        ({"pools": [optsched.Pool("a"), optsched.Pool("a")]}, "each pool is given once"),
+    ],
+)
+def test_pools_exclude_what_they_cannot_do(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(OptschedError, match=said):
+        optsched.solve(diamond(), **{"pools": [optsched.Pool("a")], **options})
 
 
 def test_limits_are_keywords_wherever_something_is_solved() -> None:

@@ -23,7 +23,7 @@ from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.runtime.limits import Proof
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 from tests.support import brute
 from tests.support.families.growth import GRAPHS
 

@@ -26,10 +26,9 @@ from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.model.pools import Pool
 from optsched.model.reserved import Region
 from optsched.solver.pack import pack
+from optsched.solver.packing_result import PackingResult
 from optsched.solver.pipeline import solve
-from optsched.solver.result import PackingResult, Result
-from optsched.solver.spill.pack import PoolsResult, pack_pools
-from optsched.solver.spill.solve import PooledResult, solve_in_pools
+from optsched.solver.result import Result
 from tests.support.families.traces import training_trace
 
 Case = Callable[[float], str]
@@ -40,12 +39,8 @@ FEW = 10
 """Ops of a baseline that may be moved."""
 
 
-def said(found: Result | PooledResult | PackingResult | PoolsResult) -> str:
+def said(found: Result | PackingResult) -> str:
     """Return bytes, bound and why it ended."""
-    if isinstance(found, PooledResult):
-        found = found.result
-    if isinstance(found, PoolsResult):
-        return f"{found.slab} {found.stop_reason}"
     return f"{found.slab} {found.slab_bound} {found.stop_reason}"
 
 
@@ -73,7 +68,7 @@ def spilled(graph: Graph) -> Case:
     """Half of the bytes have room in the first pool."""
     peak = optsched.peak_memory(graph, program(graph))
     pools = [Pool("fast", peak // 2), Pool("slow")]
-    return lambda limit: said(solve_in_pools(graph, pools, time_limit=limit))
+    return lambda limit: said(solve(graph, pools=pools, time_limit=limit))
 
 
 def ruled(graph: Graph) -> Case:
@@ -261,7 +256,7 @@ def in_pools(problem: PackingProblem) -> Case:
         for i in group:
             names[i] = names[group[0]]
     pools = [Pool("fast", problem.max_load // 3), Pool("slow", problem.max_load // 2), Pool("far")]
-    return lambda limit: said(pack_pools(problem, names, pools, time_limit=limit))
+    return lambda limit: said(pack(problem, pools=pools, homes=names, time_limit=limit))
 
 
 def with_gaps(problem: PackingProblem) -> PackingProblem:

@@ -99,25 +99,13 @@ def _pack_slab(args: argparse.Namespace, packing: PackingTable) -> Answer:
 def _pack_pools(args: argparse.Namespace, packing: PackingTable, slabs: list[Pool]) -> Answer:
     from optsched.formats import write_packing
     from optsched.formats.minimalloc import with_pools
-    from optsched.model.pools import Pool
     from optsched.reports.pools import pools_record, pools_text
-    from optsched.solver.spill.pack import pack_pools
+    from optsched.solver.pack import pack
 
-    homes = packing.pools or ("",) * len(packing.problem)
     if args.capacity or args.reserve:
         raise UsageError("--capacity and --reserve are for a single slab: give --pool NAME=BYTES")
-    if not slabs:
-        room = packing.problem.capacity
-        slabs = [Pool(name, room) for name in dict.fromkeys(homes) if name]
-        if room is not None and len(slabs) > 1:
-            raise UsageError(
-                f"{packing.problem.name}: the file has one capacity, but its buffers are in "
-                f"{len(slabs)} pools: give --pool NAME=BYTES for each"
-            )
     with ProgressLine() as show:
-        result = pack_pools(
-            packing.problem, homes, slabs, limits=common.limits(args), on_event=show
-        )
+        result = pack(packing, pools=slabs, limits=common.limits(args), on_event=show)
     names, offsets = result.places(len(packing.problem))
     if args.output and result.slab is not None:
         write_packing(with_pools(packing, names), args.output, offsets)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from optsched.model.plan import Plan
     from optsched.reports.report import Report
     from optsched.runtime.limits import Event
-    from optsched.solver.result import PackingResult, Result
+    from optsched.solver.packing_result import PackingResult
+    from optsched.solver.result import Result
 
 OUTPUTS = {"output": "html", "png": "png", "svg": "svg", "trace": "trace"}
 """Options that name a file to write, and the kind of the file."""
@@ -190,16 +191,14 @@ def _pack(
     """Pack all pools; return the result of each, and all offsets if all pools have been packed."""
     from optsched.model.pools import Pool
     from optsched.solver.pack import pack
-    from optsched.solver.spill.pack import pack_pools
 
     with ProgressLine() as show:
         if not any(homes):
             result = pack(problem, limits=common.limits(args), on_event=show)
             return [result], result.offsets
         slabs = [Pool(name) for name in dict.fromkeys(homes)]
-        found = pack_pools(problem, homes, slabs, limits=common.limits(args), on_event=show)
-    offsets = None if found.slab is None else found.places(len(problem))[1]
-    return [part.result for part in found.packed], offsets
+        found = pack(problem, pools=slabs, homes=homes, limits=common.limits(args), on_event=show)
+    return [part.result for part in found.packed], found.offsets
 
 
 REPORT = Command(

@@ -24,15 +24,15 @@ from optsched.errors import UsageError
 from optsched.reports.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from optsched.model.graph import Graph
-    from optsched.model.pools import Pool
     from optsched.solver.result import Result
 
 
 def _solve(args: argparse.Namespace) -> int:
     from optsched.compare.saving import figures_of
     from optsched.formats import read_plan, write_plan
+    from optsched.reports.pools import pooled_record, pooled_text
     from optsched.reports.results import solve_record, solve_text, trace_rows
+    from optsched.solver.pipeline import solve
 
     slabs = common.pools(args)
     if slabs and args.capacity:
@@ -51,34 +51,28 @@ def _solve(args: argparse.Namespace) -> int:
     baseline = read_plan(args.baseline, graph) if args.baseline else None
     rules = common.reading(args).order_rules(graph, baseline.order if baseline else None)
     with ProgressLine() as show:
-        options: dict[str, Any] = {
-            "objective": args.objective,
-            "engine": args.engine,
-            "limits": common.limits(args),
-            "warm_start": read_plan(args.warm_start, graph) if args.warm_start else None,
-            "on_event": show,
-        }
-        if slabs:
-            options["order_rules"] = rules
-            status, result, record, text = _in_pools(graph, slabs, options)
-            graph = rules.apply(graph)
-        else:
-            from optsched.solver.pipeline import solve
-
-            result = solve(
-                graph,
-                capacity=common.capacity(args),
-                order_rules=rules,
-                baseline=baseline,
-                max_moved=args.max_moved,
-                fewest_moves=args.fewest_moves,
-                independent=args.independent,
-                **options,
-            )
-            graph = rules.apply(graph)
-            status = result.status
-            record = solve_record(graph, result)
-            text = solve_text(result, record)
+        result = solve(
+            graph,
+            pools=slabs,
+            objective=args.objective,
+            capacity=common.capacity(args),
+            engine=args.engine,
+            limits=common.limits(args),
+            warm_start=read_plan(args.warm_start, graph) if args.warm_start else None,
+            order_rules=rules,
+            baseline=baseline,
+            max_moved=args.max_moved,
+            fewest_moves=args.fewest_moves,
+            independent=args.independent,
+            on_event=show,
+        )
+    graph = rules.apply(graph)
+    if slabs:
+        record = pooled_record(result)
+        text = pooled_text(result, record)
+    else:
+        record = solve_record(graph, result)
+        text = solve_text(result, record)
     entry = module.graphs[module.entry]
     text = common.add_saving(args, entry, record, text, **figures_of(result))
     if args.keep_trace:
@@ -95,19 +89,7 @@ def _solve(args: argparse.Namespace) -> int:
     finally:
         # Printed even if a file could not be written, for example on a full disk.
         common.print_result(args, record, text)
-    return common.exit_code(status, result.stop_reason)
-
-
-def _in_pools(
-    graph: Graph, slabs: list[Pool], options: dict[str, Any]
-) -> tuple[str, Result, dict[str, Any], str]:
-    """Plan a graph in several pools; return status, result, record and text."""
-    from optsched.reports.pools import pooled_record, pooled_text
-    from optsched.solver.spill.solve import solve_in_pools
-
-    found = solve_in_pools(graph, slabs, **options)
-    record = pooled_record(found)
-    return found.status, found.result, record, pooled_text(found, record)
+    return common.exit_code(result.status, result.stop_reason)
 
 
 def _certify(args: argparse.Namespace, result: Result) -> dict[str, Any]:

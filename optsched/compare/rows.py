@@ -17,7 +17,8 @@ from optsched.formats.opening import stem_of
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Proof, StopReason
 from optsched.runtime.text import counted
-from optsched.solver.result import Result, Status
+from optsched.solver.result import Result
+from optsched.solver.status import Status
 
 
 class Trouble(StrEnum):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from optsched.compare.methods import Kind, Method
 from optsched.compare.rows import Comparison, MethodRow, Trouble
 from optsched.runtime.limits import Proof
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 
 TAUS = (1.0, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0)
 """Factors at which performance profiles are evaluated."""

@@ -36,7 +36,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Objective, Proof
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 
 T = TypeVar("T")
 P = TypeVar("P")

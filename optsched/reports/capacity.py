@@ -19,10 +19,12 @@ from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.view import load_of
 from optsched.runtime.limits import Limits
 from optsched.runtime.text import listed, listed_names, readable
-from optsched.solver.result import PackingResult, Result, Status
+from optsched.solver.packing_result import PackingResult
+from optsched.solver.result import Result
+from optsched.solver.status import Status
 
 if TYPE_CHECKING:
-    from optsched.solver.spill.pack import Shortage
+    from optsched.solver.in_pools import Shortage
 
 SHOWN = 5
 """Maximum number of culprits named in text; records list all of them."""

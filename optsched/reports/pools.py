@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.reports.capacity import (
     Refusal,
@@ -17,15 +18,15 @@ from optsched.reports.results import end_line, result_lines, solve_record
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted, listed_names, readable
-from optsched.solver.result import Status
-from optsched.solver.spill.pack import PoolsResult
-from optsched.solver.spill.solve import PooledResult
+from optsched.solver.packing_result import PackingResult
+from optsched.solver.result import Result
+from optsched.solver.status import Status
 
 SHOWN = 10
 """Maximum number of buffers named in text; records list all."""
 
 
-def pools_record(problem: PackingProblem, result: PoolsResult) -> dict[str, Any]:
+def pools_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
     """Return the record that `optsched pack --json` prints for pools."""
     names, offsets = result.places(len(problem))
     placed = zip(problem.names, offsets.tolist(), strict=True)
@@ -45,7 +46,7 @@ def pools_record(problem: PackingProblem, result: PoolsResult) -> dict[str, Any]
     }
 
 
-def pools_fields(problem: PackingProblem, result: PoolsResult) -> dict[str, Any]:
+def pools_fields(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
     """Return the fields about the pools, and about spilled buffers and the reasons.
 
     Slab and proof of a pool concern only the buffers placed in it.
@@ -71,7 +72,7 @@ def pools_fields(problem: PackingProblem, result: PoolsResult) -> dict[str, Any]
     }
 
 
-def pools_text(problem: PackingProblem, result: PoolsResult, record: Mapping[str, Any]) -> str:
+def pools_text(problem: PackingProblem, result: PackingResult, record: Mapping[str, Any]) -> str:
     """Return the text of a result in pools."""
     buffers, pools = counted(len(problem), "buffer"), counted(len(result.packed), "pool")
     head = f"{readable(problem.name)}: {buffers} in {pools}"
@@ -79,7 +80,7 @@ def pools_text(problem: PackingProblem, result: PoolsResult, record: Mapping[str
 
 
 def _lines(
-    problem: PackingProblem, result: PoolsResult, found: Mapping[str, Any], short: bool = True
+    problem: PackingProblem, result: PackingResult, found: Mapping[str, Any], short: bool = True
 ) -> list[str]:
     """Return one line per pool, and the spilled buffers and, if `short`, the reasons."""
     lines = []
@@ -109,10 +110,12 @@ def _lines(
     return lines
 
 
-def pooled_record(found: PooledResult) -> dict[str, Any]:
+def pooled_record(found: Result) -> dict[str, Any]:
     """Return the record that `optsched solve --json` prints for pools."""
-    why = _why_all_orders(found)
-    record = solve_record(found.graph, found.result)
+    graph = found.graph
+    assert graph is not None
+    why = _why_all_orders(graph, found)
+    record = solve_record(graph, found)
     record |= {"status": found.status, "spilled_bound": found.spilled_bound, **why}
     if found.refuted is not None:
         return {**record, "refuted": found.refuted.reason}
@@ -121,26 +124,27 @@ def pooled_record(found: PooledResult) -> dict[str, Any]:
     fields = pools_fields(found.problem, found.packing)
     # This bound holds for the chosen order; `spilled_bound` in the record holds for all orders.
     fields["spilled_bound_of_order"] = fields.pop("spilled_bound")
-    plan = found.result.plan
+    plan = found.plan
     if plan is not None:
-        record["slabs"] = plan.slabs(found.graph)
+        record["slabs"] = plan.slabs(graph)
         pools = [part.pool for part in found.packing.packed]
         record["capacities"] = {p.name: p.capacity for p in pools if p.capacity is not None}
         record["pool"] = {
             buffer.name: plan.pools[b]
-            for b, buffer in enumerate(found.graph.buffers)
-            if plan.offsets[b] is not None and found.graph.roots[b] == b
+            for b, buffer in enumerate(graph.buffers)
+            if plan.offsets[b] is not None and graph.roots[b] == b
         }
     return {**record, **fields, **why}
 
 
-def pooled_text(found: PooledResult, record: Mapping[str, Any]) -> str:
+def pooled_text(found: Result, record: Mapping[str, Any]) -> str:
     """Return the text of a result in pools."""
-    lines = result_lines(found.result, record)
-    no_order = found.refuted is not None or found.before.status is Status.INFEASIBLE
+    lines = result_lines(found, record)
+    no_order = found.refuted is not None or _before(found).status is Status.INFEASIBLE
     if found.refuted is not None:
         lines += [f"  {found.refuted.reason}", f"  {refusal_text(record)}"]
     elif no_order:
+        assert found.graph is not None
         only = next(iter({buffer.pool for buffer in found.graph.buffers}), "")
         lines.append(f"  pool {readable(only)}: {refusal_text(record)}")
     if found.packing is not None and found.problem is not None:
@@ -150,11 +154,17 @@ def pooled_text(found: PooledResult, record: Mapping[str, Any]) -> str:
             proved = found.spilled_bytes <= found.spilled_bound
             most = "no order spills fewer" if proved else f"at least {found.spilled_bound:,}"
             lines.append(f"    over all orders: {most}")
-    return "\n".join([*lines, end_line(found.result, found.status)])
+    return "\n".join([*lines, end_line(found)])
 
 
-def _why_all_orders(found: PooledResult) -> Refusal:
+def _why_all_orders(graph: Graph, found: Result) -> Refusal:
     """Return why no order fits in all pools, or in the only pool that buffers name."""
     if found.refuted is not None:
-        return all_orders_refusal(found.graph, found.before, found.refuted)
-    return refusal(found.graph, found.before)
+        return all_orders_refusal(graph, _before(found), found.refuted)
+    return refusal(graph, _before(found))
+
+
+def _before(found: Result) -> Result:
+    """Return the result with every buffer in its own pool."""
+    assert found.in_pools is not None
+    return found.in_pools.before

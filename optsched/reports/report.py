@@ -14,7 +14,8 @@ from optsched.model.plan import Plan
 from optsched.reports.view import View, graph_subject, packing_view, plan_view
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Proof
-from optsched.solver.result import PackingResult, Result, SearchLog
+from optsched.solver.packing_result import PackingResult
+from optsched.solver.result import Result, SearchLog
 
 if TYPE_CHECKING:
     from optsched.compare import Comparison

@@ -32,7 +32,8 @@ from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
 from optsched.runtime.text import counted, listed_names, readable
-from optsched.solver.result import PackingResult, Result
+from optsched.solver.packing_result import PackingResult
+from optsched.solver.result import Result
 
 _NAMED = 6
 """Maximum number of buffers on several streams that are named in text."""
@@ -184,9 +185,9 @@ def _sharing_lines(record: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def end_line(result: Any, status: str = "") -> str:
-    """Return the line on how a search ended; `status` replaces the result's own status."""
-    return f"  {status or result.status} ({result.stop_reason}) after {result.runtime:.2f} s"
+def end_line(result: Any) -> str:
+    """Return the line on how a search ended."""
+    return f"  {result.status} ({result.stop_reason}) after {result.runtime:.2f} s"
 
 
 def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:

@@ -43,7 +43,8 @@ from optsched.solver.known import Known
 from optsched.solver.order_packing import found_orders
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import Engine, solve
-from optsched.solver.result import Result, Status
+from optsched.solver.result import Result
+from optsched.solver.status import Status
 
 
 @dataclass(frozen=True, slots=True)

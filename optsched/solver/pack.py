@@ -19,6 +19,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_ADDRESS
 from optsched.model.memory_model import parse_alignment
 from optsched.model.packing_problem import PackingProblem
+from optsched.model.pools import Pool
 from optsched.model.reductions import Aligned, Groups, Reduced
 from optsched.model.reserved import Region, Reserved
 from optsched.runtime.bytes import parse_bytes
@@ -35,7 +36,7 @@ from optsched.runtime.limits import (
 )
 from optsched.solver.driver import Knowledge, Stage, run_stages
 from optsched.solver.finding import Finding, slab_bound
-from optsched.solver.result import PackingResult
+from optsched.solver.packing_result import PackingResult
 
 _LOG = logging.getLogger(__name__)
 LAST = "hill_climb"
@@ -46,6 +47,8 @@ LAST = "hill_climb"
 def pack(
     problem: PackingProblem | PackingTable,
     *,
+    pools: Sequence[Pool] = (),
+    homes: Sequence[str] = (),
     capacity: int | str | SupportsIndex | None = None,
     reserved: Sequence[Region] = (),
     align: int | str | SupportsIndex | None = None,
@@ -59,6 +62,12 @@ def pack(
     ----------
     problem
         Buffers and their live ranges, or a result of :func:`optsched.read_packing`.
+    pools
+        Pools with capacities, in order of preference: a buffer that does not fit into its pool
+        spills to the next one. A pinned buffer stays in its own (default: those that buffers name,
+        if any, with the capacity of the problem if there is only one).
+    homes
+        The pool that each buffer names, or "" for the first (default: those of the file).
     capacity
         Stop at the first packing of at most this many bytes, `65536` or `"64KiB"` (default:
         `problem.capacity`).
@@ -74,12 +83,18 @@ def pack(
     GraphError
         If a region is invalid, or a buffer is pinned into one or onto another buffer.
     UsageError
-        If the buffers name pools, which need `pack_pools`, or an option is invalid.
+        If an option is invalid, alone or with another one, or a buffer names no given pool.
     """
     clock = Clock.of(choose_limits(limits, named))
+    homes = homes or getattr(problem, "pools", None) or ()
     problem = problem_of(problem)
-    capacity = problem.capacity if capacity is None else parse_bytes(capacity)
     rounding = () if align is None else (Aligned(parse_alignment(align)),)
+    if pools or any(homes):
+        if capacity is not None or reserved:
+            raise UsageError("pools exclude capacity and reserved: give Pool(name, bytes)")
+        (problem,) = Reduced(problem, *rounding).parts
+        return _in_pools(problem, homes, pools, clock, on_event)
+    capacity = problem.capacity if capacity is None else parse_bytes(capacity)
     reduced = Reduced(problem, *rounding, Groups(), Reserved(reserved, capacity))
     (problem,) = reduced.parts
     problem.refuse_clashing_pins()
@@ -92,11 +107,29 @@ def pack(
     return replace(result, offsets=own)
 
 
+def _in_pools(
+    problem: PackingProblem,
+    homes: Sequence[str],
+    pools: Sequence[Pool],
+    clock: Clock,
+    on_event: OnEvent | None,
+) -> PackingResult:
+    from optsched.solver.spill.pack import pack_in_pools
+
+    if not pools:
+        room = problem.capacity
+        pools = [Pool(name, room) for name in dict.fromkeys(homes) if name]
+        if room is not None and len(pools) > 1:
+            raise UsageError(
+                f"{problem.name}: the file has one capacity, but its buffers are in "
+                f"{len(pools)} pools: give each its own, Pool(NAME, BYTES) or --pool NAME=BYTES"
+            )
+    return pack_in_pools(problem, homes or [""] * len(problem), pools, clock, on_event)
+
+
 def problem_of(problem: PackingProblem | PackingTable) -> PackingProblem:
     """Return the packing problem of a table, or the problem itself."""
     if not isinstance(problem, PackingProblem):
-        if any(getattr(problem, "pools", None) or ()):
-            raise UsageError("the buffers of this packing name pools: use pack_pools")
         problem = getattr(problem, "problem", problem)
     if not isinstance(problem, PackingProblem):
         raise UsageError(f"pack wants a PackingProblem, got {type(problem).__name__}")

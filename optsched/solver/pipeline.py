@@ -20,6 +20,7 @@ from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable
 from optsched.model.order_rules import NO_RULES, OrderRules, make_baseline
 from optsched.model.plan import Plan
+from optsched.model.pools import Pool
 from optsched.model.question import Question
 from optsched.ordering.inplace import TooManySavingsError
 from optsched.runtime.bytes import parse_bytes
@@ -63,6 +64,7 @@ class Engine(StrEnum):
 def solve(
     graph: Graph,
     *,
+    pools: Sequence[Pool] = (),
     objective: Objective | str = Objective.SLAB,
     capacity: int | str | SupportsIndex | None = None,
     inplace: bool = False,
@@ -86,6 +88,10 @@ def solve(
     graph
         Graph to plan. If its buffers name several pools, each pool has a slab, the slab is the sum
         of these, and the peak is that of all pools together.
+    pools
+        Pools with capacities, in order of preference: a buffer that does not fit into its pool
+        spills to the next one. A buffer that names no pool belongs to the first; a pinned buffer
+        stays in its own (default: the pools that buffers name, without capacities).
     objective
         `slab` (minimum slab, then minimum peak) or `peak` (minimum peak, then minimum slab).
     capacity
@@ -132,7 +138,7 @@ def solve(
     Raises
     ------
     UsageError
-        If an option is invalid, alone or with another one.
+        If an option is invalid, alone or with another one, or a buffer names no given pool.
     GraphError
         If no order keeps the rules or the limit on moved ops.
     PlanError
@@ -152,13 +158,29 @@ def solve(
         # A capacity limits the slab, so that the slab is what the search lowers.
         asked if room is None else Objective.SLAB,
         room,
+        tuple(pools),
     )
+    if question.pools:
+        _refuse_with_pools(question, progress, independent)
     clock = Clock.of(choose_limits(limits, named))
     engine = choose_member(Engine, engine, "engine")
     if independent and engine not in _INDEPENDENT:
         raise UsageError(f"independent needs engine cpsat or milp, got {engine.value!r}")
     stages_of = _INDEPENDENT if independent else None
     return answer(question, clock, engine, warm_start, progress, on_event, stages_of)
+
+
+def _refuse_with_pools(question: Question, progress: Resume | None, independent: bool) -> None:
+    if question.capacity is not None:
+        raise UsageError("pools exclude capacity: give each pool its own, Pool(name, bytes)")
+    excluded = {
+        "progress": progress is not None,
+        "baseline, max_moved and fewest_moves": question.near is not None,
+        "independent": independent,
+    }
+    for name, given in excluded.items():
+        if given:
+            raise UsageError(f"pools exclude {name}")
 
 
 def answer(
@@ -175,7 +197,7 @@ def answer(
     Parameters
     ----------
     question
-        The question; its pools, if any, are ignored.
+        The question.
     clock
         Time or work left.
     engine
@@ -187,6 +209,10 @@ def answer(
     stages_of
         Stages of each engine (default: with all bounds).
     """
+    if question.pools:
+        from optsched.solver.spill.solve import answer_in_pools
+
+        return answer_in_pools(question, clock, engine, plan, on_event)
     known, resume = Known(question, clock, on_event), Resume.of(question, start)
     schedule = _schedule(known, engine, stages_of or _STAGES)
     for finding in _take_up(known, resume, plan):

@@ -4,49 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
-from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
 from optsched.model.plan import Plan
 from optsched.model.question import Question, rules_record
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
+from optsched.solver.in_pools import PlanInPools, PlannedInPools
 from optsched.solver.resume import Resume
-
-
-class Status(StrEnum):
-    """State of knowledge at the end of a search; derived from the numbers of its result."""
-
-    OPTIMAL = "optimal"
-    FEASIBLE = "feasible"
-    INFEASIBLE = "infeasible"
-    UNKNOWN = "unknown"
-
-
-def judge(
-    value: int | None, bound: int, *, refuted: bool = False, proved: bool | None = None
-) -> Status:
-    """Return the status of a result.
-
-    Parameters
-    ----------
-    value
-        Quantity that was minimized; None without an answer.
-    bound
-        Lower bound on it.
-    refuted
-        True if no answer can do what was asked.
-    proved
-        True if the answer is proved optimal (default: if it meets the bound).
-    """
-    if refuted:
-        return Status.INFEASIBLE
-    if value is None:
-        return Status.UNKNOWN
-    is_best = value <= bound if proved is None else proved
-    return Status.OPTIMAL if is_best else Status.FEASIBLE
+from optsched.solver.status import Status, judge, short
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,49 +39,7 @@ class SearchLog:
 
 
 @dataclass(frozen=True, slots=True)
-class PackingResult:
-    """A checked packing and what is proved about it.
-
-    Parameters
-    ----------
-    offsets
-        Shape `(k,)`, or None if nothing was found that fits.
-    slab, slab_bound
-        Bytes; no packing of these live ranges has less than the bound.
-    slab_proof
-        What stands behind the slab when it meets the bound, `claimed`, or None.
-    stop_reason, capacity, runtime, compile_seconds
-        As in :class:`Result`.
-    left_out
-        Heuristic packers that were not tried since there are many buffers, and why not.
-    """
-
-    offsets: IntArray | None
-    slab: int | None
-    slab_bound: int
-    slab_proof: Proof | None
-    stop_reason: StopReason
-    capacity: int | None = None
-    runtime: float = 0.0
-    compile_seconds: float = 0.0
-    left_out: Mapping[str, str] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        slab = _short("slab", self.slab, self.slab_bound, self.slab_proof)
-        return f"PackingResult({self.status}, {slab}, {self.stop_reason})"
-
-    @property
-    def status(self) -> Status:
-        """Optimal only if proved; infeasible only if the bound exceeds the capacity."""
-        refuted = self.capacity is not None and self.slab_bound > self.capacity
-        too_large = (
-            self.slab is not None and self.capacity is not None and self.slab > self.capacity
-        )
-        return judge(None if too_large else self.slab, self.slab_bound, refuted=refuted)
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(PlannedInPools):
     """A solver's answer to a question; its status follows from its numbers.
 
     Parameters
@@ -141,6 +66,9 @@ class Result:
     moved_bound
         Ops of the baseline that every plan as good as this one moves; 0 unless `fewest_moves` was
         asked for.
+    in_pools
+        The buffers that leave their own pool, if pools were given to :func:`optsched.solve`;
+        `spilled_bytes` and `spilled_bound` are its attributes.
     """
 
     plan: Plan | None
@@ -156,6 +84,7 @@ class Result:
     log: SearchLog = field(default_factory=SearchLog, repr=False)
     resume: Resume | None = field(default=None, repr=False, compare=False)
     moved_bound: int = 0
+    in_pools: PlanInPools | None = field(default=None, repr=False, compare=False)
 
     @property
     def runtime(self) -> float:
@@ -238,12 +167,30 @@ class Result:
     def status(self) -> Status:
         """Optimal only if the objective is proved, and not only claimed.
 
-        If fewest moves were asked for as well, these must be proved too.
+        If fewest moves were asked for as well, these must be proved too. In pools the spilled bytes
+        must be proved the fewest; if none are spilled, slabs must be within their capacities, or
+        minimum without one.
         """
         value, bound, proof = self._objective_numbers()
         is_proved = value == bound and proof not in (None, Proof.CLAIMED)
+        if self.in_pools is not None:
+            return self._status_in_pools(self.in_pools, is_proved)
         refuted = self.capacity is not None and self.slab_bound > self.capacity
         return judge(value, bound, refuted=refuted, proved=is_proved and self.fewest_moves)
+
+    def _status_in_pools(self, found: PlanInPools, is_proved: bool) -> Status:
+        decides = bool(found.spilled_bytes) or found.is_limited
+        return judge(
+            None if self.plan is None else found.spilled_bytes,
+            found.spilled_bound,
+            refuted=found.refuted is not None,
+            proved=None if decides else is_proved,
+        )
+
+    @property
+    def result(self) -> Result:
+        """The result itself: the former attribute of results in pools."""
+        return self
 
     @property
     def fewest_moves(self) -> bool:
@@ -252,10 +199,16 @@ class Result:
         return not wanted or self.moved == self.moved_bound
 
     def __repr__(self) -> str:
-        peak = _short("peak", self.peak, self.peak_bound, self.peak_proof)
-        slab = _short("slab", self.slab, self.slab_bound, self.slab_proof)
+        peak = short("peak", self.peak, self.peak_bound, self.peak_proof)
+        slab = short("slab", self.slab, self.slab_bound, self.slab_proof)
         among = f" among {self.restriction}" if self.restriction else ""
-        return f"Result({self.status}{among}, {peak}, {slab}, {self.stop_reason})"
+        return f"Result({self.status}{among}, {peak}, {slab}{self._spilled()}, {self.stop_reason})"
+
+    def _spilled(self) -> str:
+        """Return the spilled bytes as a part of a line, empty if there are none."""
+        count, bound = self.spilled_bytes, self.spilled_bound
+        proof = "proved" if count <= bound else None
+        return f", {short('spilled', count, bound, proof)}" if count else ""
 
     @property
     def gap(self) -> float | None:
@@ -302,9 +255,14 @@ class Result:
             "compile_seconds": self.compile_seconds,
             "order": self.order,
             "offsets": self.offsets,
+            **self._spilled_numbers(),
             **({"among": self.restriction} if self.restriction else {}),
             **({"order_rules": rules} if (rules := self.order_record()) else {}),
         }
+
+    def _spilled_numbers(self) -> dict[str, int]:
+        names = () if self.in_pools is None else ("spilled_bytes", "spilled_bound")
+        return {name: getattr(self, name) for name in names}
 
     def order_record(self) -> dict[str, Any]:
         """Return the rules of the order and what is known of moves, as plan files have them."""
@@ -320,10 +278,3 @@ class Result:
         if self.objective is Objective.SLAB:
             return self.slab, self.slab_bound, self.slab_proof
         return self.peak, self.peak_bound, self.peak_proof
-
-
-def _short(what: str, value: int | None, bound: int, proof: Proof | None) -> str:
-    """Return a value and its proof, or what it is at least, for a line in an interpreter."""
-    return (
-        f"{what} {value:,} {proof}" if value is not None and proof else f"{what} {value} >= {bound}"
-    )

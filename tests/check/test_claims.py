@@ -25,7 +25,6 @@ from optsched.reports.pools import pooled_record
 from optsched.reports.results import solve_record, trace_rows
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
-from optsched.solver.spill.solve import solve_in_pools
 from tests.support.generators import random_graph
 
 REPRO = Path(__file__).parents[3] / "shared" / "instances" / "repro"
@@ -160,7 +159,7 @@ def test_what_solve_writes_is_never_refused() -> None:
             if number % 2:
                 names = sorted({buffer.pool for buffer in made.buffers if not buffer.external})
                 pools = [Pool(name, 40 if capacity else None) for name in names]
-                found = solve_in_pools(made, [*pools, Pool("more", None)], limits=limits)
+                found = solve(made, pools=[*pools, Pool("more", None)], limits=limits)
                 result, record = found.result, pooled_record(found)
             else:
                 result = solve(

@@ -28,7 +28,8 @@ from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.runtime.limits import Limits, Proof
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Result, Status
+from optsched.solver.result import Result
+from optsched.solver.status import Status
 from tests.support.families.small import chain, diamond, two_towers
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -127,7 +127,7 @@ def test_all_stages_share_one_limit(
 
         monkeypatch.setattr(planning_module, name, called)
 
-    noted("pack_pools")
+    noted("pack")
     noted("solve")
     _, exported, arguments, _ = model
     lower(exported, arguments, memory_planning(time_limit=100))
@@ -258,7 +258,7 @@ def test_a_failure_of_ours_is_the_framework_s_plan(
     exported = export(module, arguments)
     before = lower(exported, arguments)
     monkeypatch.setattr(planning_module, "solve", fail)
-    monkeypatch.setattr(planning_module, "pack_pools", fail)
+    monkeypatch.setattr(planning_module, "pack", fail)
     program = lower(exported, arguments, memory_planning(time_limit=5))
     assert program.arenas == before.arenas
     assert program.equals(before)

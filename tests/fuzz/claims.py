@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from optsched import Objective, Pool, Question, certify, solve, solve_in_pools, write_plan
+from optsched import Objective, Pool, Question, certify, solve, write_plan
 from optsched.cli import main as run_command
 from optsched.errors import GraphError, UsageError
 from optsched.fleet.settings import FleetSettings
@@ -38,7 +38,8 @@ from optsched.reports.report import make_report
 from optsched.reports.results import solve_record, solve_text
 from optsched.reports.sections import facts, proof_section
 from optsched.runtime.facts import code_digest
-from optsched.solver.result import Result, Status
+from optsched.solver.result import Result
+from optsched.solver.status import Status
 from optsched.store import PlanStore
 from tests.support.brute import least_joint, least_joint_inplace, orders, peak_inplace
 from tests.support.generators import random_graph, random_order
@@ -138,7 +139,7 @@ class Judge:
             if options.keys() - {"order_rules", "engine", "work"}:
                 raise UsageError("pools go with order rules only")
             capacity = max(1, self.truth(self.graph)[1] - int(rng.integers(1, 9)))
-            return solve_in_pools(graph, [Pool("near", capacity), Pool("far")], **options).result
+            return solve(graph, pools=[Pool("near", capacity), Pool("far")], **options)
         if rng.random() < 0.2:
             # Little is proved, so that there is something to resume.
             options |= {"engine": "heuristics", "work": 1}

@@ -22,7 +22,8 @@ from optsched.errors import GraphError
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Result, Status
+from optsched.solver.result import Result
+from optsched.solver.status import Status
 from tests.support import brute
 from tests.support.generators import PLANNABLE, random_graph, with_sharing
 

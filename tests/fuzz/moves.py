@@ -25,7 +25,8 @@ from optsched.ordering.moves import fewest_moves, least_peak_within
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Result, Status
+from optsched.solver.result import Result
+from optsched.solver.status import Status
 from tests.support.brute import least_joint, least_joint_inplace, orders
 from tests.support.generators import PLANNABLE, random_graph, random_order
 from tests.support.order_rules import random_rules

@@ -41,7 +41,8 @@ from optsched.model.streams import in_levels, in_streams
 from optsched.ordering.bound.forced_conflicts import forced_conflict_bound
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Result, Status
+from optsched.solver.result import Result
+from optsched.solver.status import Status
 from tests.support import brute_streams as brute
 from tests.support.brute import orders
 from tests.support.generators import random_graph

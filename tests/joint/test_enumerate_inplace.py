@@ -20,7 +20,7 @@ from optsched.model.plan import Plan
 from optsched.model.pools import roof
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 from tests.support import brute
 from tests.support.generators import PLANNABLE, random_graph
 

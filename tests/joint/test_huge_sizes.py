@@ -8,7 +8,7 @@ from optsched.model.plan import Plan
 from optsched.model.pools import roof
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 
 HUGE = 2**57
 

@@ -25,7 +25,7 @@ from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver import pipeline, stages
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import Engine, solve
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 from tests.support import brute
 from tests.support.families.small import make_graph
 from tests.support.generators import PLAIN, PLANNABLE, random_graph, random_order

@@ -21,7 +21,7 @@ from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.model.reductions import Aligned
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 from tests.support import brute
 from tests.support.families.small import diamond
 from tests.support.generators import FEATURES, random_graph

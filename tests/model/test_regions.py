@@ -25,7 +25,7 @@ from optsched.model.plan import make_plan
 from optsched.model.pools import pool_rows
 from optsched.model.regions import ConstantsRegion, RegionSizes, Workspace, region_sizes
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 from tests.model import reference_aitemplate as reference
 from tests.support import brute
 from tests.support.generators import random_graph

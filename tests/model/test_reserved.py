@@ -18,7 +18,7 @@ from optsched.model.reserved import Region, Reserved
 from optsched.packing import solve_packing
 from optsched.runtime.limits import Limits
 from optsched.solver.pack import pack
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 
 
 def problem_of(rows: list[tuple[int, int, int]], alignment: int = 1) -> PackingProblem:

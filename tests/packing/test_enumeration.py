@@ -14,7 +14,7 @@ from optsched.packing import solve_packing
 from optsched.packing.enumeration import enumerate_packings, is_for_enumeration
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.pack import pack
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 from tests.support import brute
 from tests.support.generators import FEATURES, random_graph, random_order
 

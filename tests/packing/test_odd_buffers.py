@@ -10,7 +10,7 @@ from optsched.errors import GraphError, PlanError
 from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.reports.results import pack_record, pack_text
 from optsched.solver.pack import pack
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 from tests.support import brute
 
 

@@ -18,7 +18,6 @@ from optsched.solver.known import Known
 from optsched.solver.order_packing import found_orders
 from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
-from optsched.solver.spill.solve import solve_in_pools
 from optsched.solver.stages import other_orders
 
 
@@ -53,7 +52,7 @@ def test_pools_bear_a_search_that_has_no_plan() -> None:
     pools = [Pool("pool", 20), Pool("a"), Pool("fast", 14)]
     limits = Limits(work=10, seed=4)
     with pytest.raises(GraphError, match="pinned onto each other"):
-        solve_in_pools(read_graph_document(json.loads(PINNED_POOLS)), pools, limits=limits)
+        solve(read_graph_document(json.loads(PINNED_POOLS)), pools=pools, limits=limits)
 
 
 PINNED_POOLS = """

@@ -12,7 +12,7 @@ from optsched.errors import GraphError, UsageError
 from optsched.formats import read_graph
 from optsched.model.builder import GraphBuilder
 from optsched.runtime.limits import Proof
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 
 LLAMA = Path(__file__).parents[2] / "instances" / "inductor" / "llama_2l_bs1.bwd.json.gz"
 

@@ -9,7 +9,7 @@ from optsched.errors import GraphError, UsageError
 from optsched.model.graph import Graph
 from optsched.model.order_rules import OrderRules
 from optsched.runtime.limits import Objective
-from optsched.solver.result import Status
+from optsched.solver.status import Status
 from tests.fuzz import moves
 
 

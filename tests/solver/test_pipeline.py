@@ -29,8 +29,8 @@ from optsched.solver.finding import Finding
 from optsched.solver.known import Known
 from optsched.solver.order_packing import found_orders
 from optsched.solver.pipeline import Engine, solve
-from optsched.solver.result import Status
 from optsched.solver.resume import Resume
+from optsched.solver.status import Status
 from tests.support.brute import least_peak
 from tests.support.families.small import SMALL_GRAPHS, diamond
 from tests.support.families.wiring import random_wiring

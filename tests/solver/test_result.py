@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Status, judge
+from optsched.solver.status import Status, judge
 from tests.support.families.small import diamond
 
 

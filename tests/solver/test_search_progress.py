@@ -23,8 +23,9 @@ from optsched.ordering.tree import PrecedenceTree
 from optsched.runtime.limits import Proof, StopReason
 from optsched.solver import stages
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Result, Status
+from optsched.solver.result import Result
 from optsched.solver.resume import MOST_ORDERS, SearchProgress
+from optsched.solver.status import Status
 from tests.fuzz.search_progress import solve_in_slices
 from tests.support.brute import least_joint
 from tests.support.families.small import diamond

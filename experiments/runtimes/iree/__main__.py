@@ -20,8 +20,6 @@ import numpy as np
 from optsched import pack
 from optsched.formats.format import Source
 from optsched.formats.iree import read_iree
-from optsched.model.pools import Pool
-from optsched.solver.spill.pack import pack_pools
 
 CONFIG = (
     "#cfg = #stream.resource_config<{max_allocation_size = 1073741824, "
@@ -88,11 +86,7 @@ def prints(folder: Path, commands: Path) -> None:
         (folder / f"{name}.stream.mlir").write_text(kept)
         source.unlink()
         table = read_iree(Source(kept.encode(), name))
-        if table.pools:
-            slabs = [Pool(pool) for pool in dict.fromkeys(table.pools)]
-            least = pack_pools(table.problem, table.pools, slabs).slab
-        else:
-            least = pack(table.problem).slab
+        least = pack(table).slab
         print(f"{name}: {len(table.problem)} slices, IREE {sum(table.reserved.values())}, {least}")
 
 

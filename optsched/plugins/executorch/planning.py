@@ -32,9 +32,9 @@ from optsched.plugins.gain import MinGain, kept_reason, worth_it
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from optsched.solver.pack import pack
+from optsched.solver.packing_result import PackingResult
 from optsched.solver.pipeline import solve
-from optsched.solver.spill.pack import PoolsResult, pack_pools
-from optsched.solver.spill.solve import solve_in_pools
 
 DEFAULT_MEMORY = 1
 """The `mem_id` of tensors that have none."""
@@ -117,10 +117,7 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         )
         graph = program.graph
         before = self._slab(graph, range(len(graph.ops)))
-        if self.pools:
-            result = solve_in_pools(graph, self.pools, limits=self.clock.share(SOLVE_SHARE)).result
-        else:
-            result = solve(graph, limits=self.clock.share(SOLVE_SHARE))
+        result = solve(graph, pools=self.pools, limits=self.clock.share(SOLVE_SHARE))
         best = before if result.plan is None or result.slab is None else result.slab
         gains = worth_it(before, best, self.min_gain)
         after = best if gains else before
@@ -164,10 +161,10 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         assert packed.slab is not None
         return packed.slab
 
-    def _pack(self, problem: PackingProblem, homes: Sequence[str], clock: Clock) -> PoolsResult:
+    def _pack(self, problem: PackingProblem, homes: Sequence[str], clock: Clock) -> PackingResult:
         """Give each tensor an arena, its home if that has room, and an offset there."""
         unlimited = [Pool(name) for name in sorted({str(DEFAULT_MEMORY), *homes} - {""}, key=int)]
-        packed = pack_pools(problem, homes, self.pools or unlimited, limits=clock)
+        packed = pack(problem, pools=self.pools or unlimited, homes=homes, limits=clock)
         if packed.shortage is not None:
             short = packed.shortage
             raise PlanError(f"{short.reason}: {short.required} of {short.available} bytes")

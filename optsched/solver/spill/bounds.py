@@ -16,8 +16,9 @@ from optsched.model.pools import Pool, pinned_bytes, pool_graph
 from optsched.ordering.bound.single_ops import op_bound, peak_lower_bound
 from optsched.runtime.clock import Clock
 from optsched.solver.effort import SPILL_EFFORT
+from optsched.solver.in_pools import Shortage
 from optsched.solver.result import Result
-from optsched.solver.spill.pack import Shortage, find_numbers, find_too_large, room_of
+from optsched.solver.spill.pack import find_numbers, find_too_large, room_of
 from optsched.solver.spill.search import Steps, least_leaving
 
 

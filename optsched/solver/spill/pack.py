@@ -8,8 +8,8 @@ pools these add up to a bound on what is spilled, since what comes from other po
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -22,104 +22,49 @@ from optsched.model.pools import Pool
 from optsched.model.reductions import ByPool
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
-from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason, choose_limits
+from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason
 from optsched.solver.effort import SPILL_EFFORT
+from optsched.solver.in_pools import PackedPool, PackingInPools, Shortage
 from optsched.solver.pack import pack
-from optsched.solver.result import PackingResult, Status, judge
+from optsched.solver.packing_result import PackingResult, result_in_pools, status_in_pools
 from optsched.solver.spill.search import choose_spill, steps_of_pool
+from optsched.solver.status import Status
 
 
-@keywords
-@dataclass(frozen=True, slots=True)
-class PackedPool:
-    """The buffers that lie in a pool, shape `(n,)`, and their packing."""
+def pack_in_pools(
+    problem: PackingProblem,
+    homes: Sequence[str],
+    pools: Sequence[Pool],
+    clock: Clock,
+    on_event: OnEvent | None = None,
+) -> PackingResult:
+    """Give every buffer a pool and an offset in it: :func:`optsched.pack` with pools.
 
-    pool: Pool
-    ids: IntArray
-    result: PackingResult
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """Buffers, shape `(n,)`, that need more bytes than there are for them; and that in words."""
-
-    ids: IntArray
-    required: int
-    available: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class PoolsResult:
-    """Checked packings of all pools and what is known about them.
-
-    Parameters
-    ----------
-    packed
-        One entry per pool, in the order of preference.
-    spilled
-        Buffers that lie in a later pool than their own.
-    spilled_bytes, spilled_bound
-        Bytes of these, and bytes that are spilled at least, whatever lies where.
-    unplaced
-        Buffers that found room in no pool.
-    shortage
-        Why no choice of pools can do, or None.
-    short
-        By pool name: why it can not hold all buffers that name it, so that some must leave.
-    stop_reason
-        DECIDED: all lie in their own pools, within the capacities. PROVED: and every slab is
-        minimum, or the fewest bytes are spilled.
-    runtime
-        Seconds.
+    Raises
+    ------
+    UsageError
+        If a buffer names no given pool, a pool is given twice, or buffers that share an offset
+        name different ones.
     """
-
-    packed: tuple[PackedPool, ...]
-    spilled: tuple[int, ...]
-    spilled_bytes: int
-    spilled_bound: int
-    unplaced: tuple[int, ...]
-    shortage: Shortage | None
-    short: Mapping[str, Shortage]
-    stop_reason: StopReason
-    runtime: float
-
-    @property
-    def slab(self) -> int | None:
-        """Bytes of all slabs together; None unless every buffer has its place."""
-        if self.status in (Status.INFEASIBLE, Status.UNKNOWN):
-            return None
-        return sum(part.result.slab or 0 for part in self.packed)
-
-    @property
-    def status(self) -> Status:
-        """Optimal if the spilled bytes are proved the fewest.
-
-        If none are spilled, slabs must be within their capacities, or minimum without one.
-        """
-        found = {part.result.status for part in self.packed}
-        lacks = self.unplaced or found & {Status.UNKNOWN, Status.INFEASIBLE}
-        good = all(
-            part.result.status is Status.OPTIMAL or part.pool.capacity is not None
-            for part in self.packed
-        )
-        return judge(
-            None if lacks else self.spilled_bytes,
-            self.spilled_bound,
-            refuted=self.shortage is not None,
-            proved=None if self.spilled else good,
-        )
-
-    def places(self, count: int) -> tuple[list[str], IntArray]:
-        """Return pool and offset of each of `count` buffers; "" and -1 for those without."""
-        names = [""] * count
-        offsets = np.full(count, -1, np.int64)
-        for part in self.packed:
-            if part.result.offsets is not None:
-                offsets[part.ids] = part.result.offsets
-                for i in part.ids.tolist():
-                    names[i] = part.pool.name
-        return names, offsets
+    home = find_numbers(homes, problem.names, pools)
+    refuse_groups_apart(problem, [pools[number].name for number in home.tolist()])
+    joined = replace(problem, capacity=None).joined
+    own = joined.offsets(home)
+    filler = _PoolFiller(joined.problem, own, pools, clock, on_event)
+    filled = filler.result()
+    found = _with_members(filled, joined.place) if problem.must_share else filled
+    offsets = np.zeros(len(problem), np.int64)
+    for part in found.packed:
+        if part.result.offsets is not None:
+            offsets[part.ids] = part.result.offsets
+    return result_in_pools(
+        found,
+        offsets,
+        problem.peak,
+        filler.stop_reason(filled),
+        clock.seconds(),
+        clock.compile_seconds(),
+    )
 
 
 @keywords
@@ -131,36 +76,15 @@ def pack_pools(
     limits: Limits | Clock | None = None,
     on_event: OnEvent | None = None,
     **named: Unpack[LimitKeywords],
-) -> PoolsResult:
-    """Give every buffer a pool and an offset in it.
+) -> PackingResult:
+    """Pack in pools: the former spelling of `pack(problem, pools=pools, homes=homes)`.
 
     Parameters
     ----------
-    problem
-        All buffers. A pinned buffer stays in its own pool. Capacities are those of the pools, and
-        one that the problem has of its own does not count.
-    homes
-        The pool that each buffer names, or "" for the first.
-    pools
-        In order of preference: what does not fit into its pool goes to the next one.
-    limits, named
-        Time for all of it, workers, seed, as for :func:`optsched.solve`.
-    on_event
-        Called whenever the packing of a pool moves.
-
-    Raises
-    ------
-    UsageError
-        If a buffer names no given pool, a pool is given twice, or buffers that share an offset
-        name different ones.
+    problem, homes, pools, limits, on_event, named
+        As for :func:`optsched.pack`.
     """
-    home = find_numbers(homes, problem.names, pools)
-    clock = Clock.of(choose_limits(limits, named))
-    refuse_groups_apart(problem, [pools[number].name for number in home.tolist()])
-    joined = replace(problem, capacity=None).joined
-    own = joined.offsets(home)
-    found = _PoolFiller(joined.problem, own, pools, clock, on_event).result()
-    return _with_members(found, joined.place) if problem.must_share else found
+    return pack(problem, pools=pools, homes=homes, limits=limits, on_event=on_event, **named)
 
 
 def refuse_groups_apart(problem: PackingProblem, pools: Sequence[str]) -> None:
@@ -178,8 +102,8 @@ def refuse_groups_apart(problem: PackingProblem, pools: Sequence[str]) -> None:
                 raise UsageError(f"buffers {a} and {b} must share an offset")
 
 
-def _with_members(found: PoolsResult, place: IntArray) -> PoolsResult:
-    """Return a result of one buffer for each group as one of all buffers.
+def _with_members(found: PackingInPools, place: IntArray) -> PackingInPools:
+    """Return packings of one buffer for each group as packings of all buffers.
 
     Spilled bytes are those of the one buffer. `place` has the position of each buffer in it.
     """
@@ -290,7 +214,7 @@ class _PoolFiller:
         self.interrupted = False
         self.spilled_bound = 0
 
-    def result(self) -> PoolsResult:
+    def result(self) -> PackingInPools:
         """Pack all pools, or return the reason why that is impossible."""
         shortage = self.shortage()
         packed: list[PackedPool] = []
@@ -307,7 +231,7 @@ class _PoolFiller:
                 shortage = Shortage(ids, bytes_, room, text)
         unplaced = np.flatnonzero(at == len(self.pools))
         spilled = np.flatnonzero((at > self.home) & (at < len(self.pools)))
-        found = PoolsResult(
+        return PackingInPools(
             packed=tuple(packed),
             spilled=tuple(spilled.tolist()),
             spilled_bytes=int(self.problem.size[spilled].sum()),
@@ -315,10 +239,7 @@ class _PoolFiller:
             unplaced=tuple(unplaced.tolist()),
             shortage=shortage,
             short=self.short(),
-            stop_reason=StopReason.EXHAUSTED,
-            runtime=self.clock.seconds(),
         )
-        return replace(found, stop_reason=self.stop_reason(found))
 
     def first_pools(self) -> IntArray:
         """Return, per buffer, the first pool from its own on that is large enough for it alone."""
@@ -421,14 +342,14 @@ class _PoolFiller:
                 found[pool.name] = Shortage(own, bytes_, pool.capacity, text)
         return found
 
-    def stop_reason(self, found: PoolsResult) -> StopReason:
+    def stop_reason(self, found: PackingInPools) -> StopReason:
         """Return why it ended."""
         if self.interrupted:
             return StopReason.INTERRUPTED
         if found.shortage is not None:
             return StopReason.DECIDED
         minimum = all(part.result.status is Status.OPTIMAL for part in found.packed)
-        if found.status is Status.OPTIMAL and (found.spilled or minimum):
+        if status_in_pools(found) is Status.OPTIMAL and (found.spilled or minimum):
             return StopReason.PROVED
         reasons = {part.result.stop_reason for part in found.packed}
         at_home = not found.spilled and not found.unplaced

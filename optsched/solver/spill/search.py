@@ -21,7 +21,8 @@ from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
 from optsched.runtime.clock import Clock
 from optsched.solver.effort import SPILL_EFFORT
-from optsched.solver.result import PackingResult, Status
+from optsched.solver.packing_result import PackingResult
+from optsched.solver.status import Status
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -2,7 +2,7 @@
 
 The order is that of :func:`optsched.solver.pipeline.solve`, least where everything lies in its own
 pool. Where that plan keeps the capacities nothing is spilled. Else the orders at hand are packed by
-:func:`optsched.solver.spill.pack.pack_pools`, and the one that spills fewest bytes is kept: the
+:func:`optsched.solver.spill.pack.pack_in_pools`, and the one that spills fewest bytes is kept: the
 fewest for that order where they meet its bound, the fewest of all orders where they meet the bound
 over these.
 """
@@ -10,7 +10,7 @@ over these.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -29,76 +29,53 @@ from optsched.model.pools import Pool, pins_clash, pool_graph
 from optsched.model.question import Question
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
-from optsched.runtime.limits import (
-    LimitKeywords,
-    Limits,
-    Objective,
-    OnEvent,
-    Proof,
-    StopReason,
-    choose_limits,
-)
+from optsched.runtime.limits import LimitKeywords, Limits, Objective, OnEvent, Proof, StopReason
 from optsched.solver.effort import SPILL_EFFORT
+from optsched.solver.in_pools import PackedPool, PackingInPools, PlanInPools
 from optsched.solver.known import written_plan
-from optsched.solver.pipeline import Engine, solve
-from optsched.solver.result import PackingResult, Result, Status, judge
+from optsched.solver.packing_result import PackingResult, result_in_pools
+from optsched.solver.pipeline import Engine, answer, solve
+from optsched.solver.result import Result
 from optsched.solver.spill.bounds import Homes, find_homes, find_shortage, spilled_bound
-from optsched.solver.spill.pack import PackedPool, PoolsResult, Shortage, pack_pools
+from optsched.solver.spill.pack import pack_in_pools
+from optsched.solver.status import Status
 
 
-@dataclass(frozen=True, slots=True)
-class PooledResult:
-    """A checked plan in pools and what is known about it.
+def answer_in_pools(
+    question: Question,
+    clock: Clock,
+    engine: Engine = Engine.AUTO,
+    plan: Plan | None = None,
+    on_event: OnEvent | None = None,
+) -> Result:
+    """Answer a question about several pools, into which buffers may spill.
 
     Parameters
     ----------
-    graph
-        What was planned; buffers that named no pool name the first one.
-    result
-        Plan, peak and slab with their bounds: of every plan that spills as few bytes.
-    before
-        What `solve` says of the graph with every buffer in its own pool; its capacity is that
-        pool's if there is only one.
-    problem, packing
-        The buffers as live in the plan's order, and how they lie; both None where all orders are
-        refuted.
-    spilled_bytes, spilled_bound
-        Bytes of the buffers that lie in a later pool than their own, and of those that do in
-        every plan; a group counts as one buffer, as large as its largest.
-    refuted
-        Why no order has room, or None; its ids are those of buffers of the graph.
+    question, clock, engine, on_event
+        As for :func:`optsched.solver.pipeline.answer`.
+    plan
+        A plan to start from. Only its order is taken if it says in which pools buffers lie.
+
+    Raises
+    ------
+    UsageError
+        If a buffer names no given pool, or a pool is given twice.
     """
-
-    graph: Graph
-    result: Result
-    before: Result
-    problem: PackingProblem | None
-    packing: PoolsResult | None
-    spilled_bytes: int
-    spilled_bound: int
-    refuted: Shortage | None
-
-    @property
-    def status(self) -> Status:
-        """Optimal if the spilled bytes are proved the fewest of all orders.
-
-        If none are spilled, slabs must be within their capacities, or minimum without one.
-        """
-        decides = bool(self.spilled_bytes) or self.is_limited
-        return judge(
-            None if self.result.plan is None else self.spilled_bytes,
-            self.spilled_bound,
-            refuted=self.refuted is not None,
-            proved=None if decides else self.result.status is Status.OPTIMAL,
-        )
-
-    @property
-    def is_limited(self) -> bool:
-        """True if every pool that holds a buffer has a capacity, so that fitting is enough."""
-        held = (
-            [] if self.packing is None else [part for part in self.packing.packed if len(part.ids)]
-        )
-        return bool(held) and all(part.pool.capacity is not None for part in held)
+    question.graph.refuse_streams("pools that spill into each other")
+    homes = find_homes(question.planned, question.pools)
+    driver = _PoolPlanner(homes, question, clock, on_event)
+    before = driver.solve(engine, None if plan is None or plan.pools else plan)
+    refuted = find_shortage(homes, before)
+    if refuted is not None:
+        none = replace(before, plan=None, peak=None, slab=None, peak_proof=None, slab_proof=None)
+        found = PlanInPools(before, refuted=refuted)
+        asked = driver.question_in_pools(before)
+        return replace(none, question=asked, stop_reason=StopReason.DECIDED, in_pools=found)
+    if before.plan is not None and homes.fits(before.plan):
+        return driver.unspilled(before, before.plan)
+    orders = [known.order for known in (before.plan, plan) if known is not None]
+    return driver.spilled(before, orders)
 
 
 @keywords
@@ -113,64 +90,42 @@ def solve_in_pools(
     order_rules: OrderRules = NO_RULES,
     on_event: OnEvent | None = None,
     **named: Unpack[LimitKeywords],
-) -> PooledResult:
-    """Choose an order, and for each buffer a pool and an offset.
+) -> Result:
+    """Plan a graph in pools: the former spelling of `solve(graph, pools=pools)`.
 
     Parameters
     ----------
-    graph
-        What to plan.
-    pools
-        In order of preference: what does not fit into its pool goes to the next one. Buffers that
-        name none belong to the first. A pinned buffer stays in its own.
-    objective, engine, limits, warm_start, order_rules, on_event, named
-        As for :func:`optsched.solve`. Only the order is taken from a warm start that says in which
-        pools buffers lie.
-
-    Raises
-    ------
-    UsageError
-        If a buffer names no given pool, or a pool is given twice.
+    graph, pools, objective, engine, limits, warm_start, order_rules, on_event, named
+        As for :func:`optsched.solve`.
     """
-    graph.refuse_streams("pools that spill into each other")
-    homes = find_homes(order_rules.apply(graph), pools)
-    driver = _PoolPlanner(homes, order_rules, Clock.of(choose_limits(limits, named)), on_event)
-    given = None if warm_start is None or warm_start.pools else warm_start
-    before = driver.solve(objective, engine, given)
-    refuted = find_shortage(homes, before)
-    if refuted is not None:
-        none = replace(before, plan=None, peak=None, slab=None, peak_proof=None, slab_proof=None)
-        question = driver.question_in_pools(before)
-        stopped = replace(none, question=question, stop_reason=StopReason.DECIDED)
-        return PooledResult(homes.graph, stopped, before, None, None, 0, 0, refuted)
-    if before.plan is not None and homes.fits(before.plan):
-        return driver.unspilled(before, before.plan)
-    orders = [plan.order for plan in (before.plan, warm_start) if plan is not None]
-    return driver.spilled(before, orders)
+    return solve(
+        graph,
+        pools=pools,
+        objective=objective,
+        engine=engine,
+        limits=limits,
+        warm_start=warm_start,
+        order_rules=order_rules,
+        on_event=on_event,
+        **named,
+    )
 
 
 class _PoolPlanner:
     def __init__(
-        self, homes: Homes, rules: OrderRules, clock: Clock, on_event: OnEvent | None
+        self, homes: Homes, question: Question, clock: Clock, on_event: OnEvent | None
     ) -> None:
-        self.homes, self.rules, self.clock, self.on_event = homes, rules, clock, on_event
+        self.homes, self.question, self.clock, self.on_event = homes, question, clock, on_event
         self.graph, self.home, self.pools = homes.graph, homes.home, homes.pools
 
-    def solve(
-        self, objective: Objective | str, engine: Engine | str, warm_start: Plan | None
-    ) -> Result:
+    def solve(self, engine: Engine, warm_start: Plan | None) -> Result:
         """Plan the graph with every buffer in its own pool."""
 
         def ask(capacity: int | None, share: float, start: Plan | None) -> Result:
-            return solve(
-                self.graph,
-                objective=objective,
-                capacity=capacity,
-                engine=engine,
-                limits=self.clock.share(share),
-                warm_start=start,
-                on_event=self.on_event,
-            )
+            # A capacity limits the slab, so that the slab is what the search lowers.
+            by = self.question.objective if capacity is None else Objective.SLAB
+            asked = Question(self.graph, objective=by, capacity=capacity)
+            return answer(asked, self.clock.share(share), engine, start, None, self.on_event)
 
         capacity, refuted = self.homes.capacity(), 0
         if capacity is not None:
@@ -188,7 +143,7 @@ class _PoolPlanner:
             return replace(best, question=fits)
         return replace(best, question=fits, slab_bound=refuted, slab_proof=None)
 
-    def unspilled(self, before: Result, plan: Plan) -> PooledResult:
+    def unspilled(self, before: Result, plan: Plan) -> Result:
         """Return a plan that keeps the capacities as it is."""
         kept = replace(plan, pools=tuple(buffer.pool for buffer in self.graph.buffers))
         problem, ids = packing_problem(self.graph, plan.order)
@@ -201,12 +156,14 @@ class _PoolPlanner:
             proof = Proof.PACKING if slab == bound else None
             given = PackingResult(offsets[rows], slab, bound, proof, StopReason.DECIDED)
             packed.append(PackedPool(pool, rows, given))
-        packing = PoolsResult(tuple(packed), (), 0, 0, (), None, {}, before.stop_reason, 0.0)
+        packing = result_in_pools(
+            PackingInPools(tuple(packed)), offsets, problem.peak, before.stop_reason
+        )
         return self.finish(before, replace(before, plan=kept), problem, packing, 0)
 
-    def spilled(self, before: Result, orders: Sequence[Sequence[int]]) -> PooledResult:
+    def spilled(self, before: Result, orders: Sequence[Sequence[int]]) -> Result:
         """Pack a few orders and keep the one that spills fewest bytes."""
-        best: tuple[tuple[int, ...], Plan | None, PackingProblem, PoolsResult] | None = None
+        best: tuple[tuple[int, ...], Plan | None, PackingProblem, PackingResult] | None = None
         part = self.clock.share(SPILL_EFFORT.orders_share)
         bound = spilled_bound(self.homes, before, part)
         tried = self.orders(orders, part)
@@ -217,14 +174,16 @@ class _PoolPlanner:
             problem, ids, taken = chosen
             homes = [self.pools[number].name for number in self.home[ids].tolist()]
             share = self.clock.share(1.0 if left == 1 else SPILL_EFFORT.pack_share)
-            packing = pack_pools(problem, homes, self.pools, limits=share, on_event=self.on_event)
+            packing = pack_in_pools(problem, homes, self.pools, share, self.on_event)
             plan = None
             if packing.slab is not None:
                 plan = self.plan(order, problem, ids, taken, packing)
                 if taken:
                     # An output written in place lies in another buffer, but counts separately.
                     spilled = self.spilled_bytes(plan)
-                    packing = replace(packing, spilled_bytes=spilled, spilled_bound=bound)
+                    assert packing.in_pools is not None
+                    found = replace(packing.in_pools, spilled_bytes=spilled, spilled_bound=bound)
+                    packing = replace(packing, in_pools=found)
             missing = int(packing.shortage is not None) + len(packing.unplaced)
             key = (missing, packing.spilled_bytes, packing.slab or 0)
             if best is None or key < best[0]:
@@ -270,7 +229,7 @@ class _PoolPlanner:
         problem: PackingProblem,
         ids: IntArray,
         taken: Pairs,
-        packing: PoolsResult,
+        packing: PackingResult,
     ) -> Plan:
         """Return the plan of a packing."""
         names, offsets = packing.places(len(problem))
@@ -293,7 +252,7 @@ class _PoolPlanner:
                 spilled[first] = max(spilled.get(first, 0), buffer.size)
         return sum(spilled.values())
 
-    def result(self, before: Result, plan: Plan | None, packing: PoolsResult) -> Result:
+    def result(self, before: Result, plan: Plan | None, packing: PackingResult) -> Result:
         """Return peak and slab of a plan that spills, with what is proved of them."""
         peak = None if plan is None else plan.peak(self.graph)
         slab = packing.slab
@@ -313,7 +272,8 @@ class _PoolPlanner:
     def question_in_pools(self, before: Result) -> Question:
         """Return the question about these pools, after the one about buffers in their own pools."""
         assert before.question is not None
-        asked = replace(before.question, graph=self.graph, rules=self.rules, capacity=None)
+        rules = self.question.rules
+        asked = replace(before.question, graph=self.graph, rules=rules, capacity=None)
         return replace(asked, pools=self.pools)
 
     def finish(
@@ -321,9 +281,9 @@ class _PoolPlanner:
         before: Result,
         result: Result,
         problem: PackingProblem,
-        packing: PoolsResult,
+        packing: PackingResult,
         bound: int,
-    ) -> PooledResult:
+    ) -> Result:
         """Put the parts together; the plan is checked as it is written to a file."""
         if result.plan is not None:
             rooms = {pool.name: pool.capacity for pool in self.pools if pool.capacity is not None}
@@ -331,22 +291,25 @@ class _PoolPlanner:
             check_plan(
                 self.homes.given, written, peak=result.peak, slab=result.slab, capacities=rooms
             )
-        spilled = packing.spilled_bytes
-        timed = replace(
+        found = replace(
             result,
             log=replace(result.log, seconds=self.clock.seconds()),
             question=self.question_in_pools(before),
+            in_pools=PlanInPools(before, problem, packing, packing.spilled_bytes, bound),
         )
-        found = PooledResult(self.graph, timed, before, problem, packing, spilled, bound, None)
+        return replace(found, stop_reason=self.stop_reason(found, result))
+
+    def stop_reason(self, found: Result, result: Result) -> StopReason:
+        """Return the stop reason of a plan in pools, after that of its order."""
         reason = result.stop_reason
         if reason in (StopReason.DECIDED, StopReason.INTERRUPTED):
-            return found
+            return reason
         if found.status is Status.OPTIMAL:
-            # That everything fits decides the question; that it could take less does not.
+            # Fitting the capacities decides the question, but proves no minimum.
             minimum = bool(found.spilled_bytes) or result.status is Status.OPTIMAL
-            reason = StopReason.PROVED if minimum else StopReason.DECIDED
-        elif reason is StopReason.PROVED:
-            # Of this order, not of all.
+            return StopReason.PROVED if minimum else StopReason.DECIDED
+        if reason is StopReason.PROVED:
+            # Proved for this order, not for all.
             late = self.clock.expired()
-            reason = self.clock.limit_reason() if late else StopReason.EXHAUSTED
-        return replace(found, result=replace(timed, stop_reason=reason))
+            return self.clock.limit_reason() if late else StopReason.EXHAUSTED
+        return reason

@@ -23,8 +23,9 @@ from optsched.errors import GraphError
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.reserved import Region
 from optsched.runtime.limits import Limits
-from optsched.solver.pack import PackingResult, pack
-from optsched.solver.result import Status
+from optsched.solver.pack import pack
+from optsched.solver.packing_result import PackingResult
+from optsched.solver.status import Status
 from tests.support import brute
 from tests.support.packing_instances import random_problem
 from tests.support.packing_oracle import least_slab

@@ -18,8 +18,9 @@ from optsched.model.packing_problem import Gap, PackingProblem, select
 from optsched.model.pools import Pool
 from optsched.reports.pools import pools_record, pools_text
 from optsched.runtime.limits import Limits, StopReason
-from optsched.solver.result import Status
-from optsched.solver.spill.pack import PoolsResult, check_pools, pack_pools
+from optsched.solver.packing_result import PackingResult
+from optsched.solver.spill.pack import check_pools, pack_pools
+from optsched.solver.status import Status
 from tests.support.brute import least_slab
 from tests.support.packing_instances import with_groups, with_pairs
 
@@ -43,7 +44,7 @@ def ids_of(mask: object) -> np.ndarray:
     return np.flatnonzero(np.array(mask))
 
 
-def check(problem: PackingProblem, pools: list[Pool], result: PoolsResult) -> None:
+def check(problem: PackingProblem, pools: list[Pool], result: PackingResult) -> None:
     """Every buffer lies somewhere, once, within its pool's capacity."""
     names, offsets = result.places(len(problem))
     assert all(names)
@@ -201,7 +202,10 @@ def test_capacities_are_those_of_the_pools(
     result = pack_pools(problem, ["a", "a", "b"], [Pool("a"), Pool("b")], limits=LIMITS)
     assert (result.status, result.slab) == (Status.OPTIMAL, 20)
     path = tmp_path / "packing.json"
-    for other, code, says in (("b", 2, "2 pools: give --pool"), ("a", 4, "in 10 bytes")):
+    for other, code, says in (
+        ("b", 2, "give each its own"),
+        ("a", 4, "in 10 bytes"),
+    ):
         buffers = [
             {"name": name, "start": 0, "end": 6, "size": 8, "pool": pool}
             for name, pool in (("x", "a"), ("y", other))

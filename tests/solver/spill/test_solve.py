@@ -22,8 +22,9 @@ from optsched.model.plan import Plan
 from optsched.model.pools import Pool
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Status
-from optsched.solver.spill.solve import PooledResult, solve_in_pools
+from optsched.solver.result import Result
+from optsched.solver.spill.solve import solve_in_pools
+from optsched.solver.status import Status
 from tests.support import brute
 from tests.support.generators import PLANNABLE, random_graph
 
@@ -88,13 +89,13 @@ def assignments(home: np.ndarray, pin: np.ndarray, pools: int) -> Iterator[np.nd
         yield np.array(at, np.int64)
 
 
-def check(graph: Graph, pools: Sequence[Pool], found: PooledResult) -> None:
+def check(graph: Graph, pools: Sequence[Pool], found: Result) -> None:
     """The plan is valid, keeps the capacities and spills what the result says."""
-    plan = found.result.plan
+    plan = found.plan
     assert plan is not None
     limits = {pool.name: pool.capacity for pool in pools if pool.capacity is not None}
     checked = check_plan(graph, plan, capacities=limits)
-    assert (checked.peak, checked.slab) == (found.result.peak, found.result.slab)
+    assert (checked.peak, checked.slab) == (found.peak, found.slab)
     spilled = 0
     for b, buffer in enumerate(graph.buffers):
         if plan.offsets[b] is not None and graph.roots[b] == b:
@@ -125,7 +126,7 @@ def test_fewest_bytes_over_all_orders(with_last: bool) -> None:
             assert least is None
             refuted += 1
             continue
-        if found.result.plan is None:
+        if found.plan is None:
             unknown += least is not None
             continue
         check(graph, pools, found)
@@ -144,10 +145,10 @@ def test_fewest_bytes_over_all_orders(with_last: bool) -> None:
 
 def test_everything_at_home_is_proved_as_without_pools() -> None:
     found = solve_in_pools(towers(), [Pool("sram")], limits=LIMITS)
-    assert (found.status, found.result.slab, found.spilled_bytes) == (Status.OPTIMAL, 18, 0)
-    assert found.result.stop_reason is StopReason.PROVED
+    assert (found.status, found.slab, found.spilled_bytes) == (Status.OPTIMAL, 18, 0)
+    assert found.stop_reason is StopReason.PROVED
     fits = solve_in_pools(towers(), [Pool("sram", 18), Pool("dram")], limits=LIMITS)
-    assert (fits.spilled_bytes, fits.result.stop_reason) == (0, StopReason.DECIDED)
+    assert (fits.spilled_bytes, fits.stop_reason) == (0, StopReason.DECIDED)
 
 
 def test_a_spill_is_proved_over_all_orders() -> None:
@@ -289,8 +290,8 @@ def test_a_pinned_buffer_outside_the_slab_decides_no_pool() -> None:
     buffers = tuple(replace(buffer, pin=pins[buffer.name]) for buffer in graph.buffers)
     graph = replace(graph, buffers=buffers)
     found = solve_in_pools(graph, [Pool("a"), Pool("b", 7)])
-    assert found.result.plan is not None
-    document = plan_document(graph, found.result.plan)
+    assert found.plan is not None
+    document = plan_document(graph, found.plan)
     plan, claims = read_plan_document(graph, json.loads(json.dumps(document)))
     assert check_plan(graph, plan, slabs=claims["slabs"]).slab == 10
 
@@ -309,7 +310,7 @@ def test_what_is_written_in_place_counts_among_the_spilled_bytes() -> None:
     assert found.packing is not None
     assert found.spilled_bytes == found.packing.spilled_bytes == 4
     assert found.spilled_bound <= found.packing.spilled_bound < 4
-    assert (found.status, found.result.stop_reason) != (Status.FEASIBLE, StopReason.PROVED)
+    assert (found.status, found.stop_reason) != (Status.FEASIBLE, StopReason.PROVED)
 
 
 def test_a_spill_that_is_proved_fewest_is_a_success() -> None:
@@ -317,7 +318,7 @@ def test_a_spill_that_is_proved_fewest_is_a_success() -> None:
     pools = [Pool("sram", 12), Pool("dram")]
     found = solve_in_pools(towers(), pools, limits=LIMITS)
     assert found.spilled_bytes == found.spilled_bound == 6
-    assert (found.status, found.result.stop_reason) == (Status.OPTIMAL, StopReason.PROVED)
+    assert (found.status, found.stop_reason) == (Status.OPTIMAL, StopReason.PROVED)
 
 
 def test_what_fits_its_capacities_is_a_success_without_a_proof_of_the_least_slab() -> None:
@@ -330,6 +331,6 @@ def test_what_fits_its_capacities_is_a_success_without_a_proof_of_the_least_slab
     roomy = [Pool("a", 100), Pool("b", 100)]
     found = solve_in_pools(build.build(), roomy, limits=Limits(work=1))
     assert (found.spilled_bytes, found.status) == (0, Status.OPTIMAL)
-    assert found.result.stop_reason in (StopReason.DECIDED, StopReason.PROVED)
+    assert found.stop_reason in (StopReason.DECIDED, StopReason.PROVED)
     least = solve_in_pools(build.build(), [Pool("a"), Pool("b")], limits=Limits(work=1))
     assert (least.status is Status.OPTIMAL) == (least.result.status is Status.OPTIMAL)

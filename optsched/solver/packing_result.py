@@ -1,0 +1,136 @@
+"""Results of packing live ranges: offsets, proved bounds, and the reason why the search stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.runtime.limits import Proof, StopReason
+from optsched.solver.in_pools import PackedInPools, PackingInPools
+from optsched.solver.status import Status, judge, short
+
+
+@dataclass(frozen=True, slots=True)
+class PackingResult(PackedInPools):
+    """A checked packing and what is proved about it.
+
+    Parameters
+    ----------
+    offsets
+        Shape `(k,)`, or None if no packing of all buffers was found that fits.
+    slab, slab_bound
+        Bytes of all pools together; no packing of these live ranges that spills as few bytes has
+        less than the bound.
+    slab_proof
+        Proof of the slab if it meets the bound, `claimed`, or None.
+    stop_reason, capacity, runtime, compile_seconds
+        As in :class:`optsched.Result`. In pools, DECIDED: all buffers lie in their own pools,
+        within the capacities. PROVED: and every slab is minimum, or the fewest bytes are spilled.
+    left_out
+        Heuristic packers that were not tried since there are many buffers, and the reason.
+    in_pools
+        Packing of each pool, if pools were given; `packed`, `spilled`, `spilled_bytes`,
+        `spilled_bound`, `unplaced`, `shortage` and `short` are its attributes.
+    """
+
+    offsets: IntArray | None
+    slab: int | None
+    slab_bound: int
+    slab_proof: Proof | None
+    stop_reason: StopReason
+    capacity: int | None = None
+    runtime: float = 0.0
+    compile_seconds: float = 0.0
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    in_pools: PackingInPools | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        slab = short("slab", self.slab, self.slab_bound, self.slab_proof)
+        return f"PackingResult({self.status}, {slab}, {self.stop_reason})"
+
+    @property
+    def status(self) -> Status:
+        """Optimal only if proved; infeasible only if the bound exceeds the capacity.
+
+        In pools it is optimal if the spilled bytes are proved the fewest. If none are spilled,
+        slabs must be within their capacities, or minimum without one.
+        """
+        if self.in_pools is not None:
+            return status_in_pools(self.in_pools)
+        refuted = self.capacity is not None and self.slab_bound > self.capacity
+        too_large = (
+            self.slab is not None and self.capacity is not None and self.slab > self.capacity
+        )
+        return judge(None if too_large else self.slab, self.slab_bound, refuted=refuted)
+
+    def places(self, count: int) -> tuple[list[str], IntArray]:
+        """Return pool and offset of each of `count` buffers; "" and -1 for those without."""
+        names, offsets = [""] * count, np.full(count, -1, np.int64)
+        if self.in_pools is None and self.offsets is not None:
+            offsets[:] = self.offsets
+        for part in self.packed:
+            if part.result.offsets is not None:
+                offsets[part.ids] = part.result.offsets
+                for i in part.ids.tolist():
+                    names[i] = part.pool.name
+        return names, offsets
+
+
+def status_in_pools(found: PackingInPools) -> Status:
+    """Return the status of packings of all pools; see :attr:`PackingResult.status`."""
+    states = {part.result.status for part in found.packed}
+    lacks = found.unplaced or states & {Status.UNKNOWN, Status.INFEASIBLE}
+    good = all(
+        part.result.status is Status.OPTIMAL or part.pool.capacity is not None
+        for part in found.packed
+    )
+    return judge(
+        None if lacks else found.spilled_bytes,
+        found.spilled_bound,
+        refuted=found.shortage is not None,
+        proved=None if found.spilled else good,
+    )
+
+
+def result_in_pools(
+    found: PackingInPools,
+    offsets: IntArray,
+    live: int,
+    stop_reason: StopReason,
+    runtime: float = 0.0,
+    compile_seconds: float = 0.0,
+) -> PackingResult:
+    """Return the result of packings of all pools.
+
+    Parameters
+    ----------
+    found
+        The packings.
+    offsets
+        Shape `(k,)`.
+    live
+        Most bytes live at once.
+    stop_reason, runtime, compile_seconds
+        As in :class:`PackingResult`.
+    """
+    results = [part.result for part in found.packed]
+    placed = status_in_pools(found) in (Status.OPTIMAL, Status.FEASIBLE)
+    # The pools' own bounds hold as long as every buffer stays at home.
+    home = placed and not found.spilled
+    bound = sum(part.slab_bound for part in results) if home else live
+    slab = sum(part.slab or 0 for part in results) if placed else None
+    proofs = {part.slab_proof for part in results}
+    known = Proof.PACKING if not home or proofs <= {Proof.PACKING} else Proof.PACKING_SEARCH
+    return PackingResult(
+        offsets=offsets if placed else None,
+        slab=slab,
+        slab_bound=bound,
+        slab_proof=known if slab == bound else None,
+        stop_reason=stop_reason,
+        runtime=runtime,
+        compile_seconds=compile_seconds,
+        in_pools=found,
+    )
