@@ -185,7 +185,9 @@ def test_objects_are_shown_on_one_short_line() -> None:
     compared = optsched.compare_methods(diamond(), methods=["bfs"], time_limit=5)
     for thing in (shrunk, compared, optsched.certify(diamond(), time_limit=5)):
         assert len(repr(thing)) < 100
-    assert repr(result) == "Result(optimal, peak 18 L3, slab 18 L5, proved)"
+    assert (
+        repr(result) == "Result(optimal, peak 18 by order search, slab 18 by joint bound, proved)"
+    )
     assert repr(diamond()) == "Graph('diamond', 3 ops, 5 buffers)"
 
 

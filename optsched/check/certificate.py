@@ -65,7 +65,7 @@ Pairs: TypeAlias = Sequence[tuple[int, int]]
 
 
 def check_certificate(graph: Graph, certificate: Certificate) -> str:
-    """Return the rung of a certificate that holds of a graph: L2 for bounds, L3 for a search.
+    """Return the proof that a valid certificate gives: L2 (order bound) or L3 (order search).
 
     Raises
     ------

@@ -193,7 +193,9 @@ def _check_names(module: Module, given: Mapping[str, object], what: str) -> None
             raise PlanError(f"computation {name!r} has no {what}")
     for name in given:
         if name not in module.graphs:
-            raise PlanError(f"{what} of computation {name!r}, which module {module.name!r} has not")
+            raise PlanError(
+                f"{what} of computation {name!r}, which is not in module {module.name!r}"
+            )
 
 
 def _with_blocks(
@@ -240,7 +242,10 @@ def _check_block(call: Call, block: Buffer, alignments: Mapping[str, int]) -> No
         raise PlanError(f"the block of op {call.op!r} is not a plain buffer")
     for callee in call.callees:
         if block.alignment % alignments[callee]:
-            raise PlanError(f"op {call.op!r}: what lies in {callee!r} may lie unaligned")
+            raise PlanError(
+                f"op {call.op!r}: its block is aligned to {block.alignment} bytes, "
+                f"buffers of {callee!r} need {alignments[callee]}"
+            )
 
 
 def _alignments(module: Module) -> dict[str, int]:

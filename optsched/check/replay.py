@@ -57,8 +57,8 @@ class Replayed:
 
     def __str__(self) -> str:
         return (
-            f"replayed: {self.reads:,} reads over {self.steps:,} steps found what was written "
-            f"({self.cells:,} cells)"
+            f"replayed: {self.reads:,} reads over {self.steps:,} steps returned the bytes written "
+            f"before ({self.cells:,} cells)"
         )
 
 
@@ -258,7 +258,7 @@ class Executor:
         if root not in self.spans:
             return
         if root not in self.key:
-            raise PlanError(f"{what} finds nothing: its bytes have not been allocated")
+            raise PlanError(f"{what} finds nothing: its bytes are not allocated")
         self._slab(b).expect(what, self.place[b], self.key[root])
 
 

@@ -22,6 +22,7 @@ from optsched.cli.options import (
 )
 from optsched.errors import UsageError
 from optsched.reports.progress import ProgressLine
+from optsched.runtime.limits import Proof
 
 if TYPE_CHECKING:
     from optsched.solver.result import Result
@@ -84,7 +85,8 @@ def _solve(args: argparse.Namespace) -> int:
             note = record["certificate"] = _certify(args, result)
             among = f" among {result.restriction}" if result.restriction else ""
             text += (
-                f"\n  certificate: {note['rung']}, no order below {note['bound']:,} bytes{among}"
+                f"\n  certificate: {Proof(note['rung']).title}, "
+                f"no order below {note['bound']:,} bytes{among}"
             )
     finally:
         # Printed even if a file could not be written, for example on a full disk.

@@ -190,14 +190,15 @@ class PairJudge(Judge[Graph, Plan]):
             return Optimum(slab, plan, False, f"open: no slab below {result.slab_bound:,} bytes")
         if result.slab_proof is not Proof.JOINT:
             return Optimum(
-                slab, plan, True, f"{result.slab_proof}, all orders and packings searched"
+                slab, plan, True, f"{result.slab_proof.words}, all orders and packings searched"
             )
         peak = minimum_peak(item, seconds)
         if peak.value != slab:
             raise RuntimeError(
                 f"proofs disagree: minimum slab {slab} bytes, minimum peak {peak.value} bytes"
             )
-        return Optimum(slab, plan, True, f"{result.slab_proof}, no order has less: {peak.proof}")
+        words = f"{result.slab_proof.words}, no order has less: {peak.proof}"
+        return Optimum(slab, plan, True, words)
 
     def has_plan(self, item: Graph, capacity: int, seconds: float) -> bool:
         """Return True if a plan's slab is at most `capacity`: by heuristics, then the solver."""
@@ -250,7 +251,7 @@ class PackingJudge(Judge[PackingProblem, IntArray]):
         plain = not item.gaps and (item.alignment == 1).all() and (item.pin < 0).all()
         plain = plain and not len(item.keep_apart) and not item.must_share
         if not plain or len(item) > EFFORT.searched_buffers:
-            return Optimum(slab, offsets, True, f"{result.slab_proof}, exact search")
+            return Optimum(slab, offsets, True, f"{result.slab_proof.words}, exact search")
         room = np.zeros(len(item), np.int64)
         columns = item.start, item.end, item.size
         if next_capacity.compiled(*columns, slab - 1, room) < 0:
@@ -283,9 +284,10 @@ def minimum_peak(graph: Graph, seconds: float) -> Optimum[list[int]]:
         return Optimum(peak, order, False, f"open: no order below {outcome.bound:,} bytes")
     written = certify_peak(graph, order, peak, limits=Limits(seconds=seconds))
     if written.certificate.bound < peak:
-        return Optimum(peak, order, True, f"{outcome.proof}, exact search; {written.missing}")
+        words = f"{outcome.proof.words}, exact search; {written.missing}"
+        return Optimum(peak, order, True, words)
     rung = check_certificate(graph, written.certificate)
-    words = f"{outcome.proof}, exact search; certificate checked ({rung})"
+    words = f"{outcome.proof.words}, exact search; certificate checked ({Proof(rung).words})"
     return Optimum(peak, order, True, words)
 
 

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
+from optsched.runtime.limits import Proof
 from optsched.runtime.text import counted
 
 MAX_RECORDS = 1000
@@ -68,7 +69,7 @@ class CompiledGraph:
         if self.bound is not None:
             text += f", bound {self.bound:,}"
         if self.proof:
-            text += f" ({self.proof})"
+            text += f" ({Proof(self.proof).words})"
         if self.order:
             text += f"; {self.order}"
         if self.reason:

@@ -11,7 +11,7 @@ from optsched.reports.saving import print_headline, savings_record
 from optsched.reports.tables import Column, Table, percent, print_line, print_table
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import machine, versions
-from optsched.runtime.limits import Objective, optimality_gap
+from optsched.runtime.limits import Objective, optimality_gap, proof_legend
 from optsched.runtime.text import counted, readable
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def print_fleet(fleet: Fleet, console: Console, *, top: int) -> None:
     left_out = len(planned) - len(shown)
     more = f"; {counted(left_out, 'graph')} more: --top 0 prints them" if left_out else ""
     print_line(console, f"{summary(fleet)}{more}")
+    if legend := proof_legend(graph.proof for graph in shown):
+        print_line(console, legend)
     for line in _troubles(fleet):
         print_line(console, line)
 

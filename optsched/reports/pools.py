@@ -16,7 +16,7 @@ from optsched.reports.capacity import (
 )
 from optsched.reports.results import end_line, result_lines, solve_record
 from optsched.runtime.facts import versions
-from optsched.runtime.limits import Objective
+from optsched.runtime.limits import Objective, Proof
 from optsched.runtime.text import counted, listed_names, readable
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.result import Result
@@ -87,7 +87,8 @@ def _lines(
     for name, part in found["pools"].items():
         room = "" if part["capacity"] is None else f" of {part['capacity']:,}"
         slab = "nothing found" if part["slab"] is None else f"{part['slab']:,}{room} bytes"
-        proof = part["slab_proof"] or f"bound {part['slab_bound']:,}"
+        proof = part["slab_proof"]
+        proof = Proof(proof).title if proof else f"bound {part['slab_bound']:,}"
         lines.append(f"  {readable(name)}  {slab}  {proof}  {counted(part['buffers'], 'buffer')}")
     if result.shortage is None and short:
         for name, refused in found["short"].items():

@@ -39,12 +39,12 @@ _NAMED = 6
 """Maximum number of buffers on several streams that are named in text."""
 _PROOF_WORDS = {
     Proof.PACKING: "live bytes of one step",
-    Proof.BOUND: "bound over all orders",
-    Proof.SEARCH: "exhaustive search of orders",
-    Proof.PACKING_SEARCH: "exhaustive search of packings",
-    Proof.JOINT: "joint: equals the bound on the peak",
-    Proof.JOINT_SEARCH: "joint: exhaustive search of packings in every order",
-    Proof.CLAIMED: "claimed by a solver, not checked",
+    Proof.BOUND: "live at some op in every order",
+    Proof.SEARCH: "no order has less",
+    Proof.PACKING_SEARCH: "no packing of this order is smaller",
+    Proof.JOINT: "equals the bound on the peak",
+    Proof.JOINT_SEARCH: "no packing of any order is smaller",
+    Proof.CLAIMED: "by a solver, not checked",
 }
 
 
@@ -256,7 +256,7 @@ def _value_line(value: int | None, bound: int, proof: Proof | None, why: str = "
         return f"none found; at least {counted(bound, 'byte')}"
     text = f"{counted(value, 'byte')} ({format_bytes(value)})"
     if proof is not None:
-        return f"{text}  {proof}: {why or _PROOF_WORDS[proof]}"
+        return f"{text}  {proof.title}: {why or _PROOF_WORDS[proof]}"
     percent = 100 * optimality_gap(value, bound)
     # A positive gap is never shown as 0.
     shown = f"{percent:.1g}" if 0 < percent < 0.005 else f"{percent:.2f}"

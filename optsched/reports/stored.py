@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from optsched.reports.tables import Column, Table
-from optsched.runtime.limits import optimality_gap
+from optsched.runtime.limits import Proof, optimality_gap
 from optsched.runtime.text import counted, readable
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def record_lines(record: StoredRecord, changes: Sequence[RecordChange]) -> str:
 
 def _bound_words(bound: Bound) -> str:
     words = f"{bound.quantity} at least {bound.value:,}"
-    words += f", {bound.proof}" if bound.proof else ""
+    words += f", {Proof(bound.proof).title}" if bound.proof else ""
     words += ", with a certificate" if bound.certified else ""
     return words + (f" (withdrawn: {readable(bound.withdrawn, 200)})" if bound.withdrawn else "")
 

@@ -53,7 +53,8 @@ PROFILE_SAYS = (
 )
 GRAPHS_SAY = (
     "Excess over the optimum in percent: of the peak for orders, of the slab for packers. The "
-    "column `proof` has the proofs of peak and slab."
+    "column `proof` has the proofs of peak and slab: L1 packing bound, L2 order bound, L3 order "
+    "search, L4 packing search, L5 joint bound, L6 joint search."
 )
 COLUMNS = (
     *("file", "graph", "ops", "buffers", "method", "kind", "status", "reason", "peak", "slab"),

@@ -34,6 +34,7 @@ from optsched.reports.tables import (
     safe,
 )
 from optsched.runtime.bytes import format_bytes
+from optsched.runtime.limits import proof_legend
 from optsched.runtime.text import counted, readable
 
 if TYPE_CHECKING:
@@ -297,6 +298,9 @@ def print_study(
     console.print()
     more = f"; {counted(count - top, 'graph')} more: --top 0 prints them" if top else ""
     print_line(console, f"{study_summary(study)}{more}")
+    results = [c.result for c in study.comparisons]
+    if legend := proof_legend(p for r in results for p in (r.peak_proof, r.slab_proof)):
+        print_line(console, legend)
     ran = {row.method for c in study.comparisons for row in c.rows}
     if none := [m.name for m in study.methods if m.name not in ran]:
         print_line(console, f"no figures on any graph: {', '.join(none)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from numbers import Real
@@ -57,13 +57,15 @@ class Objective(StrEnum):
 
 
 class Proof(StrEnum):
-    """Kind of proof of a bound; the README explains the kinds.
+    """Kind of proof of a bound; `docs/proofs.md` explains the kinds.
+
+    Files have the short code, tables have it with a legend, sentences have the name.
 
     Examples
     --------
     >>> from optsched import Proof
-    >>> Proof.PACKING.value  # short code of the packing bound
-    'L1'
+    >>> Proof.SEARCH.value, Proof.SEARCH.words, Proof.SEARCH.title
+    ('L3', 'order search', 'order search (L3)')
     """
 
     PACKING = "L1"
@@ -86,6 +88,32 @@ class Proof(StrEnum):
     """The packings of every order with a smaller slab were searched exhaustively."""
     CLAIMED = "claimed"
     """Reported by a solver, without a proof that can be checked."""
+
+    @property
+    def words(self) -> str:
+        """Name of the kind, such as `order search`."""
+        return _PROOF_NAMES.get(self, str(self))
+
+    @property
+    def title(self) -> str:
+        """Name and short code, such as `order search (L3)`."""
+        return f"{self.words} ({self})" if self in _PROOF_NAMES else str(self)
+
+
+_PROOF_NAMES = {
+    Proof.PACKING: "packing bound",
+    Proof.BOUND: "order bound",
+    Proof.SEARCH: "order search",
+    Proof.PACKING_SEARCH: "packing search",
+    Proof.JOINT: "joint bound",
+    Proof.JOINT_SEARCH: "joint search",
+}
+
+
+def proof_legend(proofs: Iterable[Proof | None]) -> str:
+    """Return the names of the codes in a table: `proofs: L3 order search, L5 joint bound`."""
+    shown = sorted({proof for proof in proofs if proof in _PROOF_NAMES})
+    return f"proofs: {', '.join(f'{p} {p.words}' for p in shown if p)}" if shown else ""
 
 
 def optimality_gap(incumbent: int, bound: int) -> float:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class DriverEffort:
     """Shares of time, and sizes up to which something is worth trying.
 
-    A share is a part of the time left, unless it says otherwise. None of them decides what is
-    proved, only how soon.
+    A share is a part of the time that is left, unless its text says otherwise. The settings decide
+    how soon something is proved, never whether a proof is right.
     """
 
     heuristics_share: float = 0.3
@@ -86,11 +86,11 @@ class SpillEffort:
     try_share: float = 0.1
     """For one attempt to fill a pool after spilling, of the time left."""
     try_seconds: float = 5.0
-    """The same without a limit."""
+    """Seconds for one such attempt without a time limit."""
     fit_share: float = 0.3
     """For the search for a plan that fits."""
     solve_share: float = 0.5
-    """For that for a least plan, whether it fits or not."""
+    """For the search for a minimum plan, regardless of whether it fits."""
     orders_share: float = 0.2
     """For the bound over all orders, and for further orders."""
     pack_share: float = 0.6

@@ -49,12 +49,12 @@ from optsched.solver.status import Status
 
 @dataclass(frozen=True, slots=True)
 class ModuleResult:
-    """A plan of each computation, and what is proved of the whole.
+    """A plan of each computation, and what is proved about the whole module.
 
     Parameters
     ----------
     module
-        What was planned.
+        The planned module.
     results
         By computation, callees first. Bytes and bounds are those of the computation with all that
         it calls; its plan is of the graph that has the blocks, `result.graph`.
@@ -95,9 +95,9 @@ class ModuleResult:
 
     @property
     def covers_interleaving(self) -> bool:
-        """Whether no plan has a smaller slab that spreads a callee over gaps of its caller either.
+        """True if no smaller slab exists, even if a callee may fill gaps of its caller.
 
-        So it is where the slab is not above the bound on live bytes, which holds for every layout.
+        This is proved if the slab equals the bound on live bytes, which holds for every layout.
         """
         return self.entry.slab is not None and self.entry.slab == self.entry.peak_bound
 
@@ -134,14 +134,14 @@ def solve_module(
     Parameters
     ----------
     module
-        What to plan.
+        The module to plan.
     objective, capacity, engine
         As for :func:`optsched.solve`, of the entry with all that it calls. Every other computation
         is planned for the same objective.
     inplace, align
         As for :func:`optsched.solve`, of every computation.
     limits, on_event, named
-        As for :func:`optsched.solve`; each computation gets an equal share of what is left.
+        As for :func:`optsched.solve`; every computation gets an equal share of the time left.
 
     Returns
     -------
@@ -278,7 +278,8 @@ class _ModuleRun:
         slab_bound = max(peak_bound, low_slab.slab_bound)
         slab_proof = low_slab.slab_proof if slab == slab_bound else None
         if slab_proof is not None and not any(b.pool for b in self.module.graphs[name].buffers):
-            # What is L5 of the callees' blocks may not be so of their live bytes.
+            # A joint bound (L5) for blocks of the callees' slabs may fail for their live bytes,
+            # so that the kind of proof is decided again.
             slab_proof = Proof.JOINT if slab == peak_bound else Proof.JOINT_SEARCH
         result = replace(
             made,

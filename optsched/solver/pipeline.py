@@ -95,8 +95,8 @@ def solve(
     objective
         `slab` (minimum slab, then minimum peak) or `peak` (minimum peak, then minimum slab).
     capacity
-        Bytes of slab that are enough, regardless of the objective: `65536` or `"64KiB"`. None to
-        minimize.
+        Bytes of slab that are enough, regardless of the objective: `65536` or `"64KiB"` (default:
+        minimize).
     inplace
         True if an op may write an output into a candidate input that dies at it.
     align
@@ -122,7 +122,7 @@ def solve(
         True to minimize moved ops among the plans with the best value of the objective. The status
         is optimal only if that is proved as well.
     independent
-        True to give engine `cpsat` or `milp` none of our reductions and bounds, so that its claims
+        True to run engine `cpsat` or `milp` without our reductions and bounds, so that its claims
         are a second opinion.
     on_event
         Called with every better plan and bound.

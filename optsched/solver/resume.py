@@ -44,7 +44,7 @@ class Resume:
     refuted_slab
         No plan has a slab of this many bytes or less.
     pool_peaks
-        Bytes that the pools need together, each planned by itself; a lower bound on the slab.
+        Bytes that the pools need together if each is planned alone; a lower bound on the slab.
     orders
         The best orders, best first.
     rounds
@@ -183,7 +183,7 @@ class Resume:
                 code=str(record.get("code", "")),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"this is no progress of a search: {error}") from error
+            raise FormatError(f"not the progress of a search: {error}") from error
 
 
 SearchProgress = Resume
@@ -191,12 +191,12 @@ SearchProgress = Resume
 
 
 def _units(value: object) -> int:
-    """Return a number of searches; one that cannot be is 0, as it only paces later searches."""
+    """Return a number of searches; 0 for an impossible one, as it only paces later searches."""
     return value if isinstance(value, int) and 0 <= value < _MOST_UNITS else 0
 
 
 def _rounds(record: Mapping[str, Any] | None, ops: int) -> OrderProgress:
-    """Read where rounds have got to; the notes of older versions do not say."""
+    """Read the state of the search rounds, which older versions did not write."""
     if record is None:
         return NOTHING_BEHIND
     trees = _few(record["trees"], MOST_PARTS, _tree)
@@ -222,31 +222,31 @@ def _row(row: object) -> tuple[int, ...]:
     """Read a number of pairs and then pairs; the problem decides which ops they name."""
     found = _few(row, MOST_PAIRS, lambda value: _number(value, 0))
     if not found:
-        raise ValueError("a part of a tree does not say how many pairs it shares")
+        raise ValueError("a node of a search tree lacks its number of shared pairs")
     return found
 
 
 def _few(rows: object, most: int, read: Callable[[Any], Any]) -> tuple[Any, ...]:
     if not isinstance(rows, Sequence) or len(rows) > most:
-        raise ValueError(f"a list of up to {most} is missing")
+        raise ValueError(f"expected a list of at most {most} entries")
     return tuple(read(row) for row in rows)
 
 
 def _of_all(row: object, ops: int) -> tuple[int, ...]:
     numbers = _few(row, ops, lambda value: _number(value, 0))
     if numbers and len(numbers) != ops:
-        raise ValueError(f"{len(numbers)} numbers stand for {ops} ops")
+        raise ValueError(f"expected one number per op, {ops}, got {len(numbers)}")
     return numbers
 
 
 def _number(value: object, least: int) -> int:
     if type(value) is not int or not least <= value < 2**62:
-        raise ValueError(f"{value!r} is no number from {least} on")
+        raise ValueError(f"expected an integer of at least {least}, got {value!r}")
     return value
 
 
 def _order(row: object, ops: int) -> tuple[int, ...]:
-    """Read a permutation; whether the graph allows it is for the graph to say."""
+    """Read a permutation; it is checked later whether the graph allows it as an order."""
     if not isinstance(row, Sequence) or len(row) != ops or sorted(row) != list(range(ops)):
         raise ValueError(f"an order of {ops} ops is missing")
     return tuple(row)

@@ -26,11 +26,12 @@ def only_order(known: Known, resume: Resume, clock: Clock) -> Findings:
 def one_at_a_time(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Bound all orders of the streams by the least peak of ops that run one at a time.
 
-    An order of the streams, and a plan for it, allow the ops to run one at a time, in an order of
-    all ops that keeps those of the streams and the syncs, and so all dependencies. Whatever is live
-    at once then conflicts. So neither the slab nor the peak on streams is below the least peak of
-    one stream. They may be well above it, since ops that run side by side conflict more; buffers
-    that conflict in every order are another bound. The order found is a good start for the streams.
+    One possible execution of streams runs one op at a time, in some order of all ops that keeps the
+    order within each stream, the syncs and hence all dependencies. Buffers that are live at one
+    step of this execution conflict. Therefore the slab and the peak of the streams are at least the
+    minimum peak of a single stream. They may be well above it, since ops that run side by side add
+    conflicts; buffers that conflict in every order give a second bound. The order found is a good
+    start for the streams.
     """
     if known.order_done() or not len(known.orders):
         return

@@ -65,10 +65,10 @@ LIES: dict[str, tuple[Mapping[str, Any], str]] = {
     "bound above the peak": ({"peak_bound": 999999}, "no peak is below 999999 bytes, its own is"),
     "bound above the slab": ({"slab_bound": 17}, "no slab is below 17 bytes, its own is 16"),
     "bound above the listed order's": ({"peak_bound": 13}, "ops as they are listed is 12"),
-    "proof without a bound": ({"slab_proof": "L4"}, r"proof \(L4\) of its slab .* with no bound"),
+    "proof without a bound": ({"slab_proof": "L4"}, r"packing search \(L4\) for .* with no bound"),
     "proof of another value": (
         {"peak_bound": 12, "peak_proof": "L3"},
-        r"proof \(L3\) of its peak of 16 bytes, with a bound of 12",
+        r"order search \(L3\) for its peak of 16 bytes, with a bound of 12",
     ),
     "joint proof above the peak's bound": (
         {"peak_bound": 12, "slab_bound": 16, "slab_proof": "L5"},
@@ -96,7 +96,7 @@ def test_what_may_be_so_passes_and_is_named() -> None:
     assert (checked.peak, checked.slab) == (16, 16)
     assert [str(claim) for claim in unverified(claims)] == [
         "no peak below 12 bytes",
-        "no slab below 16 bytes (L4)",
+        "no slab below 16 bytes by packing search (L4)",
     ]
     # A verified bound on every peak is one on every slab.
     assert [claim.what for claim in unverified(claims, 12)] == ["slab"]
@@ -128,7 +128,7 @@ def test_command_names_what_was_not_verified(
     capsys.readouterr()
     assert main(["check", files["graph"], files["plan"]]) == 0
     out = capsys.readouterr().out
-    assert "not verified: no peak below 12 bytes (L2), no slab below 12 bytes (L5)" in out
+    assert "not verified: no peak below 12 bytes by order bound (L2), no slab below" in out
     assert main(["check", files["graph"], files["plan"], "--json"]) == 0
     expected = {"peak": {"bound": 12, "proof": "L2"}, "slab": {"bound": 12, "proof": "L5"}}
     assert json.loads(capsys.readouterr().out)["unverified"] == expected

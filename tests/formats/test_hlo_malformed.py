@@ -102,7 +102,7 @@ def refusal(path: Path) -> str | None:
     ("text", "message"),
     [
         ("BufferAssignment:\nallocation x", "line 2: 'allocation x' is not an allocation"),
-        ("BufferAssignment:\nallocation 0: size 8:\n value: <1 a>", "line 3: .* is no value"),
+        ("BufferAssignment:\nallocation 0: size 8:\n value: <1 a>", "line 3: .* is not a value"),
         ("BufferAssignment:\n", "has no place for"),
     ],
 )

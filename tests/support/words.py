@@ -57,7 +57,11 @@ class Text(NamedTuple):
 
     line: int
     words: str
-    is_string: bool
+    is_ours: bool
+    """True if it begins a text of ours: a docstring, or a message outside the tests.
+
+    Strings of tests quote what the program prints, whose sentences are checked where they are.
+    """
 
 
 def texts_of(path: Path) -> Iterator[Text]:
@@ -67,10 +71,18 @@ def texts_of(path: Path) -> Iterator[Text]:
     if path.suffix == ".md":
         yield from (Text(number, line, False) for number, line in lines)
         return
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    quoted = _strings_of_code(tree) if "tests" in path.parts else set()
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and _is_sentence(node.value):
-            yield Text(node.lineno, str(node.value), True)
+            yield Text(node.lineno, str(node.value), id(node) not in quoted)
     yield from (Text(number, line, False) for number, line in lines if line.strip()[:1] == "#")
+
+
+def _strings_of_code(tree: ast.AST) -> set[int]:
+    """Return the ids of string nodes that are not docstrings, which are whole statements."""
+    texts = {id(x.value) for x in ast.walk(tree) if isinstance(x, ast.Expr)}
+    return {id(x) for x in ast.walk(tree) if isinstance(x, ast.Constant)} - texts
 
 
 def _is_sentence(value: object) -> bool:
@@ -80,11 +92,22 @@ def _is_sentence(value: object) -> bool:
 def faults_of(path: Path) -> list[str]:
     """Return what is wrong in the language of a file, each with its line."""
     found = []
-    for line, words, is_string in texts_of(path):
+    for line, words, is_ours in texts_of(path):
         place = f"{path.relative_to(ROOT)}:{line}" if path.is_relative_to(ROOT) else f"{line}"
         found += [f"{place}: say {phrase!r} in plain words" for phrase in BANNED.findall(words)]
-        if is_string and (opener := OPENER.match(words.strip())):
+        if is_ours and (opener := OPENER.match(words.strip())):
             found.append(f"{place}: start with the subject, not with {opener[0]!r}")
-        if is_string and CODE.search(words) and not LEGEND.search(words):
+        if is_ours and CODE.search(words) and not LEGEND.search(words):
             found.append(f"{place}: name the proof beside its code {CODE.findall(words)[0]!r}")
+    if path.suffix == ".md" and (fault := _page_fault(path)):
+        found.append(f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}: {fault}")
     return found
+
+
+def _page_fault(path: Path) -> str:
+    """Return the fault of a page that uses codes of proofs without a name or a link to names."""
+    words = path.read_text("utf-8")
+    codes = CODE.findall(words)
+    if codes and not LEGEND.search(words) and "proofs.md" not in words:
+        return f"name the proof beside its code {codes[0]!r}, or link docs/proofs.md"
+    return ""

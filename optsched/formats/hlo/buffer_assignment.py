@@ -60,7 +60,7 @@ def _offsets(lines: list[str], graph: Graph) -> dict[str, int]:
         elif line.lstrip().startswith("value:"):
             row = _VALUE.match(line)
             if row is None:
-                raise FormatError(f"line {number}: {show(line.strip())} is no value")
+                raise FormatError(f"line {number}: {show(line.strip())} is not a value")
             name = row[1] + (row[2] or "").replace("{}", "")
             b = graph.buffer_ids.get(name)
             if counted and b is not None:

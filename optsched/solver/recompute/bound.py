@@ -1,17 +1,18 @@
-"""Bounds from integer multipliers of rows: proofs that need neither a solver nor floats.
+"""Bounds from integer multipliers of rows: proofs that can be checked in integers alone.
 
 Let rows `A z >= b` hold for every schedule, with all variables `z` between 0 and 1, and let
 `y >= 0` be any integers. Adding the rows up gives `y A z >= y b`, so a cost `c` satisfies
 
     c z >= y b + (c - y A) z >= y b + sum of min(0, c - y A)
 
-A solver proposes good `y` in floats; rounded to integers they still prove a bound, whatever they
-are. To keep what rounding loses small, the cost is multiplied by a scale. With scale 0 there is no
-cost: if the right side is positive then, no schedule satisfies the rows at all.
+A solver proposes good `y` in floats; rounded to integers they prove a bound as well, since any
+non-negative integers do. The cost is multiplied by a scale so that rounding loses little. With
+scale 0 the cost vanishes: a positive right side then shows that no schedule satisfies the rows.
 
-Where this is not tight, the proof is a *tree*: a set of nodes of which at most k repeat, or at
-least k + 1. Each side adds a row, and the bound is the smaller one of both sides. For twelve equal
-layers, of which at least 6.4 must run again, one such branch proves 7.
+Where the bound is not tight, the proof is a *tree*. A branch takes a set of nodes and a number k:
+either at most k nodes of the set repeat, or at least k + 1 do. Each side adds a row, and the bound
+is the smaller one of both sides. If at least 6.4 of twelve equal layers must run again, one such
+branch proves 7.
 
 Example: minimize 3 r with the rows r >= x, l >= 1 - x and -5 l >= -3. The multipliers (5, 5, 1) and
 the scale 1 give 5 - 3 = 2 as the right side; the coefficients 3 - 5 of r, 5 - 5 of x and 0 of l
@@ -41,7 +42,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A set of nodes of which at most `most` repeat in one part of the proof, more in the other."""
+    """A case split: in `fewer` at most `most` of the nodes repeat, in `more` at least one more."""
 
     nodes: tuple[int, ...]
     most: int

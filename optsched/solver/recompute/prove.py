@@ -1,9 +1,9 @@
 """Raise the bound of the rows by a tree over the repeats of nodes.
 
-The linear program lets a node repeat by a half. Where this makes its bound weak, the nodes are
-divided into classes of equal kind, cost and bytes: in a network of equal layers only the number of
-a class's repeats matters. A class of which 6.4 repeat is branched on: at most 6, or at least 7. If
-the sums of all classes are integers, single nodes are branched on.
+The linear program lets half a node repeat. Where this makes its bound weak, the nodes are divided
+into classes of equal kind, cost and bytes: in a network of equal layers only the number of repeats
+in a class matters. If 6.4 nodes of a class repeat, the tree branches on the class: at most 6, or at
+least 7. If the sums of all classes are integers, it branches on single nodes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Let a sequence exceed the peak while run i goes on. Of the nodes that have run, some can be run once
 more *after* i, so that their present copies need not be live at i. The cheapest such set is a small
 integer program: a storage stays live if a later run or a node of the set reads it, unless its maker
-is in the set itself. The runs of the set are put before their first readers behind the loss; then
+is in the set itself. The runs of the set are put before their first readers after the loss; then
 the order is searched again, and so on until the sequence fits. At the end repeats that are not
 needed are dropped, the most expensive first.
 

@@ -54,7 +54,7 @@ class RecomputeResult:
     bound
         No sequence within the budget has a smaller extra cost; None if none exists.
     proof
-        Tree of integer multipliers behind the bound.
+        Tree of integer multipliers that proves the bound.
     total
         Cost of one run of each op.
     stop_reason

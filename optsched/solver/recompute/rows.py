@@ -28,13 +28,13 @@ call `1 - l` released. The bytes to release, less all small storages, are at mos
 
     sum of ceil(size / q) * (1 - l) >= ceil(large bytes to release / q)        "round"
 
-All variables lie between 0 and 1 in every schedule, whatever its order and its number of repeats.
+All variables lie between 0 and 1 in every schedule, regardless of its order and its repeats.
 The variable `r` of a node is the same in the rows of all v, so the least sum of `cost * r` over
 the rows of any choice of nodes v is a lower bound on the extra compute.
 
 Example: a (5 bytes) is read by b and d; b, c, d form a chain of 1, 4 and 1 bytes. While c runs, `a`
-has run and `d` has not, so l(a) >= 1 - x(a) and r(a) >= x(a). At a peak of 8 bytes, 5 l(a) <= 3
-allows l(a) = 3/5, hence r(a) >= 2/5; as an integer r(a) = 1.
+has run and `d` still has to, so l(a) >= 1 - x(a) and r(a) >= x(a). At a peak of 8 bytes,
+5 l(a) <= 3 allows l(a) = 3/5, hence r(a) >= 2/5; as an integer r(a) = 1.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ budget never gets a plan of larger cost. For one budget:
 
 1. Add the rows of the runs that exceed the peak in the best order so far.
 2. Ask the master for the cheapest repeats, and search an order with these repeats.
-3. If none fits, go to 1; if there are no further rows, repair the schedule (R3) and prune it.
+3. If no order fits, go to 1; if all rows are there, repair the schedule (see `repair`) and drop the
+   repeats that it does not need.
 4. Prove a bound; the cost of the plan is the target.
 
 An interrupt or the end of the time at any step leaves the best plan and bound so far.
@@ -308,7 +309,7 @@ def recompute(
     loss, known
         As for :class:`Planner`.
     limits
-        Limits of all budgets together; those that are left share what is left.
+        Limits of all budgets together; budgets not yet planned share the time that is left.
 
     Returns
     -------

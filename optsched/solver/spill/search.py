@@ -1,9 +1,14 @@
 """Choice of buffers that leave a pool that is too small: few bytes, and a bound on how few.
 
-What is too full is a table of steps and the bytes of each buffer there. Buffers first leave
-greedily, those that relieve most per byte; then fewer bytes are searched for, best first over who
-leaves and who stays. No choice below the least bound of those still open is possible, so the search
-has a bound whenever it ends, and an answer once its best choice packs.
+A table lists the steps whose live bytes exceed the capacity, with the bytes of each buffer there.
+First buffers leave greedily, those that relieve most bytes per byte of their own. Then a best-first
+search looks for fewer bytes: each node of its tree decides for some buffers whether they leave or
+stay. No choice costs less than the smallest bound of the open nodes, so the search has a bound
+whenever it ends, and an answer as soon as its best choice can be packed.
+
+Example: buffers of 4, 3 and 2 bytes are live at one step, and the capacity is 6. At least 3 bytes
+must leave. The buffer of 3 bytes alone does, the buffer of 2 bytes does not; so 3 is the minimum
+if the other two, 4 and 2 bytes, can be packed.
 """
 
 from __future__ import annotations
@@ -34,24 +39,25 @@ class Steps:
     height: IntArray
     """Shape `(steps, n)`: bytes of each buffer that are there."""
     size: IntArray
-    """Shape `(n,)`: what it costs when a buffer leaves, never less than its height."""
+    """Shape `(n,)`: bytes that a buffer costs if it leaves, never less than its height."""
     movable: BoolArray
     """Shape `(n,)`."""
     capacity: int
     """Bytes."""
     length: npt.NDArray[np.float64]
-    """Shape `(steps,)`: how long each lasts, to tell who relieves most; it decides no bound."""
+    """Shape `(steps,)`: duration, which guides the greedy choice; bounds do not depend on it."""
 
     def excess(self, stays: BoolArray) -> IntArray:
-        """Return by how much the live bytes of each step pass the capacity; shape `(steps,)`."""
+        """Return the bytes by which each step exceeds the capacity; shape `(steps,)`."""
         return np.maximum(self.height @ stays - self.capacity, 0).astype(np.int64, copy=False)
 
     def more(self, stays: BoolArray, free: BoolArray, clock: Clock) -> int | None:
-        """Return bytes that at least must still leave of the `free` ones; None if no choice does.
+        """Return a lower bound on the bytes that must still leave; None if no choice is enough.
 
-        At a step that is too full the buffers that leave have at least the excess, and a sum of
-        their heights is no more than they cost: out of time, sums are not looked at. Steps that
-        share no free buffer add up.
+        Only the `free` buffers may leave. At a step over the capacity, the heights of those that
+        leave add up to the excess or more, and a buffer costs at least its height. The smallest
+        such sum is exact while time is left, otherwise the excess itself is used. Bounds of steps
+        without a common free buffer add up.
         """
         excess = self.excess(stays)
         needs: list[tuple[int, int]] = []
@@ -71,11 +77,11 @@ class Steps:
         return total
 
     def relieved(self, clock: Clock, *, lasting: bool) -> BoolArray:
-        """Return the ids that stay if the buffers leave that relieve most excess per own byte.
+        """Return a mask of the buffers that stay if the best relief per byte leaves first.
 
-        Excess that nobody movable has a part in remains, as does what is left out of time. With
-        `lasting` excess counts as long as it lasts, and a buffer may make up at one step for what
-        it lacks at another.
+        Excess that movable buffers cannot relieve remains, as does any excess after the time limit.
+        With `lasting`, excess counts for as long as it lasts, so that a buffer that relieves little
+        at one step may make up for it at another.
         """
         stays = np.ones(len(self.size), np.bool_)
         while True:
@@ -88,7 +94,7 @@ class Steps:
             stays[able[order][: 1 + len(able) // SPILL_EFFORT.at_once]] = False
 
     def _relief(self, stays: BoolArray, *, lasting: bool) -> tuple[IntArray, IntArray]:
-        """Return who can relieve a step that is too full, and how much each of them does."""
+        """Return the buffers that relieve a step over the capacity, and how much each relieves."""
         excess = self.excess(stays)
         full = np.flatnonzero(excess)
         excess, height = excess[full], self.height[full]
@@ -227,10 +233,10 @@ def choose_spill(
 ) -> Spill:
     """Return the buffers that stay, and their packing, which fits if any was found.
 
-    Those of the ids `members` want to stay, and the `movable` among them may leave, both of shape
-    `(n,)`. `pack` tries to pack the buffers of some ids under a capacity; `has_room` says whether
-    later pools may have room for those that leave, False only if they have not. Out of time,
-    buffers leave in ever larger groups, and no better choice is searched for.
+    The buffers `members` want to stay, and the `movable` among them may leave; both have shape
+    `(n,)`. `pack` tries to pack given buffers under a capacity. `has_room` returns False only if
+    later pools certainly lack room for given buffers. After the time limit buffers leave in ever
+    larger groups, without a search for a better choice.
     """
     movable = movable & (problem.size[members] > 0) & (problem.end > problem.start)[members]
     # Each of the two ways to count relief is sometimes better, and sometimes fails to pack.
