@@ -51,7 +51,7 @@ class Unverified:
     def __str__(self) -> str:
         if self.what == "moves":
             return f"no plan as good moves fewer than {counted(self.bound, 'op')}"
-        proof = "" if self.proof is None else f" by {Proof(self.proof).title}"
+        proof = "" if self.proof is None else f" by {Proof(self.proof).with_code}"
         return f"no {self.what} below {self.bound:,} bytes{proof}"
 
 
@@ -152,7 +152,7 @@ def check_bound(what: str, value: int, simple: int, claims: Mapping[str, Any]) -
     if proof not in (None, Proof.CLAIMED) and bound != value:
         text = "no bound" if bound is None else f"a bound of {bound}"
         raise PlanError(
-            f"plan claims {Proof(proof).title} for its {what} of {value} bytes, with {text}"
+            f"plan claims {Proof(proof).with_code} for its {what} of {value} bytes, with {text}"
         )
 
 

@@ -143,7 +143,7 @@ def _note_bound(record: dict[str, Any], asked: Question, proved: _Proved) -> str
     """Add a proved bound to the record if it is about the question asked; return it in words."""
     about, bound, rung = proved
     among = f" among {about.restriction}" if about.rules else ""
-    text = f"proved by {Proof(rung).title}: no order below {bound:,} bytes{among}, "
+    text = f"proved by {Proof(rung).with_code}: no order below {bound:,} bytes{among}, "
     if not about.covers(asked):
         fields = {"bound": bound, "bound_proof": rung, "among": about.restriction}
         record["restricted_bound"] = fields

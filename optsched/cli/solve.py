@@ -85,7 +85,7 @@ def _solve(args: argparse.Namespace) -> int:
             note = record["certificate"] = _certify(args, result)
             among = f" among {result.restriction}" if result.restriction else ""
             text += (
-                f"\n  certificate: {Proof(note['rung']).title}, "
+                f"\n  certificate: {Proof(note['rung']).with_code}, "
                 f"no order below {note['bound']:,} bytes{among}"
             )
     finally:

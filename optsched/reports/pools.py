@@ -88,7 +88,7 @@ def _lines(
         room = "" if part["capacity"] is None else f" of {part['capacity']:,}"
         slab = "nothing found" if part["slab"] is None else f"{part['slab']:,}{room} bytes"
         proof = part["slab_proof"]
-        proof = Proof(proof).title if proof else f"bound {part['slab_bound']:,}"
+        proof = Proof(proof).with_code if proof else f"bound {part['slab_bound']:,}"
         lines.append(f"  {readable(name)}  {slab}  {proof}  {counted(part['buffers'], 'buffer')}")
     if result.shortage is None and short:
         for name, refused in found["short"].items():

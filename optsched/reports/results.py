@@ -256,7 +256,7 @@ def _value_line(value: int | None, bound: int, proof: Proof | None, why: str = "
         return f"none found; at least {counted(bound, 'byte')}"
     text = f"{counted(value, 'byte')} ({format_bytes(value)})"
     if proof is not None:
-        return f"{text}  {proof.title}: {why or _PROOF_WORDS[proof]}"
+        return f"{text}  {proof.with_code}: {why or _PROOF_WORDS[proof]}"
     percent = 100 * optimality_gap(value, bound)
     # A positive gap is never shown as 0.
     shown = f"{percent:.1g}" if 0 < percent < 0.005 else f"{percent:.2f}"

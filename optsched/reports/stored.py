@@ -112,7 +112,7 @@ def record_lines(record: StoredRecord, changes: Sequence[RecordChange]) -> str:
 
 def _bound_words(bound: Bound) -> str:
     words = f"{bound.quantity} at least {bound.value:,}"
-    words += f", {Proof(bound.proof).title}" if bound.proof else ""
+    words += f", {Proof(bound.proof).with_code}" if bound.proof else ""
     words += ", with a certificate" if bound.certified else ""
     return words + (f" (withdrawn: {readable(bound.withdrawn, 200)})" if bound.withdrawn else "")
 

@@ -64,7 +64,7 @@ class Proof(StrEnum):
     Examples
     --------
     >>> from optsched import Proof
-    >>> Proof.SEARCH.value, Proof.SEARCH.words, Proof.SEARCH.title
+    >>> Proof.SEARCH.value, Proof.SEARCH.words, Proof.SEARCH.with_code
     ('L3', 'order search', 'order search (L3)')
     """
 
@@ -95,7 +95,7 @@ class Proof(StrEnum):
         return _PROOF_NAMES.get(self, str(self))
 
     @property
-    def title(self) -> str:
+    def with_code(self) -> str:
         """Name and short code, such as `order search (L3)`."""
         return f"{self.words} ({self})" if self in _PROOF_NAMES else str(self)
 
