@@ -71,7 +71,7 @@ def check(what: Any, answer: Any = None, **claims: Any) -> Checked | ModuleCheck
     PlanError
         On the first broken rule.
     UsageError
-        If `what` is neither, or there is no answer to check.
+        If `what` has another type, or an answer to check is missing.
     """
     from optsched.check.module import check_module
     from optsched.check.packing import check_packing
@@ -86,7 +86,7 @@ def check(what: Any, answer: Any = None, **claims: Any) -> Checked | ModuleCheck
     if isinstance(what, Result):
         what, answer = what.graph, what.plan if answer is None else answer
     if what is None or answer is None:
-        raise UsageError("check wants a plan: check(graph, plan), or a result that has one")
+        raise UsageError("expected a plan, as in check(graph, plan), or a result that has one")
     if isinstance(what, Module):
         return check_module(what, answer, **claims)
     if isinstance(what, PackingProblem):

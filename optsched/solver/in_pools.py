@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Buffers, shape `(n,)`, that need more bytes than there are for them; and that in words."""
+    """Buffers, shape `(n,)`, that need more bytes than are available; `reason` says it in words."""
 
     ids: IntArray
     required: int

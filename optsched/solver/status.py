@@ -28,7 +28,7 @@ def judge(
     bound
         Lower bound on it.
     refuted
-        True if no answer can do what was asked.
+        True if no answer can satisfy the request.
     proved
         True if the answer is proved optimal (default: if it meets the bound).
     """
@@ -43,5 +43,5 @@ def judge(
 def short(what: str, value: int | None, bound: int, proof: Proof | str | None) -> str:
     """Return a value and its proof, or its lower bound, for a line in an interpreter."""
     if value is not None and proof:
-        return f"{what} {value:,} {proof}"
+        return f"{what} {value:,} " + (f"by {proof.words}" if isinstance(proof, Proof) else proof)
     return f"{what} {value} >= {bound}"

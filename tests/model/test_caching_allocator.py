@@ -273,7 +273,7 @@ def test_a_segment_in_use_is_not_returned() -> None:
 
 
 def alternating() -> list[Event]:
-    """Blocks that grow: each is too large for what the one before left behind."""
+    """Blocks that grow: each is too large for the space that the one before freed."""
     events = []
     for k in range(1, 8):
         events.append(Event(Action.ALLOCATE, k, (10 + 4 * k) * MIB))

@@ -1,9 +1,13 @@
 """Several slabs with capacities: each buffer in its own pool, or in a later one if it must.
 
-Without spilling each pool is a packing problem by itself, and its least slab is proved as such.
-What to spill is chosen greedily, improved by exchanges, and then searched best first, each choice
-tried by packing what stays. The search ends with a bound on the bytes that leave a pool; over all
-pools these add up to a bound on what is spilled, since what comes from other pools needs room too.
+Without spilling each pool is a packing problem of its own, and its minimum slab is proved by
+solving that problem. The buffers to spill are chosen greedily, the choice is improved by exchanges
+and then searched best first; each choice is tried by packing the buffers that stay. The search ends
+with a bound on the bytes that leave a pool. These bounds add up over all pools to a bound on the
+spilled bytes, since buffers that arrive from other pools need room as well.
+
+Example: buffers of 3 and 2 bytes conflict and both name pool `sram` of 4 bytes; pool `dram` has no
+limit. One of them must leave. The cheaper choice, 2 bytes, leaves 3 bytes in `sram`, which fit.
 """
 
 from __future__ import annotations
@@ -225,7 +229,7 @@ class _PoolFiller:
                 at[(at == number) & ~np.isin(np.arange(len(at)), ids)] += 1
                 packed.append(PackedPool(pool, ids, result))
             if result.status is Status.INFEASIBLE and (self.first[ids] == number).all():
-                text = f"pool {pool.name!r} can not hold what may lie in no other"
+                text = f"pool {pool.name!r} cannot hold all buffers that fit into no other pool"
                 bytes_ = result.slab_bound
                 room = bytes_ if pool.capacity is None else pool.capacity
                 shortage = Shortage(ids, bytes_, room, text)

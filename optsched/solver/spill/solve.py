@@ -1,10 +1,10 @@
 """A graph in several slabs with capacities: an order, and for each buffer a pool and an offset.
 
-The order is that of :func:`optsched.solver.pipeline.solve`, least where everything lies in its own
-pool. Where that plan keeps the capacities nothing is spilled. Else the orders at hand are packed by
-:func:`optsched.solver.spill.pack.pack_in_pools`, and the one that spills fewest bytes is kept: the
-fewest for that order where they meet its bound, the fewest of all orders where they meet the bound
-over these.
+First :func:`optsched.solver.pipeline.solve` plans the graph with every buffer in its own pool. If
+that plan keeps the capacities, nothing is spilled. Otherwise
+:func:`optsched.solver.spill.pack.pack_in_pools` packs the best orders found, and the order that
+spills the fewest bytes is kept. Its spilled bytes are minimum for the order if they meet the bound
+for the order, and minimum over all orders if they meet the bound over all orders.
 """
 
 from __future__ import annotations
