@@ -285,7 +285,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a comparison of what": (
         lambda: optsched.compare_methods(3),  # type: ignore[arg-type]
-        "wants a Graph or Module, got int",
+        "wants a Graph or Module or list or tuple, got int",
     ),
     "a store of what": (lambda: optsched.PlanStore("s").get(3), "wants a Graph, got int"),  # type: ignore[arg-type]
     "a plan to keep": (lambda: optsched.PlanStore("s").put(diamond(), 3), "wants a Plan, got int"),  # type: ignore[arg-type]
