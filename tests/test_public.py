@@ -124,7 +124,9 @@ def test_a_module_does_what_its_command_does() -> None:
     problem = optsched.PackingProblem(size=[4, 4], start=[0, 1], end=[2, 3])
     assert optsched.check(problem, [0, 4]) == 8
     assert optsched.compare(diamond(), methods="lpmf").best_peak == result.peak
-    with pytest.raises(optsched.OptschedError, match=r"expected a plan, as in check\(graph, plan\)"):
+    with pytest.raises(
+        optsched.OptschedError, match=r"expected a plan, as in check\(graph, plan\)"
+    ):
         optsched.check(diamond())
     with pytest.raises(optsched.OptschedError, match="check wants a Graph"):
         optsched.check("graph.json")
