@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import lcm
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from optsched.errors import PlanError
 from optsched.model.elements import Buffer
 from optsched.model.graph import Graph
 from optsched.model.module import Call, Module
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
 
 if TYPE_CHECKING:
@@ -198,6 +199,7 @@ def _check_names(module: Module, given: Mapping[str, object], what: str) -> None
             )
 
 
+@paused_collector()
 def _with_blocks(
     module: Module, name: str, sizes: Mapping[str, int], alignments: Mapping[str, int]
 ) -> Graph:
@@ -206,11 +208,7 @@ def _with_blocks(
     if not module.calls_of(name):
         return own
     graph = module.with_blocks(name, sizes)
-    ops = tuple(
-        replace(planned, writes=planned.writes[: len(op.writes)], workspace=op.workspace)
-        for op, planned in zip(own.ops, graph.ops, strict=False)
-    )
-    if replace(graph, ops=ops, buffers=graph.buffers[: len(own.buffers)]) != own:
+    if not _is_same_but_for_blocks(own, graph):
         raise PlanError("it is planned as another graph than it is")
     calls = {own.op_ids[call.op]: call for call in module.calls_of(name)}
     blocks = range(len(own.buffers), len(graph.buffers))
@@ -222,6 +220,23 @@ def _with_blocks(
         for b in held:
             _check_block(calls[v], graph.buffers[b], alignments)
     return graph
+
+
+def _is_same_but_for_blocks(own: Graph, graph: Graph) -> bool:
+    """Return True if a graph without the blocks of its calling ops is the computation's own."""
+    ops = tuple(
+        planned
+        if planned == op
+        else replace(planned, writes=planned.writes[: len(op.writes)], workspace=op.workspace)
+        for op, planned in zip(own.ops, graph.ops, strict=False)
+    )
+    same = [
+        getattr(graph, each.name) == getattr(own, each.name)
+        for each in fields(Graph)
+        if each.compare and each.name not in ("ops", "buffers")
+    ]
+    buffers = graph.buffers[: len(own.buffers)]
+    return all(same) and buffers == own.buffers and ops == own.ops
 
 
 def _needed(module: Module, call: Call, graph: Graph, sizes: Mapping[str, int]) -> int:

@@ -17,6 +17,7 @@ from optsched.check.rules.overlap import Rectangle, check_overlap
 from optsched.check.rules.pairs import check_pairs
 from optsched.check.rules.places import check_place
 from optsched.errors import PlanError
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from optsched.model.packing_problem import PackingProblem
 
 
+@paused_collector()
 @keywords
 def check_packing(
     problem: PackingProblem,
@@ -105,18 +107,27 @@ def filled_rectangles(problem: PackingProblem, place: Sequence[int]) -> list[tup
 
     A group is one buffer, as large as its largest live member and live whenever a member is.
     """
-    rows: dict[int, list[tuple[Rectangle, bool]]] = {}
+    columns = (column.tolist() for column in problem.parts)
+    rows = [
+        ((start, end, place[i] + low, place[i] + high, problem.names[i]), i)
+        for i, start, end, low, high in zip(*columns, strict=True)
+        if start < end and low < high
+    ]
+    if not problem.must_share:
+        return rows
     sizes, live = problem.size.tolist(), _live_sizes(problem)
-    for i, start, end, low, high in zip(*(x.tolist() for x in problem.parts), strict=True):
-        if start < end and low < high:
-            row = (start, end, place[i] + low, place[i] + high, problem.names[i])
-            rows.setdefault(i, []).append((row, high - low == sizes[i]))
-    found = {i: [row for row, _ in mine] for i, mine in rows.items()}
+    parts: dict[int, list[tuple[Rectangle, bool]]] = {
+        i: [] for group in problem.must_share for i in group
+    }
+    for row, i in rows:
+        if i in parts:
+            parts[i].append((row, row[3] - row[2] == sizes[i]))
+    found = [(row, i) for row, i in rows if i not in parts]
     for group in problem.must_share:
-        together = [row for i in group for row in rows.get(i, ())]
-        found.update({i: [] for i in group})
-        found[group[0]] = _united(together, max(live[i] for i in group))
-    return [(row, i) for i, mine in found.items() for row in mine]
+        together = [part for i in group for part in parts[i]]
+        united = _united(together, max(live[i] for i in group))
+        found += [(row, group[0]) for row in united]
+    return found
 
 
 def _live_sizes(problem: PackingProblem) -> list[int]:

@@ -20,6 +20,7 @@ from optsched.errors import PlanError, expect
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.question import Question
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
 
 
@@ -77,6 +78,7 @@ def check_plan(
     return check_answer(Question(graph), plan, claims)
 
 
+@paused_collector()
 def check_answer(question: Question, plan: Plan, claims: Mapping[str, Any]) -> Checked:
     """Check that a plan answers a question, and the numbers that it claims.
 
@@ -100,6 +102,7 @@ def check_answer(question: Question, plan: Plan, claims: Mapping[str, Any]) -> C
     return measured
 
 
+@paused_collector()
 def check_order(graph: Graph, order: Sequence[int]) -> int:
     """Replay an order without offsets and return its peak memory in bytes."""
     return peak_of(OrderFacts.of_order(graph, order))

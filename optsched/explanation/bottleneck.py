@@ -171,6 +171,8 @@ def _shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
     """
 
     def resized(size: int) -> Graph:
+        if bounds.clock.expired():
+            raise OutOfTimeError
         smaller = replace(graph.buffers[buffer], size=size)
         buffers = (*graph.buffers[:buffer], smaller, *graph.buffers[buffer + 1 :])
         return replace(graph, buffers=buffers)

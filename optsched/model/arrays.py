@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.model.wiring import Wired
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.kernel import inner
 
 IntArray = npt.NDArray[np.int64]
@@ -155,6 +156,7 @@ def transpose(rows: Rows, count: int) -> Rows:
     return pack_rows(rows.idx, rows.owners(), count)
 
 
+@paused_collector()
 def build_arrays(graph: Wired, inplace: Sequence[tuple[int, int, int]]) -> GraphArrays:
     """Flatten a graph, in linear time apart from sorting the rows.
 

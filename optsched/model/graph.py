@@ -8,7 +8,7 @@ names are used in messages and files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 from optsched.errors import GraphError, UsageError, expect
@@ -26,6 +26,7 @@ from optsched.model.elements import (
 from optsched.model.inplace import admissible_pairs
 from optsched.model.sharing import graph_sharing
 from optsched.model.wiring import find_kept, find_producers, find_roots
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
 from optsched.runtime.text import counted, nearest_word
 
@@ -94,6 +95,7 @@ class Graph:
     producers: tuple[int | None, ...] = field(init=False, repr=False, compare=False)
     predecessors: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
+    @paused_collector()
     def __post_init__(self) -> None:
         expect("name of a graph", self.name, str)
         _check_names("op", [op.name for op in self.ops])
@@ -219,6 +221,30 @@ class Graph:
     def without_inplace(self) -> Graph:
         """Return the graph in which no op writes in place."""
         return replace(self, inplace=()) if self.inplace else self
+
+    def in_pools(self, pools: Sequence[str]) -> Graph:
+        """Return the graph whose buffers lie in these pools, one name per buffer.
+
+        Buffers of different pools stay separate if they come to lie in the same one: ops do not
+        write one into the other.
+        """
+        buffers = tuple(
+            buffer if buffer.pool == pool else replace(buffer, pool=pool)
+            for buffer, pool in zip(self.buffers, pools, strict=True)
+        )
+        inplace = tuple(x for x in self.inplace if self._share_pool(*x[1:]))
+        if self.must_share:
+            return replace(self, buffers=buffers, inplace=inplace)
+        # No other check depends on pools, and all would take as long as a replay of a plan.
+        moved = object.__new__(Graph)
+        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        moved.__dict__.update(known, buffers=buffers, inplace=inplace)
+        if "arrays" in self.__dict__ and not self.inplace:
+            moved.__dict__["arrays"] = self.arrays
+        return moved
+
+    def _share_pool(self, one: int, other: int) -> bool:
+        return self.buffers[one].pool == self.buffers[other].pool
 
     def without_streams(self) -> Graph:
         """Return the graph on a single stream; syncs remain as control edges."""

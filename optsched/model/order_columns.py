@@ -27,8 +27,10 @@ from optsched.model.parts import Gap
 from optsched.model.selection import among
 from optsched.model.steps import Order, steps_of
 from optsched.model.stream_relation import StreamRelation, stream_relation
+from optsched.runtime.collector import paused_collector
 
 
+@paused_collector()
 def order_columns(graph: Graph, order: Order, taken: Pairs) -> tuple[dict[str, Any], IntArray]:
     """Return the arguments of :class:`PackingProblem` for an order, and ids of its buffers."""
     relation = stream_relation(graph, order) if graph.on_streams else None

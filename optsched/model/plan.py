@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import index
 
 import numpy as np
@@ -107,16 +107,7 @@ class Plan:
             lies = next((pools[b] for b in group if self.offsets[b] is not None), None)
             for b in group:
                 pools[b] = lies if self.offsets[b] is None and lies is not None else pools[b]
-        buffers = tuple(
-            buffer if buffer.pool == pool else replace(buffer, pool=pool)
-            for buffer, pool in zip(graph.buffers, pools, strict=True)
-        )
-        inplace = tuple(pair for pair in graph.inplace if homes[pair[1]] == homes[pair[2]])
-        placed = replace(graph, buffers=buffers, inplace=inplace)
-        if "arrays" in graph.__dict__ and not graph.inplace:
-            # Pools matter to in-place pairs only.
-            placed.__dict__["arrays"] = graph.arrays
-        return placed
+        return graph.in_pools(pools)
 
     def keeps_pools(self, graph: Graph) -> bool:
         """Return True if two buffers lie in the same pool exactly if they name the same pool.

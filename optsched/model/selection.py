@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,15 +18,18 @@ if TYPE_CHECKING:
 def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
     """Return the problem restricted to some buffers, given by their positions."""
     pairs, groups = among(ids, len(problem), problem.keep_apart, problem.must_share)
-    part = replace(
-        problem,
-        names=tuple(problem.names[i] for i in ids),
+    some = ids.tolist()
+    # Every number was checked when the problem was made: a part is made without these checks.
+    part = object.__new__(type(problem))
+    part.__dict__.update({each.name: getattr(problem, each.name) for each in fields(problem)})
+    part.__dict__.update(
+        names=tuple([problem.names[i] for i in some]),
         start=problem.start[ids],
         end=problem.end[ids],
         size=problem.size[ids],
         alignment=problem.alignment[ids],
         pin=problem.pin[ids],
-        gaps=tuple(problem.gaps[i] for i in ids) if problem.gaps else (),
+        gaps=tuple([problem.gaps[i] for i in some]) if problem.gaps else (),
         uses=None if problem.uses is None else problem.uses.select(ids),
         keep_apart=pairs,
         must_share=groups,
@@ -60,5 +63,8 @@ def among(
     slot = np.full(count, -1, np.int64)
     slot[ids] = np.arange(len(ids))
     pairs = slot[pairs]
-    rows = [tuple(int(slot[i]) for i in group if slot[i] >= 0) for group in groups]
-    return pairs[(pairs >= 0).all(axis=1)], tuple(row for row in rows if len(row) > 1)
+    rows = [tuple(sorted(int(slot[i]) for i in group if slot[i] >= 0)) for group in groups]
+    kept = np.sort(pairs[(pairs >= 0).all(axis=1)], axis=1)
+    if len(ids) > 1 and (ids[1:] < ids[:-1]).any():
+        kept = kept[np.lexsort(kept.T[::-1])]
+    return kept, tuple(sorted(row for row in rows if len(row) > 1))

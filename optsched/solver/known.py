@@ -19,6 +19,7 @@ from optsched.model.pools import apart_bytes, pinned_bytes
 from optsched.model.question import Question
 from optsched.model.streams import has_one_order
 from optsched.runtime.clock import Clock
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReason
 from optsched.solver.driver import Feature, Knowledge
 from optsched.solver.effort import EFFORT
@@ -296,6 +297,7 @@ def features_of(question: Question) -> Feature:
     return found
 
 
+@paused_collector()
 def written_plan(graph: Graph, plan: Plan) -> Plan:
     """Return a plan as it is read back from the file that is written of it."""
     return read_plan_document(graph, plan_document(graph, plan))[0]

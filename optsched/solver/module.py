@@ -23,8 +23,10 @@ from optsched.model.module import Module
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
 from optsched.model.question import Question
+from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import (
     LimitKeywords,
@@ -186,6 +188,7 @@ class _ModuleRun:
     capacity: int | None
     on_event: OnEvent | None
     results: dict[str, Result] = field(default_factory=dict)
+    graphs: dict[tuple[str, tuple[tuple[str, int], ...]], Graph] = field(default_factory=dict)
 
     def plan(self, name: str, clock: Clock) -> None:
         """Plan a computation whose callees are planned, and bound what any plan of it needs."""
@@ -249,6 +252,10 @@ class _ModuleRun:
         if self._same(name, key, bound):
             return found
         graph = self._graph(name, bound)
+        if clock.expired() and found.plan is not None:
+            low = peak_lower_bound(graph, [found.plan.order], clock=clock).value
+            bounded = replace(found, peak_bound=low, slab_bound=low)
+            return replace(bounded, peak_proof=Proof.BOUND, slab_proof=Proof.JOINT)
         fits = found.plan is not None and len(found.plan.offsets) == len(graph.buffers)
         return solve(
             graph,
@@ -260,7 +267,12 @@ class _ModuleRun:
 
     def _graph(self, name: str, key: str) -> Graph:
         """Return the graph of a computation, its callees' blocks by a number of their results."""
-        return self.module.with_blocks(name, self._sizes(name, key))
+        sizes = self._sizes(name, key)
+        known = name, tuple(sizes.items())
+        if known not in self.graphs:
+            with paused_collector():
+                self.graphs[known] = self.module.with_blocks(name, sizes)
+        return self.graphs[known]
 
     def _same(self, name: str, key: str, other: str) -> bool:
         return self._sizes(name, key) == self._sizes(name, other)

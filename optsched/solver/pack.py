@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import SupportsIndex, Unpack
 
 from heuristics import OWN_PACKINGS
-from heuristics.portfolio import packing_turn, packings_left_out
+from heuristics.portfolio import MANY_BUFFERS, packing_turn, packings_left_out
 from optsched.check.packing import check_packing
 from optsched.errors import GraphError, UsageError
 from optsched.formats.minimalloc import PackingTable
@@ -136,6 +136,20 @@ def problem_of(problem: PackingProblem | PackingTable) -> PackingProblem:
     return problem
 
 
+def try_to_fit(
+    problem: PackingProblem, capacity: int, limits: Limits | Clock, on_event: OnEvent | None
+) -> PackingResult:
+    """Return a packing within a capacity, or a result without offsets.
+
+    Packings above the capacity are not results and not checked, which would take most of the time
+    if there are many buffers.
+    """
+    problem.refuse_clashing_pins()
+    known = KnownPacking(problem, limits, capacity, on_event, must_fit=True)
+    run_stages(known, None, WHOLE)
+    return known.result()
+
+
 class KnownPacking(Knowledge):
     """State of a search for a packing of live ranges.
 
@@ -145,6 +159,9 @@ class KnownPacking(Knowledge):
         Live ranges.
     limits, capacity, on_event
         As for :class:`optsched.solver.driver.Knowledge`.
+    must_fit
+        True if packings above the capacity are only starts of the search: they are not checked, and
+        the result is without offsets if no packing fits.
     """
 
     def __init__(
@@ -153,9 +170,11 @@ class KnownPacking(Knowledge):
         limits: Limits | Clock,
         capacity: int | None = None,
         on_event: OnEvent | None = None,
+        *,
+        must_fit: bool = False,
     ) -> None:
         super().__init__(limits, capacity, on_event)
-        self.problem, self.size = problem, len(problem)
+        self.problem, self.size, self.must_fit = problem, len(problem), must_fit
         self.slab_bound, self.proof = problem.slab_bound, Proof.PACKING
         self.offsets: IntArray | None = None
         self.slab = 0
@@ -199,9 +218,13 @@ class KnownPacking(Knowledge):
     def _keep(self, offsets: IntArray, source: str) -> None:
         slab = self.problem.slab_size(offsets)
         if self.offsets is None or slab < self.slab:
-            check_packing(self.problem, offsets.tolist(), slab=slab)
+            if self._is_result(slab):
+                check_packing(self.problem, offsets.tolist(), slab=slab)
             self.offsets, self.slab = offsets, slab
             self.report(source)
+
+    def _is_result(self, slab: int) -> bool:
+        return not self.must_fit or self.capacity is None or slab <= self.capacity
 
     def relay(self, event: Event) -> None:
         """Report an engine's progress on our own clock, with our best packing."""
@@ -214,10 +237,11 @@ class KnownPacking(Knowledge):
 
     def result(self) -> PackingResult:
         """Return the result."""
-        is_least = self.offsets is not None and self.slab <= self.slab_bound
+        offsets = self.offsets if self._is_result(self.slab) else None
+        is_least = offsets is not None and self.slab <= self.slab_bound
         return PackingResult(
-            offsets=self.offsets,
-            slab=self.value(),
+            offsets=offsets,
+            slab=None if offsets is None else self.slab,
             slab_bound=self.slab_bound,
             slab_proof=self.proof if is_least else None,
             stop_reason=self.stop_reason(),
@@ -232,13 +256,25 @@ Packings = Iterator[Finding[IntArray]]
 
 
 def try_heuristics(known: KnownPacking, resume: None, clock: Clock) -> Packings:
-    """Try the heuristic packers, the best one first and regardless of the time."""
+    """Try the heuristic packers, the best one first and regardless of the time.
+
+    Many buffers take a second, and no packer can be stopped: another one is only tried if there is
+    time for as much as the one before it took.
+    """
     turn = packing_turn(len(known.problem)) if known.problem.is_in_range else []
+    took = 0.0
     for name in turn:
-        if known.done() or (known.offsets is not None and clock.expired()):
+        if known.done() or (known.offsets is not None and _is_late(clock, took)):
             break
+        begun = clock.now()
         if name != LAST:
             yield from _packed_by(known, name)
+        took = clock.now() - begun if len(known.problem) >= MANY_BUFFERS else 0.0
+
+
+def _is_late(clock: Clock, needed: float) -> bool:
+    left = clock.left()
+    return clock.expired() or (left is not None and left < needed)
 
 
 def search_packings(known: KnownPacking, resume: None, clock: Clock) -> Packings:

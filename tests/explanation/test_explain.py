@@ -290,7 +290,9 @@ def test_without_time_the_bound_of_one_op_is_explained() -> None:
     graph, complete = next(some_plain(SEARCHED))
     found = explain(graph, limits=Limits(seconds=0.0))
     assert found.bound <= complete.bound <= found.peak
-    assert found.untried == min(8, len(found.buffers)) - len(found.changes)
+    # Smaller sizes are tried only while there is time, also if one op's bound takes none.
+    assert found.untried == min(8, len(found.buffers)) > 0
+    assert not found.changes
     text = str(found)
     assert ("is not known" in text) == (found.bound < found.peak)
 

@@ -128,3 +128,37 @@ def test_a_part_takes_its_rectangles_from_the_problem() -> None:
             assert ours.tolist() == theirs.tolist()
         gaps += bool(part.gaps) and len(part.parts.owner) > len(part)
     assert gaps > 20
+
+
+@pytest.mark.parametrize("kind", ["", "a", "k", "s", "g", "apgks"])
+def test_a_part_is_as_a_problem_made_of_its_columns(kind: str) -> None:
+    for seed in range(40):
+        rng = np.random.default_rng([7, seed])
+        problem = random_problem(rng, kind, 10)
+        ids = rng.permutation(len(problem))[: int(rng.integers(11))]
+        ids = ids if seed % 2 else np.sort(ids)
+        names = [problem.names[i] for i in ids]
+        pairs = [[problem.names[i] for i in pair] for pair in problem.keep_apart.tolist()]
+        groups = [[problem.names[i] for i in row if i in ids] for row in problem.must_share]
+        made = PackingProblem(
+            names=names,
+            **{key: getattr(problem, key)[ids] for key in ("start", "end", "size")},
+            **{key: getattr(problem, key)[ids] for key in ("alignment", "pin")},
+            gaps=[problem.gaps[i] for i in ids] if problem.gaps else (),
+            keep_apart=[pair for pair in pairs if set(pair) <= set(names)],
+            must_share=[group for group in groups if len(group) > 1],
+        )
+        part = select(problem, ids)
+        assert part.names == made.names
+        assert part.gaps == made.gaps
+        assert part.must_share == made.must_share
+        for key in ("start", "end", "size", "alignment", "pin", "keep_apart"):
+            assert np.array_equal(getattr(part, key), getattr(made, key))
+        assert part.max_load == made.max_load
+        assert part.slab_bound == made.slab_bound
+
+
+def test_the_numbers_of_a_part_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(np.random.default_rng(0), "ag", 10)
+    monkeypatch.setattr("optsched.model.packing_problem.check_numbers", None)
+    assert len(select(problem, np.arange(5))) == 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -197,6 +197,32 @@ def test_checker_adds_the_slabs_and_keeps_pools_apart() -> None:
     offsets[ids["b2"]] = 0
     with pytest.raises(PlanError, match="overlap"):
         check_plan(graph, Plan(order, tuple(offsets)))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_graph_in_other_pools_is_as_one_made_of_its_parts(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng).with_inplace()
+    pools = [f"p{rng.integers(2)}" for _ in graph.buffers]
+    pools = [pools[root] for root in graph.roots]
+    for group in graph.must_share:
+        for b in group:
+            pools[b] = pools[group[0]]
+    moved = graph.in_pools(pools)
+    rows = zip(graph.buffers, pools, strict=True)
+    made = Graph(
+        **{each.name: getattr(graph, each.name) for each in fields(graph) if each.init}
+        | {
+            "buffers": tuple(replace(buffer, pool=pool) for buffer, pool in rows),
+            "inplace": tuple(
+                x for x in graph.inplace if len({graph.buffers[b].pool for b in x[1:]}) == 1
+            ),
+        }
+    )
+    for each in fields(Graph):
+        assert getattr(moved, each.name) == getattr(made, each.name)
+    assert repr(moved.arrays) == repr(made.arrays)
+    assert moved.op_ids == graph.op_ids
 
 
 def test_a_placed_graph_takes_the_arrays_that_pools_do_not_change() -> None:

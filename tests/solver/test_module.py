@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from optsched import Call, GraphBuilder, Module, Result, solve_module
@@ -18,6 +19,8 @@ from optsched.solver import module as room
 from optsched.solver.pipeline import solve
 from tests.fuzz import modules
 from tests.model.test_module import chain, three
+from tests.support.generators import PLANNABLE
+from tests.support.module_oracle import least_of, peak_of, random_module
 
 
 def test_modules_agree_with_enumeration() -> None:
@@ -25,6 +28,26 @@ def test_modules_agree_with_enumeration() -> None:
     assert wrong == 0
     assert counts["calls"] > 40
     assert (counts["slabs"], counts["certificates"]) == (12, 6)
+
+
+def test_without_time_bounds_hold_for_all_plans_of_all_computations() -> None:
+    """Out of time, a callee that is open has a bound by single ops, and no search of its own."""
+    rng = np.random.default_rng(11)
+    open_ = 0
+    for number in range(60):
+        module = random_module(rng, features=PLANNABLE | {"shuffled"})
+        if number % 2:
+            module = module.with_graphs(lambda graph: graph.with_inplace())
+        for objective in ("peak", "slab"):
+            found = solve_module(module, objective=objective, time_limit=1e-6)
+            least = least_of(module, peak_of)
+            entry = found.entry
+            assert entry.peak is not None
+            assert entry.peak_bound <= least <= entry.peak
+            assert entry.slab is None or entry.slab_bound <= entry.slab
+            assert entry.peak_proof is None or entry.peak == least
+            open_ += entry.peak_proof is None
+    assert open_ > 20
 
 
 def wide(name: str) -> Any:

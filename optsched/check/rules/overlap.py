@@ -34,24 +34,22 @@ def check_overlap(rows: list[Rectangle]) -> None:
     ones do not overlap each other, so if it misses these two, it misses all of them.
     """
     rows = sorted((r for r in rows if r[0] < r[1] and r[2] < r[3]), key=itemgetter(2))
-    starts: dict[int, list[int]] = {}
-    ends: dict[int, list[int]] = {}
-    for number, row in enumerate(rows):
-        starts.setdefault(row[0], []).append(number)
-        ends.setdefault(row[1], []).append(number)
-    # Numbers ascend with addresses. After the last start, nothing can overlap any more.
+    starts = sorted(range(len(rows)), key=[row[0] for row in rows].__getitem__)
+    ends = sorted(range(len(rows)), key=[row[1] for row in rows].__getitem__)
+    # Numbers ascend with addresses. A row that has ended has started before, so it is in the list.
     live: list[int] = []
-    last = max(starts, default=0)
-    for step in sorted(step for step in {*starts, *ends} if step <= last):
-        for number in ends.get(step, ()):
-            del live[bisect_left(live, number)]
-        for number in starts.get(step, ()):
-            row, at = rows[number], bisect_left(live, number)
-            if at and rows[live[at - 1]][3] > row[2]:
-                raise _overlap(row, rows[live[at - 1]])
-            if at < len(live) and rows[live[at]][2] < row[3]:
-                raise _overlap(row, rows[live[at]])
-            live.insert(at, number)
+    gone = 0
+    for number in starts:
+        row = rows[number]
+        while rows[ends[gone]][1] <= row[0]:
+            del live[bisect_left(live, ends[gone])]
+            gone += 1
+        at = bisect_left(live, number)
+        if at and rows[live[at - 1]][3] > row[2]:
+            raise _overlap(row, rows[live[at - 1]])
+        if at < len(live) and rows[live[at]][2] < row[3]:
+            raise _overlap(row, rows[live[at]])
+        live.insert(at, number)
 
 
 def _overlap(one: Rectangle, other: Rectangle) -> PlanError:

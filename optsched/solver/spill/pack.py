@@ -29,7 +29,7 @@ from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason
 from optsched.solver.effort import SPILL_EFFORT
 from optsched.solver.in_pools import PackedPool, PackingInPools, Shortage
-from optsched.solver.pack import pack
+from optsched.solver.pack import pack, try_to_fit
 from optsched.solver.packing_result import PackingResult, result_in_pools, status_in_pools
 from optsched.solver.spill.search import choose_spill, steps_of_pool
 from optsched.solver.status import Status
@@ -302,12 +302,16 @@ class _PoolFiller:
         limits: Limits | Clock = self.clock.share(SPILL_EFFORT.try_share)
         if self.clock.left() is None:
             limits = replace(self.clock.limits, seconds=SPILL_EFFORT.try_seconds)
-        return self.pack(ids, capacity, limits)
+        part = select(self.problem, ids)
+        return self.noted(try_to_fit(part, capacity, limits, self.on_event))
 
     def pack(self, ids: IntArray, capacity: int | None, limits: Limits | Clock) -> PackingResult:
-        """Pack some buffers; an interrupt leaves no time for more."""
+        """Pack some buffers."""
         part = select(self.problem, ids)
-        result = pack(part, capacity=capacity, limits=limits, on_event=self.on_event)
+        return self.noted(pack(part, capacity=capacity, limits=limits, on_event=self.on_event))
+
+    def noted(self, result: PackingResult) -> PackingResult:
+        """Return a result; an interrupt leaves no time for more."""
         if result.stop_reason is StopReason.INTERRUPTED:
             self.interrupted = True
             self.clock.stop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -14,10 +14,14 @@ import pytest
 from optsched.check.packing import check_packing
 from optsched.cli import main
 from optsched.errors import PlanError, UsageError
+from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import Gap, PackingProblem, select
 from optsched.model.pools import Pool
 from optsched.reports.pools import pools_record, pools_text
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, StopReason
+from optsched.solver.finding import Finding
+from optsched.solver.pack import KnownPacking, try_heuristics, try_to_fit
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.spill.pack import check_pools, pack_pools
 from optsched.solver.status import Status
@@ -275,3 +279,46 @@ def test_pools_are_checked_as_they_are_made(make: Callable[[], Pool], said: str)
     assert Pool("p", "4KiB").capacity == 4096  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=said):
         make()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_only_a_packing_that_fits_is_a_result_of_an_attempt(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attempts to fill a pool are many: packings above its capacity are not checked."""
+    problem = random_problem(seed)
+    least = least_slab(problem)
+    checked: list[int | None] = []
+
+    def check(*_: object, slab: int | None = None) -> int:
+        checked.append(slab)
+        return 0
+
+    monkeypatch.setattr("optsched.solver.pack.check_packing", check)
+    found = try_to_fit(problem, least - 1, LIMITS, None)
+    assert (found.offsets, found.slab, found.status) == (None, None, Status.INFEASIBLE)
+    assert not checked
+    found = try_to_fit(problem, least, LIMITS, None)
+    assert found.slab == least
+    assert checked == [least]
+
+
+def test_a_packer_that_takes_longer_than_what_is_left_is_not_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem, clock, tried = random_problem(3), Clock.of(Limits(work=100)), []
+
+    def packed_by(known: KnownPacking, name: str) -> Iterator[Finding[IntArray]]:
+        tried.append(name)
+        clock.spend(60)
+        yield Finding(name, plans=(np.cumsum(problem.size * 8),), trial=True)
+
+    monkeypatch.setattr("optsched.solver.pack._packed_by", packed_by)
+    for _ in try_heuristics(known := KnownPacking(problem, clock), None, clock):
+        known.offsets, known.slab = problem.size * 0, 10**6
+    assert len(tried) == 2
+    monkeypatch.setattr("optsched.solver.pack.MANY_BUFFERS", 1)
+    clock, tried = Clock.of(Limits(work=100)), []
+    for _ in try_heuristics(known := KnownPacking(problem, clock), None, clock):
+        known.offsets, known.slab = problem.size * 0, 10**6
+    assert len(tried) == 1
