@@ -126,6 +126,14 @@ class _Load:
         np.subtract.at(change, self.last, height)
         return np.cumsum(change)[:-1]
 
+    def at_fullest(self) -> BoolArray:
+        """Return the buffers that are live at the step with most bytes, shape `(n,)`."""
+        load = self.of(np.ones(self.count, np.bool_))
+        step = int(np.argmax(load)) if len(load) else 0
+        found = np.zeros(self.count, np.bool_)
+        found[self.owner[(self.first <= step) & (step < self.last)]] = True
+        return found
+
     def leavers(self, movable: BoolArray, size: IntArray, capacity: int) -> BoolArray:
         """Return the ids that leave if relief is computed again only a few times.
 
@@ -253,9 +261,8 @@ def choose_spill(
     while not _fits(result, capacity) and (stays & movable).any():
         # The bytes fit and no packing does: the smallest of the fullest step leaves.
         ids = np.flatnonzero(stays)
-        part = select(problem, members[ids])
-        fullest = steps_of_pool(part, np.arange(len(ids)), movable[ids], part.max_load - 1)
-        able = ids[movable[ids] & (fullest.height[:1] > 0).any(axis=0)]
+        live = _Load(problem, members[ids]).at_fullest()
+        able = ids[movable[ids] & live]
         able = able if len(able) >= count else np.flatnonzero(stays & movable)
         stays[able[np.argsort(problem.size[members[able]], kind="stable")[:count]]] = False
         # Packing many takes long: they leave in ever larger groups, as do all out of time.
