@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from graphlib import TopologicalSorter
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +12,15 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
+from torch._inductor import ir  # noqa: E402
 from torch._inductor.virtualized import V  # noqa: E402
 
-from optsched.plugins.inductor.guards import find_guards, settle_conflicts  # noqa: E402
+from optsched.plugins.inductor.guards import (  # noqa: E402
+    draws_numbers,
+    find_draws,
+    find_guards,
+    settle_conflicts,
+)
 from tests.support.compiled_pairs import run_pair  # noqa: E402
 
 
@@ -32,14 +39,18 @@ def fused(*nodes: Any) -> Any:
     return SimpleNamespace(get_nodes=lambda: nodes)
 
 
-def guards(lowered: str, nodes: list[Any]) -> list[frozenset[int]]:
+def guards(
+    lowered: str,
+    nodes: list[Any],
+    find: Callable[[list[Any]], list[frozenset[int]]] = find_guards,
+) -> list[frozenset[int]]:
     graph = SimpleNamespace(
         operations=[SimpleNamespace(get_operation_name=lambda name=name: name) for name in lowered],
         name_to_buffer={},
         scheduler=SimpleNamespace(mutation_real_name={}),
     )
     with V.set_graph_handler(graph):
-        return find_guards(nodes)
+        return find(nodes)
 
 
 def test_a_reader_that_was_lowered_after_the_mutation_runs_after_it() -> None:
@@ -101,7 +112,26 @@ def test_a_kernel_on_both_sides_of_a_mutation_stays_where_inductor_has_it() -> N
 def test_random_numbers_are_drawn_in_the_order_of_the_program() -> None:
     draw = torch.ops.aten.bernoulli.p
     nodes = [fused(inner("s", op=draw)), fused(inner("r", op=draw)), fused(inner("t"))]
-    assert guards("rst", nodes) == [{1}, set(), set()]
+    assert guards("rst", nodes, find_draws) == [{1}, set(), set()]
+    # Inductor's own order may draw other numbers: no guard of a mutation forbids it.
+    assert guards("rst", nodes) == [set()] * 3
+
+
+@pytest.mark.parametrize(("dropout", "draws"), [(0.0, False), (0.1, True)])
+def test_attention_draws_numbers_for_dropout_only(dropout: float, draws: bool) -> None:
+    op = torch.ops.aten._scaled_dot_product_flash_attention.default
+    target = object.__new__(ir.FallbackKernel)
+    given = {
+        "op_overload": op,
+        "inputs": ["q", "k", "v"],
+        "constant_args": [dropout],
+        "kwargs": {},
+        "unflatten_args": lambda inputs, constants: ([*inputs, *constants], {}),
+    }
+    for name, value in given.items():
+        object.__setattr__(target, name, value)
+    assert draws_numbers(target) is draws
+    assert draws_numbers(SimpleNamespace(op_overload=torch.ops.aten.bernoulli.p))
 
 
 def test_what_nobody_mutates_needs_no_guard() -> None:

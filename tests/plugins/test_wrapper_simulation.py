@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from optsched.model.liveness import peak_memory
@@ -16,6 +18,7 @@ from optsched.plugins.inductor.wrapper import (
     Member,
     OwnedInput,
     Returned,
+    Scratch,
     WrapperBuffer,
     WrapperFacts,
     WrapperNode,
@@ -117,6 +120,39 @@ def test_nothing_is_freed_between_generated_kernels() -> None:
     """They are collected into one call: `a` is there until the end, although `b` used it last."""
     nodes = [kernel("a"), kernel("b", "a"), kernel("c", "b")]
     assert peak(facts(nodes, CHAIN, outputs="c")) == 8 + 4 + 2
+
+
+def test_kernels_of_triton_are_calls_of_their_own() -> None:
+    nodes = [kernel("a"), kernel("b", "a"), kernel("c", "b")]
+    assert peak(facts(nodes, CHAIN, outputs="c", max_arguments=-1)) == 8 + 4
+
+
+def test_a_workspace_lives_after_the_outputs_and_sums_before_it_goes() -> None:
+    """`d` is a sum that the wrapper makes of the workspace `w`, by way of 3 temporary bytes."""
+    made = ExternCall(Returned.TENSOR, "d", workspace=3)
+    mixed = replace(kernel("b", "a"), scratch=Scratch("w", (made,)), outputs=("b", "d"))
+    nodes = [kernel("a"), mixed, kernel("c", "bd")]
+    sizes = {**CHAIN, "d": 1, "w": 16}
+    known = facts(nodes, sizes, outputs="c", max_arguments=-1)
+    found = simulate(known, (0, 1, 2), reuse=False, timeline=True)
+    assert found.peak == 8 + 4 + 16 + 1 + 3
+    live = dict(found.timeline)
+    assert live["allocate w"] == 8 + 4 + 16
+    assert live["free w"] == 8 + 4 + 1
+    assert live["free a"] == 4 + 1
+    # The workspace comes out of the pool of freed buffers, as any buffer.
+    again = facts([kernel("x"), kernel("a", "x"), *nodes[1:]], {**sizes, "x": 16}, outputs="c")
+    assert ("w", "x") in simulate(replace(again, max_arguments=-1), (0, 1, 2, 3), reuse=True).reused
+
+
+def test_an_order_of_other_random_numbers_is_valid() -> None:
+    """But not one that breaks another predecessor."""
+    nodes = [kernel("a"), replace(kernel("b", after=frozenset({0})), draws_after=frozenset({0}))]
+    known = facts(nodes, CHAIN)
+    assert is_valid_order(known, (1, 0), draws=False)
+    assert not is_valid_order(known, (1, 0))
+    needed = replace(nodes[1], draws_after=frozenset())
+    assert not is_valid_order(facts([nodes[0], needed], CHAIN), (1, 0), draws=False)
 
 
 def test_an_extern_kernel_closes_the_call() -> None:

@@ -170,6 +170,7 @@ class OrderProbe(CustomSchedulerPass):  # type: ignore[misc]
     method: str | Callable[[WrapperFacts], Order]
     reuse: bool = True
     facts: list[WrapperFacts] = field(default_factory=list)
+    orders: list[Order] = field(default_factory=list)
     said: list[Simulation] = field(default_factory=list)
     generated: list[Generated] = field(default_factory=list)
 
@@ -193,6 +194,7 @@ class OrderProbe(CustomSchedulerPass):  # type: ignore[misc]
         if not is_valid_order(facts, order):
             order = tuple(range(len(nodes)))
         self.facts.append(facts)
+        self.orders.append(order)
         self.said.append(simulate(facts, order, reuse=self.reuse))
         return [nodes[v] for v in order]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from optsched.plugins.inductor.wrapper import WrapperFacts
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
 from tests.support.compiled_memory import OrderProbe, measure_step
+from tests.support.orders import draw_order
 
 INDUCTOR = ("baseline", "lpmf", "bfs", "dfs")
 OPTIMUM, RANDOM = "optimum", "random"
@@ -63,19 +63,6 @@ def find_order(name: str, seconds: float) -> str | Callable[[WrapperFacts], Orde
     if name.startswith(RANDOM) and name.removeprefix(RANDOM).isdecimal():
         return partial(draw_order, seed=int(name.removeprefix(RANDOM)))
     raise ValueError(f"no order {name!r}; there are {', '.join(ORDERS)}")
-
-
-def draw_order(facts: WrapperFacts, *, seed: int) -> Order:
-    """Draw one node after the other from those that may run."""
-    choose = random.Random(seed)
-    order: list[int] = []
-    done: set[int] = set()
-    left = list(range(len(facts.nodes)))
-    while left:
-        ready = [i for i, v in enumerate(left) if facts.nodes[v].predecessors <= done]
-        order.append(left.pop(choose.choice(ready)))
-        done.add(order[-1])
-    return tuple(order)
 
 
 def _least(facts: WrapperFacts, *, seconds: float) -> Order:

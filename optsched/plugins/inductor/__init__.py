@@ -44,6 +44,7 @@ def enabled(
     lifecycle: str | None = None,
     min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
     peak: int | str | SupportsIndex | None = None,
+    cuda: bool = False,
 ) -> Iterator[None]:
     """Replace the order of graphs that `torch.compile` compiles by one of least memory.
 
@@ -71,6 +72,10 @@ def enabled(
         Bytes such as `"2GiB"` that a training step may allocate beside its inputs: forward ops run
         again in the backward graph where this is needed
         (:mod:`optsched.plugins.inductor.partition`). None: the split is PyTorch's.
+    cuda
+        True to order graphs of a single GPU, too. Their peaks are simulated from the wrapper that
+        the GPU runs; they were compared with a fake device, not with a GPU. Bytes that cuBLAS,
+        cuDNN, attention and kernels of the program allocate while they run are not counted.
 
     Raises
     ------
@@ -80,7 +85,12 @@ def enabled(
         If a setting is invalid, or Inductor's hook is used by another pass.
     """
     chosen = options(
-        time_limit=time_limit, store=store, lifecycle=lifecycle, min_gain=min_gain, peak=peak
+        time_limit=time_limit,
+        store=store,
+        lifecycle=lifecycle,
+        min_gain=min_gain,
+        peak=peak,
+        cuda=cuda,
     )
     if not chosen:
         yield
@@ -101,6 +111,7 @@ def options(
     lifecycle: str | None = None,
     min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
     peak: int | str | SupportsIndex | None = None,
+    cuda: bool = False,
 ) -> dict[str, Any]:
     """Return the settings of Inductor that do the same as :func:`enabled` for one `torch.compile`.
 
@@ -115,7 +126,7 @@ def options(
 
     Parameters
     ----------
-    time_limit, store, lifecycle, min_gain, peak
+    time_limit, store, lifecycle, min_gain, peak, cuda
         As for :func:`enabled`, as are the errors. Lifetimes are checked where the graphs run:
         inside :func:`optsched.plugins.inductor.lifecycle.watch`.
     """
@@ -147,7 +158,7 @@ def options(
     return {
         **split,
         "_post_fusion_custom_pass": SchedulerPass(
-            float(time_limit), path, reorder, reuse, lifecycle is not None, gain
+            float(time_limit), path, reorder, reuse, lifecycle is not None, gain, bool(cuda)
         ),
         # The pass sets these for each graph; listed here, they are restored afterwards.
         "reorder_for_peak_memory": reorder,

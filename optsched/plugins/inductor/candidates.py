@@ -164,7 +164,8 @@ def decide(
     solver = _Solver(facts, document, build_runtime_graph(facts, name), seconds)
     orders = {**recorded, **solver.orders(own.peak, store)}
     settings = (True, False) if reuse else (False,)
-    choices = [own] if is_valid_order(facts, framework) else []
+    # Other random numbers are as good, so they make no order of the framework's invalid.
+    choices = [own] if is_valid_order(facts, framework, draws=False) else []
     valid = bool(choices)
     found = _weigh_all(facts, orders, settings, framework)
     choices += [choice for choice in found if not valid or choice.needs_no_more(own)]

@@ -18,12 +18,13 @@ from torch._inductor.codegen.wrapper import buffer_reuse_key
 from torch._inductor.scheduler import NopKernelSchedulerNode
 from torch._inductor.virtualized import V
 
-from optsched.plugins.inductor.guards import find_guards, settle_conflicts
+from optsched.plugins.inductor.guards import find_draws, find_guards, settle_conflicts
 from optsched.plugins.inductor.inplace import find_candidates, find_kept_rows, find_local_buffers
 from optsched.plugins.inductor.kernel_memory import KernelMemory, Path, ReturnedTensor, path_of
 from optsched.plugins.inductor.ownership import Ownership
 from optsched.plugins.inductor.storages import find_root, storage_bytes
 from optsched.plugins.inductor.support import KeptOrderError
+from optsched.plugins.inductor.triton import add_triton_rules, runs_on_gpu
 from optsched.plugins.inductor.wrapper import (
     Allocation,
     Definition,
@@ -65,7 +66,7 @@ def read_facts(
     outputs = frozenset(V.graph.get_output_names())
     read = _read_nodes(nodes, kernels)
     _require_owned(read, owned.expected)
-    return WrapperFacts(
+    facts = WrapperFacts(
         nodes=read,
         buffers={
             b.get_name(): _read_buffer(b, kernels) for node in nodes for b in node.get_outputs()
@@ -79,6 +80,7 @@ def read_facts(
         max_arguments=CppScheduling.MAX_FUSED_KERNEL_ARGS_NUM,
         misaligned=frozenset(V.graph.unaligned_buffers),
     )
+    return add_triton_rules(facts, nodes) if runs_on_gpu(nodes) else facts
 
 
 def _find_released(
@@ -112,7 +114,10 @@ def _read_nodes(
         for node in nodes
     ]
     known = [frozenset(index[u] for u in node.mpi_node.pred_nodes) for node in nodes]
-    guards = settle_conflicts(find_guards(nodes), known)
+    needed = find_guards(nodes)
+    drawn = [own | draws for own, draws in zip(needed, find_draws(nodes), strict=True)]
+    guards = settle_conflicts(drawn, known)
+    apart = settle_conflicts(needed, known)
     members: dict[str, list[Any]] = {}
     for node in nodes:
         if isinstance(node.node, ir.MultiOutput):
@@ -128,6 +133,7 @@ def _read_nodes(
             on_device=node.get_device() is not None,
             arguments=_read_arguments(node),
             kind=_kind(node),
+            draws_after=guards[v] - apart[v] - known[v],
         )
         for v, node in enumerate(nodes)
     )

@@ -11,7 +11,8 @@ This module imports torch at its top: import it inside the function that needs i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -24,21 +25,37 @@ from optsched.plugins.inductor.storages import find_root
 
 def find_guards(nodes: Sequence[Any]) -> list[frozenset[int]]:
     """Return for each node the positions of the nodes that a mutation keeps before it."""
-    lowered = {op.get_operation_name(): i for i, op in enumerate(V.graph.operations)}
     accesses: dict[str, list[_Access]] = {}
-    for v, node in enumerate(nodes):
-        for inner in node.get_nodes():
-            mutated = {_storage(m) for b in inner.get_outputs() for m in b.get_mutations()}
-            if _draws_random_numbers(inner.node):
-                mutated.add(_RANDOM_STATE)
-            for storage in _accessed(inner) | mutated:
-                access = _Access(lowered[inner.get_name()], v, storage in mutated)
-                accesses.setdefault(storage, []).append(access)
+    for lowered, v, inner in _lowered(nodes):
+        mutated = {_storage(m) for b in inner.get_outputs() for m in b.get_mutations()}
+        for storage in _accessed(inner) | mutated:
+            accesses.setdefault(storage, []).append(_Access(lowered, v, storage in mutated))
     guards: list[set[int]] = [set() for _ in nodes]
     for found in accesses.values():
         if any(access.mutates for access in found):
             _guard(sorted(found), guards)
     return [frozenset(before - {v}) for v, before in enumerate(guards)]
+
+
+def find_draws(nodes: Sequence[Any]) -> list[frozenset[int]]:
+    """Return for each node that draws random numbers the node that draws before it.
+
+    In this order seeds give the numbers that they give without the plugin.
+    """
+    drawing = sorted((at, v) for at, v, inner in _lowered(nodes) if draws_numbers(inner.node))
+    found: list[frozenset[int]] = [frozenset() for _ in nodes]
+    for (_, u), (_, v) in pairwise(drawing):
+        if u != v:
+            found[v] |= {u}
+    return found
+
+
+def _lowered(nodes: Sequence[Any]) -> Iterator[tuple[int, int, Any]]:
+    """Yield `(position when lowered, position of the fused node, inner node)`."""
+    position = {op.get_operation_name(): i for i, op in enumerate(V.graph.operations)}
+    for v, node in enumerate(nodes):
+        for inner in node.get_nodes():
+            yield position[inner.get_name()], v, inner
 
 
 def settle_conflicts(
@@ -79,13 +96,23 @@ def _find_cycles(before: Sequence[frozenset[int]]) -> dict[int, int]:
     return {v: number for number, nodes in enumerate(components) for v in nodes}
 
 
-_RANDOM_STATE = "the state of the random numbers"
-"""Counts as a storage: who draws changes it, so that seeds give the same numbers as ever."""
-
-
-def _draws_random_numbers(target: Any) -> bool:
+def draws_numbers(target: Any) -> bool:
+    """Return True if an op draws random numbers; attention whose dropout is 0 does not."""
     op = getattr(target, "op_overload", None)
-    return torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())
+    if torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ()):
+        return False
+    return _argument(target, "dropout_p") not in (0, 0.0)
+
+
+def _argument(target: Any, name: str) -> Any:
+    """Return the value of an argument of a fallback's op; None if it has no such argument."""
+    arguments = [argument.name for argument in target.op_overload._schema.arguments]
+    if name not in arguments or not isinstance(target, ir.FallbackKernel):
+        return None
+    args, kwargs = target.unflatten_args(target.inputs, target.constant_args)
+    given = dict(zip(arguments, args, strict=False)) | {**kwargs, **target.kwargs}
+    schema = target.op_overload._schema.arguments[arguments.index(name)]
+    return given.get(name, schema.default_value)
 
 
 class _Access(NamedTuple):

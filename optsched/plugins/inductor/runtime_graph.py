@@ -196,7 +196,7 @@ class _GraphWriter:
             # Nobody has used it before: these are the nodes that make it.
             made_here = storage not in self.ids and buffer.input is None
             (writes if made_here else reads).append(self._number(buffer))
-        scratch = max((node.extern.workspace for node in nodes if node.extern), default=0)
+        scratch = max(map(self._scratch, nodes))
         workspace = None
         if scratch:
             workspace = self._number(Buffer(f"workspace of {nodes[0].name}", scratch))
@@ -210,6 +210,12 @@ class _GraphWriter:
             workspace=workspace,
             kind=nodes[0].kind,
         )
+
+    def _scratch(self, node: WrapperNode) -> int:
+        """Return the bytes that a node's kernel allocates and frees again, beside its outputs."""
+        if node.extern:
+            return node.extern.workspace
+        return 0 if node.scratch is None else self.facts.buffers[node.scratch.buffer].size
 
     def _storages_of(self, nodes: Iterable[WrapperNode]) -> set[str]:
         names: set[str] = set()

@@ -29,6 +29,7 @@ from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
 from optsched.plugins.inductor.ownership import find_owned_inputs
 from optsched.plugins.inductor.snapshot import take_snapshot
 from optsched.plugins.inductor.support import KeptOrderError, require_support
+from optsched.plugins.inductor.triton import runs_on_gpu
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
 from optsched.runtime.text import listed
@@ -54,6 +55,8 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         Whether the lives of buffers are to be known when the graph runs.
     min_gain
         Least saving for which Inductor's own order is replaced.
+    cuda
+        Whether graphs of a GPU are ordered.
     """
 
     time_limit: float
@@ -62,6 +65,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     reuse: bool
     lifecycle: bool = False
     min_gain: MinGain = DEFAULT_GAIN
+    cuda: bool = False
 
     def uuid(self) -> str | None:
         """Return what tells these plans from all others; None, if unsure, for no caching at all."""
@@ -72,7 +76,9 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             stored = None if self.store is None else PlanStore(self.store).digest()
         except OptschedError:
             return None
-        settings = repr((self.time_limit, stored, self.reorder, self.reuse, self.min_gain))
+        settings = repr(
+            (self.time_limit, stored, self.reorder, self.reuse, self.min_gain, self.cuda)
+        )
         return hashlib.sha256((sources_digest() + settings).encode()).hexdigest()
 
     def __call__(self, nodes: list[Any]) -> list[Any]:
@@ -84,12 +90,12 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         name = _graph_name()
         self._leave_to_inductor()
         try:
-            require_support(nodes, self.time_limit)
+            require_support(nodes, self.time_limit, cuda=self.cuda)
             kernels = measure_kernels(nodes)
             decision = self._decide(nodes, kernels, name)
             ordered = self._apply(nodes, decision)
             record = _describe(decision, name, len(nodes), applied=ordered is not nodes)
-            record = replace(record, note=_note(kernels, decision))
+            record = replace(record, note=_note(kernels, decision, runs_on_gpu(nodes)))
         except Exception as error:
             self._leave_to_inductor()
             reason = _reason(error)
@@ -169,9 +175,9 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
     return replace(record, order=order)
 
 
-def _note(kernels: MeasuredKernels, decision: Decision) -> str:
+def _note(kernels: MeasuredKernels, decision: Decision, on_gpu: bool) -> str:
     """Say what the figures leave out."""
-    said = []
+    said = ["simulated, not measured on a GPU"] if on_gpu else []
     if kernels.unknown:
         names = listed(kernels.unknown, 3)
         said.append(f"what these kernels allocate while they run is not counted: {names}")

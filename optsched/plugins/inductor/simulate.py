@@ -23,6 +23,7 @@ from optsched.plugins.inductor.wrapper import (
     InplaceCandidate,
     Member,
     Returned,
+    Scratch,
     WrapperFacts,
     WrapperNode,
 )
@@ -146,6 +147,8 @@ class _LineWriter:
                 self._flush(max(step - 1, 0))
             self.waiting |= last_used[step]
             self._define(node, step)
+            if node.scratch:
+                self._sum_up(node, node.scratch, step)
             self._call(node, step)
             self.done.add(v)
         self._flush(len(self.order) - 1)
@@ -166,6 +169,15 @@ class _LineWriter:
         local = self.facts.local.intersection(node.outputs)
         if local:
             self._remove(local, first_line, first_pair)
+
+    def _sum_up(self, node: WrapperNode, scratch: Scratch, step: int) -> None:
+        """Call a kernel that has a workspace, and make sums of what it left there."""
+        self._add(_Kind.ALLOCATE, scratch.buffer, step)
+        self._add(_Kind.KERNEL, node.name, step)
+        for made in scratch.sums:
+            self.allocated.add(made.name)
+            self.lines.append(_Line(_Kind.CALL, made.name, step, extern=made))
+        self._add(_Kind.FREE, scratch.buffer, step)
 
     def _is_free_to_take(self, candidate: InplaceCandidate) -> bool:
         return candidate.source not in self.freed and candidate.others <= self.done

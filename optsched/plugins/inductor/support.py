@@ -5,7 +5,7 @@ This module imports torch at its top: import it inside the function that needs i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -14,9 +14,19 @@ from torch._inductor.utils import is_collective, is_wait
 from torch._inductor.virtualized import V
 
 from optsched.errors import OptschedError, UsageError
+from optsched.runtime.text import listed
 
 TESTED_TORCH = "2.13."
 """The rules of the wrapper were read from, and measured with, these versions of torch."""
+
+_GPU_NODES = (
+    "SchedulerNode",
+    "FusedSchedulerNode",
+    "ExternKernelSchedulerNode",
+    "NopKernelSchedulerNode",
+    "FusedMixOrderReductions",
+)
+"""Kinds of nodes whose memory on a GPU is known; a subclass may allocate what they do not."""
 
 _HOLDS_GRAPHS = (ir.Conditional, ir.WhileLoop, ir.InvokeSubgraph)
 
@@ -29,8 +39,10 @@ class UnknownTorchError(OptschedError):
     """Raised for a version of torch whose rules are unknown."""
 
 
-def require_support(nodes: Sequence[Any], time_limit: float) -> None:
+def require_support(nodes: Sequence[Any], time_limit: float, *, cuda: bool = False) -> None:
     """Raise an error if a graph is not supported.
+
+    With `cuda`, graphs of a single GPU are.
 
     Raises
     ------
@@ -46,6 +58,9 @@ def require_support(nodes: Sequence[Any], time_limit: float) -> None:
     if not time_limit > 0:
         raise UsageError(f"time_limit must be positive, got {time_limit}")
     _require_settings()
+    devices = {device for node in nodes if (device := node.get_device()) is not None}
+    if any(device.type != "cpu" for device in devices):
+        _require_gpu(nodes, devices, cuda)
     for node in nodes:
         _require_node(node)
 
@@ -61,10 +76,56 @@ def _require_settings() -> None:
         raise KeptOrderError("combo_kernels is on: nodes are joined later")
 
 
+def _require_gpu(nodes: Sequence[Any], devices: Collection[Any], cuda: bool) -> None:
+    """Raise an error unless the graph runs on one GPU, in ways whose memory is known."""
+    other = next((str(device) for device in devices if device.type not in ("cpu", "cuda")), None)
+    if other is not None:
+        raise KeptOrderError(f"a node runs on {other}: only CPUs and CUDA devices are known")
+    if not cuda:
+        raise KeptOrderError("it runs on a GPU, which is opt-in: enabled(cuda=True)")
+    if len(devices) > 1:
+        raise KeptOrderError(f"it runs on several devices: {listed(sorted(map(str, devices)), 3)}")
+    if torch.version.hip is not None:
+        raise KeptOrderError("the GPU is programmed with ROCm")
+    if setting := next((name for name, on in _gpu_settings().items() if on), None):
+        raise KeptOrderError(f"{setting} is on")
+    if V.graph.scheduler._has_multi_stream_nodes():
+        raise KeptOrderError("it runs on several streams")
+    for node in nodes:
+        _require_kernel(node)
+
+
+def _gpu_settings() -> dict[str, bool]:
+    """Return the settings under which kernels allocate what no rule counts, by name."""
+    triton = config.triton
+    return {
+        f"the CUDA backend {config.cuda_backend}": config.cuda_backend != "triton",
+        "cooperative_reductions": triton.cooperative_reductions,
+        "force_cooperative_reductions": triton.force_cooperative_reductions,
+        "multi_kernel": bool(triton.multi_kernel),
+        "native_matmul": triton.native_matmul,
+        "use_tensor_descriptor": triton.use_tensor_descriptor,
+        "mix_order_reduction_autotune_split_size": triton.mix_order_reduction_autotune_split_size,
+        "coordinate_descent_tuning": config.coordinate_descent_tuning,
+        "max_autotune": config.max_autotune,
+        "compiled autograd": torch._dynamo.compiled_autograd.in_compiled_autograd_region,
+    }
+
+
+def _require_kernel(node: Any) -> None:
+    """Raise an error for a kind of node that was not compared with the wrapper of a GPU."""
+    name, kind = node.get_name(), type(node).__name__
+    if kind not in _GPU_NODES:
+        raise KeptOrderError(f"node {name!r} is a {kind}, which is not known on a GPU")
+    if isinstance(node.node, ir.UserDefinedTritonKernel):
+        raise KeptOrderError(f"node {name!r} is a kernel of the program's own")
+    cudagraphs = config.triton.cudagraphs and config.graph_partition
+    if cudagraphs and (reason := V.graph.scheduler.should_partition(node)):
+        raise KeptOrderError(f"the CUDA graph is split at node {name!r}: {reason}")
+
+
 def _require_node(node: Any) -> None:
-    name, device = node.get_name(), node.get_device()
-    if device is not None and device.type != "cpu":
-        raise KeptOrderError(f"node {name!r} runs on {device}: only the CPU's wrapper is known")
+    name = node.get_name()
     for inner in node.get_nodes():
         if isinstance(inner.node, _HOLDS_GRAPHS):
             raise KeptOrderError(f"node {name!r} holds graphs of its own")

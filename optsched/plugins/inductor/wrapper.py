@@ -132,6 +132,23 @@ class ExternCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Scratch:
+    """Workspace of a generated kernel, which the wrapper allocates after the kernel's outputs.
+
+    Parameters
+    ----------
+    buffer
+        Name of the workspace among the buffers; it is freed after the call and the sums.
+    sums
+        Tensors that the wrapper makes of the workspace while it lives; `workspace` of each are the
+        bytes of a temporary that is converted to the sum's type.
+    """
+
+    buffer: str
+    sums: tuple[ExternCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class WrapperNode:
     """A fused node of the scheduler.
 
@@ -156,6 +173,10 @@ class WrapperNode:
         Buffers that its generated kernel reads or writes; empty for a node without a kernel.
     kind
         The type of the node, for people.
+    scratch
+        The workspace of its generated kernel, if it has one.
+    draws_after
+        Those of `predecessors` that only keep the order in which random numbers are drawn.
     """
 
     name: str
@@ -167,6 +188,8 @@ class WrapperNode:
     on_device: bool = True
     arguments: frozenset[str] = frozenset()
     kind: str = ""
+    scratch: Scratch | None = None
+    draws_after: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +258,8 @@ class WrapperFacts:
     estimate
         The buffers of Inductor's own estimate, which decides about reuse.
     max_arguments
-        Generated kernels are collected in one call until it has more arguments than this.
+        Generated kernels are collected in one call until it has more arguments than this; -1 if
+        each has a call of its own, as with Triton.
     misaligned
         Buffers whose address is not aligned, which are reused apart from the others.
     extreme_inputs
@@ -258,9 +282,16 @@ class WrapperFacts:
         return replace(self, inputs=inputs, extreme_inputs=())
 
 
-def is_valid_order(facts: WrapperFacts, order: tuple[int, ...]) -> bool:
-    """Return whether an order holds every node once, after all its predecessors."""
+def is_valid_order(facts: WrapperFacts, order: tuple[int, ...], *, draws: bool = True) -> bool:
+    """Return True if an order holds every node once, after all its predecessors.
+
+    With `draws` false, random numbers may be drawn in another order.
+    """
     step = {v: i for i, v in enumerate(order)}
     if len(step) != len(facts.nodes) or len(order) != len(facts.nodes):
         return False
-    return all(step[u] < step[v] for v, node in enumerate(facts.nodes) for u in node.predecessors)
+    return all(
+        step[u] < step[v]
+        for v, node in enumerate(facts.nodes)
+        for u in (node.predecessors if draws else node.predecessors - node.draws_after)
+    )

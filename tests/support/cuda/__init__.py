@@ -1,0 +1,1 @@
+"""A CUDA device without a GPU, on which a CPU build of torch traces, lowers and runs graphs."""
