@@ -4,7 +4,8 @@ An op may write outputs into inputs that die at it: any matching of available pa
 matching grows with the set of available inputs, and each further input adds no more than it would
 have added to a smaller set. So the bytes saved are the maximum over a few *savings*: a number of
 bytes, and the inputs that must all be available for it. An input with no other user is always
-available.
+available. For an op with many inputs, precedences tell which of these are available in every order,
+in no order, or together (:mod:`optsched.ordering.availability`); that leaves few savings.
 
 All rules of the search stay valid (:class:`optsched.ordering.rules.OrderingRules`). They compare an
 order through states `X` with one through `X | Z` or `X & Z`:
@@ -25,8 +26,9 @@ which `v` must be the last user of `a`: if `u` runs before it, `v` rises by 0 in
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +36,7 @@ import numpy as np
 from optsched.errors import UsageError
 from optsched.model.arrays import GraphArrays, IntArray
 from optsched.model.inplace import Pair, matched_bytes
+from optsched.ordering.availability import FEW_INPUTS, distinct, find_availability
 
 MOST_SAVINGS = 1_000
 """Most savings of one op; a graph with an op of more is rejected."""
@@ -71,9 +74,15 @@ Saving = tuple[int, frozenset[int]]
 
 
 def find_savings(
-    pairs: Sequence[Pair], size: IntArray, certain: Collection[int], op: int = 0
+    pairs: Sequence[Pair],
+    size: IntArray,
+    certain: Collection[int],
+    op: int = 0,
+    implied: Mapping[int, frozenset[int]] = MappingProxyType({}),
 ) -> tuple[int, list[Saving]]:
     """Return the bytes saved in any case, and the savings beyond that.
+
+    `implied` has, by input, the inputs that are available whenever it is.
 
     Of two savings of the same bytes only the one that needs fewer inputs is kept. If an input adds
     nothing to a set, it adds nothing to a larger one, so sets are grown one input at a time.
@@ -85,10 +94,11 @@ def find_savings(
     """
 
     def worth(inputs: frozenset[int]) -> int:
-        return matched_bytes([p for p in pairs if p[1] in inputs or p[1] in certain], size)
+        available = inputs.union(certain, *(implied.get(source, ()) for source in inputs))
+        return matched_bytes([pair for pair in pairs if pair[1] in available], size)
 
     always = worth(frozenset())
-    unsure = sorted({source for _, source in pairs} - set(certain))
+    unsure = distinct(sorted({source for _, source in pairs} - set(certain)), implied)
     found: list[Saving] = []
     level = {frozenset[int](): always}
     while level:
@@ -107,6 +117,18 @@ def find_savings(
             raise TooManySavingsError(op)
         level = larger
     return always, found
+
+
+def _op_savings(
+    arrays: GraphArrays, v: int, pairs: Sequence[Pair], certain: set[int]
+) -> tuple[int, list[Saving]]:
+    """Return the savings of an op, by precedences if it has many inputs."""
+    unsure = sorted({source for _, source in pairs} - certain)
+    if len(unsure) <= FEW_INPUTS:
+        return find_savings(pairs, arrays.size, certain, v)
+    known = find_availability(arrays, v, unsure)
+    possible = [pair for pair in pairs if pair[1] not in known.never]
+    return find_savings(possible, arrays.size, certain | known.certain, v, known.implied)
 
 
 def graph_savings(
@@ -129,7 +151,7 @@ def graph_savings(
     found: dict[int, list[Saving]] = {}
     for v, pairs in rows.items():
         certain = {source for _, source in pairs if users[source] == 1}
-        saved[v], savings = find_savings(pairs, arrays.size, certain, v)
+        saved[v], savings = _op_savings(arrays, v, pairs, certain)
         if savings:
             found[v] = [
                 (value, frozenset(shared[list(needs)].tolist())) for value, needs in savings
