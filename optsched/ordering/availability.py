@@ -9,8 +9,8 @@ decide much of that:
   is available whenever the first is.
 
 Without these facts an op with many inputs has a way to save bytes for each set of them. For
-example, a fused kernel of a backward pass makes eight outputs of nine gradients, all of which are
-read again by later ops: 509 ways, and none is ever possible.
+example, a fused kernel of a backward pass makes eight outputs of nine gradients, and later ops read
+all nine again: 509 ways, and no order allows any.
 """
 
 from __future__ import annotations

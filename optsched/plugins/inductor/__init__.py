@@ -28,6 +28,8 @@ from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
 
 DEFAULT_TIME_LIMIT = 5.0
+TESTED_TORCH = "2.13."
+"""The rules of the wrapper were read from, and measured with, these versions of torch."""
 _LOG = logging.getLogger("optsched.plugins.inductor")
 LIFECYCLES = ("assert", "log")
 """Reactions to a buffer whose lifetime differs from the plan."""
@@ -115,7 +117,7 @@ def options(
 ) -> dict[str, Any]:
     """Return the settings of Inductor that do the same as :func:`enabled` for one `torch.compile`.
 
-    Empty if torch does not have the hook that the plugin needs; the logger then has one line.
+    Empty if the version of torch is not supported; the logger then has one line.
 
     Examples
     --------
@@ -141,6 +143,14 @@ def options(
         from torch._inductor import config
     except ImportError as error:
         raise MissingDependencyError("torch", "torch") from error
+    if not torch.__version__.startswith(TESTED_TORCH):
+        _LOG.warning(
+            "torch %s is not supported, no order changed: "
+            "the plugin knows the wrapper of torch %sx",
+            torch.__version__,
+            TESTED_TORCH,
+        )
+        return {}
     try:
         from optsched.plugins.inductor.scheduler_pass import SchedulerPass
 

@@ -14,10 +14,8 @@ from torch._inductor.utils import is_collective, is_wait
 from torch._inductor.virtualized import V
 
 from optsched.errors import OptschedError, UsageError
+from optsched.plugins.inductor import TESTED_TORCH
 from optsched.runtime.text import listed
-
-TESTED_TORCH = "2.13."
-"""The rules of the wrapper were read from, and measured with, these versions of torch."""
 
 _GPU_NODES = (
     "SchedulerNode",
