@@ -9,11 +9,12 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from optsched.cli import common, files
 from optsched.cli.check import CHECK
 from optsched.cli.compare import COMPARE
+from optsched.cli.examples import EXAMPLES
 from optsched.cli.hunt import HUNT
 from optsched.cli.options import Command, add_commands
 from optsched.cli.pack import PACK
@@ -52,6 +53,7 @@ exit codes: 0 proved, or plain success; 1 a check failed; 2 bad input or usage;
             3 feasible but unproved; 4 proved not to fit; 5 nothing found in
             time; 130 interrupted (the best plan is written)
 """
+_FOOTER = "file formats, units of bytes and exit codes: optsched help\n"
 SHELLS = ("bash", "zsh", "tcsh")
 """Shells for which a completion script can be printed."""
 
@@ -85,6 +87,8 @@ def _run(argv: Sequence[str] | None) -> int:
     if not given:
         parser.print_help()
         return common.OK
+    if given[0] == "help":
+        given = [*given[1:], "--help"]
     args = _parse(parser, given)
     if hasattr(signal, "SIGTERM"):
         # SIGTERM ends a search as Ctrl-C does: the best plan is written.
@@ -99,7 +103,7 @@ def _run(argv: Sequence[str] | None) -> int:
 def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
     """Parse arguments; an error for an unknown command or option suggests the nearest one."""
     if not given[0].startswith("-") and given[0] not in COMMANDS:
-        raise UsageError(f"unknown command {given[0]!r}{nearest(given[0], list(COMMANDS))}")
+        raise UsageError(f"unknown command {given[0]!r}{nearest(given[0], [*COMMANDS, 'help'])}")
     args, unknown = parser.parse_known_args(given)
     for text in unknown:
         if text.startswith("--"):
@@ -121,11 +125,19 @@ def _say_compiling() -> None:
 class _Parser(argparse.ArgumentParser):
     """A parser that raises UsageError, so that its errors look like all others."""
 
+    def __init__(self, **how: Any) -> None:
+        super().__init__(formatter_class=_Formatter, **how)
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{plain(message)} (see {self.prog} --help)")
 
     def format_help(self) -> str:
-        return f"{super().format_help()}\n{_formats()}{_ENDS}"
+        """Return the help; that of a command ends with examples and one line on the rest."""
+        name = self.prog.removeprefix("optsched").strip()
+        if not name:
+            return f"{super().format_help()}\n{_formats()}{_ENDS}"
+        shown = "\n".join(f"  $ {self.prog} {line}".rstrip() for line in EXAMPLES[name])
+        return f"{super().format_help()}\nexamples:\n{shown}\n\n{_FOOTER}"
 
 
 def _formats() -> str:
@@ -142,6 +154,13 @@ def _formats() -> str:
     indent = " " * 12
     wrapped = (textwrap.fill(line, 80 - len(indent), break_on_hyphens=False) for line in lines)
     return "files:" + textwrap.indent("\n".join(wrapped), indent)[6:] + "\n"
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Help with a wider column of options, which saves a line for most of them."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30)
 
 
 class _ShowVersion(argparse.Action):

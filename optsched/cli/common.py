@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from optsched.errors import OptschedError, UsageError
+from optsched.reports.tables import print_line
+from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Limits, StopReason
 from optsched.runtime.text import decoded, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.console import Console
 
     from optsched.compare.saving import StockPlan
     from optsched.formats.reading import GraphReading
@@ -32,7 +32,6 @@ INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "baseline", "
 """Arguments that name files to read."""
 GRAPH_ENDINGS = (".json", ".tflite", ".onnx", ".pt2", ".hlo", ".txt")
 """Endings of the files in a folder that are read as graphs, each also with `.gz` added."""
-NON_TTY_WIDTH = 120
 MODEL_PACKAGES = {".tflite": "tflite", ".onnx": "onnx"}
 """Package, and extra of the same name, that is needed to read the models of a folder."""
 
@@ -55,16 +54,11 @@ def fail(message: str, code: int) -> int:
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print text for people; control characters in names are escaped."""
-    print(plain(text), file=stream or sys.stdout)
-
-
-def console() -> Console:
-    """Return the console for tables; output to a pipe has a fixed width."""
-    from rich.console import Console
-
-    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(width=None if has_width else NON_TTY_WIDTH, highlight=False)
+    """Print text for people, on a terminal in color; control characters in names are escaped."""
+    if stream is None and sys.stdout.isatty():
+        print_line(console(), text)
+    else:
+        print(plain(text), file=stream or sys.stdout)
 
 
 def print_result(args: argparse.Namespace, record: dict[str, Any], text: str) -> None:

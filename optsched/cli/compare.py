@@ -25,6 +25,7 @@ from optsched.cli.options import (
 )
 from optsched.errors import UsageError
 from optsched.reports.progress import StudyProgress
+from optsched.reports.terminal import console
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
@@ -123,12 +124,14 @@ def _say(
     args: argparse.Namespace, study: Study, shown: list[str] | None, journal: Journal | None
 ) -> None:
     from optsched.reports.study_files import study_record
-    from optsched.reports.study_tables import print_study
+    from optsched.reports.study_tables import MOST_COLUMNS, print_study
 
     if args.json:
         common.print_json(args, study_record(study))
     else:
-        print_study(study, common.console(), top=args.top, shown=shown)
+        # Columns that a user names are shown in every width.
+        fixed = bool(shown) or (bool(args.methods) and len(study.methods) <= MOST_COLUMNS)
+        print_study(study, console(), top=args.top, shown=shown, fixed=fixed)
     notes = sys.stderr if args.json else sys.stdout
     if journal is not None:
         lost = (

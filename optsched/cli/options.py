@@ -10,6 +10,17 @@ from typing import Any
 
 Option = tuple[tuple[str, ...], dict[str, Any]]
 """Arguments of `add_argument`: names, and keyword arguments."""
+GROUPS = {
+    "limits": "--time-limit --work --budget --max-tries --engine --workers --jobs --address "
+    "--memory --seed",
+    "memory model": "--inplace --align --workspace-apart --constants --streams --input-bytes "
+    "--pool --pins --reserve",
+    "order rules": "--first --last --keep-order --baseline --max-moved --fewest-moves",
+    "output": "--output --to --certificate --keep-trace --csv --markdown --report --png --svg "
+    "--trace --page --log --top --columns --json --help",
+}
+"""Options by the group of the help in which they are shown; all others make up the question."""
+_GROUP_OF = {name: group for group, names in GROUPS.items() for name in names.split()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +40,57 @@ def add_commands(
     parser: argparse.ArgumentParser, what: str, commands: Mapping[str, Command], **json: Any
 ) -> None:
     """Add a parser per command; `json` are more arguments for the option --json of each."""
-    group = parser.add_subparsers(title=f"{what}s", required=True, metavar=what.upper())
+    group = parser.add_subparsers(
+        title=f"{what}s", required=True, metavar=what.upper(), prog=parser.prog
+    )
     for name, command in commands.items():
-        description = f"{command.help[0].upper()}{command.help[1:]}."
-        sub = group.add_parser(name, help=command.help, description=description)
-        _add_options(sub, [flag("--json", "one JSON object on standard output", **json)])
-        _add_options(sub, command.options)
+        sub = group.add_parser(
+            name,
+            help=command.help,
+            description=f"{command.help[0].upper()}{command.help[1:]}.",
+            add_help=False,
+            usage=_usage(f"{parser.prog} {name}", command),
+        )
+        _add_options(
+            sub,
+            [
+                *command.options,
+                flag("--json", "one JSON object on standard output", **json),
+                option("-h", "--help", action="help", help="show this help message and exit"),
+            ],
+        )
         sub.set_defaults(command=command.run, parser=sub)
         if command.actions:
             # --json may have been given before the action already.
             add_commands(sub, "action", command.actions, default=argparse.SUPPRESS)
 
 
+def _usage(prog: str, command: Command) -> str:
+    """Return the usage line: what must be given; the groups below it list the options."""
+    needed = []
+    for names, how in command.options:
+        metavar = how.get("metavar") or names[-1].lstrip("-")
+        if not names[0].startswith("-"):
+            metavar = f"{metavar} ..." if how.get("nargs") in ("+", "*") else metavar
+            needed.append(f"[{metavar}]" if how.get("nargs") in ("?", "*") else metavar)
+        elif how.get("required"):
+            needed.append(f"{names[0]} {metavar.upper()}")
+    return " ".join([prog, *needed, *(["ACTION"] if command.actions else []), "[options]"])
+
+
 def _add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
-    """Add options to a parser; `--time-limit` and `--work` exclude each other."""
-    ends = parser.add_mutually_exclusive_group() if TIME_LIMIT in options else parser
-    for names, how in options:
-        (ends if names in (TIME_LIMIT[0], WORK[0]) else parser).add_argument(*names, **how)
+    """Add options in their groups; `--time-limit` and `--work` exclude each other."""
+    titles = [_GROUP_OF.get(names[-1], "question") for names, _ in options]
+    groups = {
+        title: parser.add_argument_group(title)
+        for title in ("question", *GROUPS)
+        if title in titles
+    }
+    limits = groups.get("limits", parser)
+    ends = limits.add_mutually_exclusive_group() if TIME_LIMIT in options else limits
+    for title, (names, how) in zip(titles, options, strict=True):
+        place = ends if names in (TIME_LIMIT[0], WORK[0]) else groups[title]
+        place.add_argument(*names, **how)
 
 
 def option(*names: str, **how: Any) -> Option:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from optsched.cli import common
 from optsched.cli.options import GRAPH, LIMITS, READING, Command, number, option, positive, repeated
 from optsched.errors import PlanError, UsageError
+from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.text import counted
 
@@ -48,7 +49,7 @@ def _recompute(args: argparse.Namespace) -> int:
     elif len(results) == 1:
         common.say(recompute_text(results[0]))
     else:
-        print_table(common.console(), front_table(results), "--json shows all columns")
+        print_table(console(), front_table(results), "--json shows all columns")
     return _exit_code(results)
 
 

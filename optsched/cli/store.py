@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from optsched.cli import common
 from optsched.cli.options import GRAPH_MODEL, Command, Option, flag, option, repeated
 from optsched.errors import OptschedError, UsageError
+from optsched.reports.terminal import console
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def _ls(args: argparse.Namespace) -> int:
         return common.OK
     from optsched.reports.tables import print_table
 
-    print_table(common.console(), records_table(records), "--json has them")
+    print_table(console(), records_table(records), "--json has them")
     proved = sum(record.is_proved for record in records)
     common.say(f"{counted(len(records), 'record')}, {proved:,} proved")
     return common.OK

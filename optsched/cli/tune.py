@@ -25,6 +25,7 @@ from optsched.cli.options import (
     top,
 )
 from optsched.errors import UsageError
+from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _say(args: argparse.Namespace, fleet: Fleet) -> None:
     if args.json:
         common.print_json(args, fleet_record(fleet))
     else:
-        print_fleet(fleet, common.console(), top=args.top)
+        print_fleet(fleet, console(), top=args.top)
     if fleet.interrupted:
         common.say("optsched: interrupted; repeat the command to resume", sys.stderr)
 

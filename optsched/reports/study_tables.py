@@ -131,12 +131,15 @@ def profile_table(study: Study) -> Table:
     return make_table(("method", *(f"{tau:g}" for tau in TAUS)), "s" + "n" * len(TAUS), rows)
 
 
-def graph_table(study: Study, shown: Sequence[str], *, top: int = 0, short: bool = False) -> Table:
+def graph_table(
+    study: Study, shown: Sequence[str], *, top: int = 0, short: bool = False, fixed: bool = False
+) -> Table:
     """Return the table of graphs: excess of the `shown` methods, minima, proofs and seconds.
 
     In HTML, the names of graphs link to their sections. With `top`, only the graphs of largest mean
     excess are shown, at most this many. With `short`, for a terminal, headings are wrapped, and the
-    last row has the worst excess.
+    last row has the worst excess. With `fixed`, the methods' columns are not dropped for lack of
+    room.
     """
 
     def loss(comparison: Comparison) -> float:
@@ -173,7 +176,10 @@ def graph_table(study: Study, shown: Sequence[str], *, top: int = 0, short: bool
         Column("ops"),
         *([Column("framework")] if has_stock else []),
         *(
-            Column(heading(name) if short else name, rank=len(shown) - turn.index(name))
+            Column(
+                heading(name) if short else name,
+                rank=0 if fixed else len(shown) - turn.index(name),
+            )
             for name in shown
         ),
         Column("min peak", rank=len(shown) + 1),
@@ -272,13 +278,18 @@ def study_savings(study: Study) -> dict[str, Saving]:
 
 
 def print_study(
-    study: Study, console: Console, *, top: int, shown: Sequence[str] | None = None
+    study: Study,
+    console: Console,
+    *,
+    top: int,
+    shown: Sequence[str] | None = None,
+    fixed: bool = False,
 ) -> None:
     """Print a study; tables fit the console's width, and dropped columns are named.
 
     At most `top` graphs are shown, those of largest loss first; 0 shows all in their own order.
     `shown` are the methods with a column in the table of graphs; None chooses them by
-    :func:`methods_with_columns`.
+    :func:`methods_with_columns`. With `fixed`, their columns are kept in every width.
     """
     count = len(study.comparisons)
     if not count:
@@ -292,7 +303,7 @@ def print_study(
         console.print()
     which = f"The {counted(top, 'graph')} of largest loss: excess" if top else "Excess"
     columns = methods_with_columns(study) if shown is None else shown
-    table = graph_table(study, columns, top=top, short=True)
+    table = graph_table(study, columns, top=top, short=True, fixed=fixed)
     print_line(console, f"{which} over the optimum in % (orders: peak; others: slab)")
     print_table(console, table, "--columns LIST chooses, --markdown has all")
     console.print()

@@ -1,6 +1,6 @@
 """Tables that are built once and shown as HTML, Markdown or in a terminal.
 
-:func:`for_console` makes tables of Rich from the same rows, and drops columns, the least important
+:func:`print_table` makes tables of Rich from the same rows, and drops columns, the least important
 first, until the table fits.
 """
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
+_NAME = 14
+"""Characters at which names in the first column are wrapped before columns are moved."""
 AT_ONCE = 12
 """Number of rows of a long HTML table that are visible before it is unfolded."""
 
@@ -134,48 +136,68 @@ def print_line(console: Console, line: str) -> None:
 
 
 def print_table(console: Console, table: Table, hint: str) -> None:
-    """Print the columns of a table that fit; `hint` tells where the others are."""
-    drawn, hidden = for_console(table, console)
-    console.print(drawn)
-    if hidden:
-        print_line(console, f"(hidden for lack of room: {', '.join(hidden)}; {hint})")
+    """Print the columns of a table that fit; `hint` tells where the others are.
 
-
-def for_console(table: Table, console: Console) -> tuple[RichTable, list[str]]:
-    """Return a table for a terminal, and the headings of the columns that do not fit.
-
-    A row with a single cell is a title of the rows below it.
+    Columns that must stay are printed as further tables if one is too narrow for all of them.
     """
-    hidden: list[int] = []
-    dropped = sorted(
+    hidden = _dropped(table, console)
+    shown = [i for i in range(len(table.columns)) if i not in hidden]
+    for number, part in enumerate(_parts(table, shown, console)):
+        if number:
+            console.print()
+        console.print(_rich(table, part))
+    if hidden:
+        heads = ", ".join(table.columns[i].head.replace("\n", "") for i in sorted(hidden))
+        print_line(console, f"(hidden for lack of room: {heads}; {hint})")
+
+
+def _dropped(table: Table, console: Console) -> list[int]:
+    """Return the columns to leave out, so that the others fit if possible."""
+    ranked = sorted(
         (i for i, column in enumerate(table.columns) if column.rank),
         key=lambda i: (-table.columns[i].rank, -i),
     )
+    for count in range(len(ranked)):
+        shown = [i for i in range(len(table.columns)) if i not in ranked[:count]]
+        if _width(table, shown, console) <= console.width:
+            return ranked[:count]
+    return ranked
+
+
+def _parts(table: Table, shown: Sequence[int], console: Console) -> list[list[int]]:
+    """Return columns for one or more tables; the first column, a name, is part of each."""
+    first, *rest = shown
+    figures = replace(table, rows=[row for row in table.rows if len(row) > 1])
+    room = console.width - min(_NAME, _width(figures, [first], console))
+    parts: list[list[int]] = [[]]
+    for i in rest:
+        if parts[-1] and _width(figures, [*parts[-1], i], console) > room:
+            parts.append([])
+        parts[-1].append(i)
+    return [[first, *part] for part in parts]
+
+
+def _width(table: Table, shown: Sequence[int], console: Console) -> int:
     anyhow = console.options.update(max_width=1000)
-    while True:
-        made = _rich(table, hidden)
-        if len(hidden) == len(dropped):
-            break
-        if console.measure(made, options=anyhow).maximum <= console.width:
-            break
-        hidden.append(dropped[len(hidden)])
-    return made, [table.columns[i].head.replace("\n", "") for i in sorted(hidden)]
+    return console.measure(_rich(table, shown), options=anyhow).maximum
 
 
-def _rich(table: Table, hidden: Sequence[int]) -> RichTable:
+def _rich(table: Table, shown: Sequence[int]) -> RichTable:
+    """Return columns of a table; a row with a single cell is a title of the rows below it."""
     from rich import box
     from rich.markup import escape as unstyled
     from rich.table import Table as RichTable
 
-    made = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    shown = [i for i in range(len(table.columns)) if i not in hidden]
+    made = RichTable(
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, highlight=True
+    )
     for i in shown:
         column = table.columns[i]
         made.add_column(
             unstyled(column.head),
             justify="right" if column.kind == "n" else "left",
             # If even the fixed columns do not fit, shorten names, not numbers.
-            no_wrap=i > 0,
+            no_wrap=i != shown[0],
             overflow="ellipsis",
             max_width=30 if column.kind == "s" else None,
         )

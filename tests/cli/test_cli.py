@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,6 +18,9 @@ from pathlib import Path
 import pytest
 
 from optsched.cli import main
+from optsched.cli.commands import COMMANDS, make_parser
+from optsched.cli.examples import EXAMPLES
+from optsched.cli.options import GROUPS
 from optsched.formats import write_graph
 from tests.support.families.small import aligned, diamond
 from tests.support.hard_graph import hard_graph
@@ -387,3 +392,65 @@ def test_pack_keeps_the_offsets_of_the_file(
     path.write_text("id,lower,upper,size,offset\na,0,4,8,0\nb,2,6,4,4\n")
     assert main(["pack", str(path), "--pins"]) == 2
     assert "buffers 'a' (at 0) and 'b' (at 4) are pinned onto each other" in capsys.readouterr().err
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command and action, by its words."""
+    found = {}
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        for action in parser._actions:
+            for part in (
+                (action.choices or {}) if isinstance(action, argparse._SubParsersAction) else ()
+            ):
+                found[f"{parser.prog} {part}".removeprefix("optsched ")] = action.choices[part]
+                add(action.choices[part])
+
+    add(make_parser())
+    return found
+
+
+def test_every_command_has_examples_that_its_parser_accepts() -> None:
+    assert {*parsers()} == {*EXAMPLES}
+    for name, lines in EXAMPLES.items():
+        options = len(parsers()[name]._actions)
+        assert len(lines) == 3 or options < 5, name
+        for line in lines:
+            assert make_parser().parse_args([*name.split(), *shlex.split(line)]).command
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_help_of_a_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for line in (["help", *name.split()], [*name.split(), "--help"]):
+        with pytest.raises(SystemExit) as stop:
+            main(line)
+        assert stop.value.code == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    assert said[0].startswith(f"usage: optsched {name} ")
+    assert said[0].rstrip().splitlines()[-1].endswith("optsched help")
+    assert "options:\n" not in said[0]
+
+
+def test_help_shows_options_in_groups() -> None:
+    text = parsers()["solve"].format_help()
+    places = [text.index(f"\n{title}:\n") for title in ("question", *GROUPS)]
+    assert places == sorted(places)
+    shown = text[places[1] : places[2]]
+    assert all(name in shown for name in ("--time-limit", "--work", "--workers", "--seed"))
+
+
+def test_help_of_help_is_the_list_of_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["help"])
+    text = capsys.readouterr().out
+    assert all(f"\n    {name} " in text for name in COMMANDS)
+    assert "exit codes: 0 proved" in text
+    assert main(["help", "slove"]) == 2
+    assert "unknown command 'slove': did you mean 'solve'?" in capsys.readouterr().err
+
+
+def test_every_grouped_option_exists() -> None:
+    known = {text for parser in parsers().values() for text in parser._option_string_actions}
+    assert {name for names in GROUPS.values() for name in names.split()} <= known
