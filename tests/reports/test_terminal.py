@@ -38,8 +38,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, line: str, **environment: str) -> str
     ("line", "words", "colour"),
     [
         ("x -> y; smallest possible, proved", "smallest possible, proved", GREEN),
-        ("  slab  8  smallest for this order: x (L1)", "smallest for this order: x ", GREEN),
-        ("  slab  8  smallest for this order: x (L1)", "(L1)", GREY),
+        ("  slab  8  packing bound (L1): x", "(L1)", GREY),
         ("x -> y; at most 3.1 % less is possible", "at most 3.1 % less is possible", YELLOW),
         ("  optimal (proved) after 0.1 s", "optimal", GREEN),
         ("  feasible (time limit) after 0.1 s", "feasible", YELLOW),
