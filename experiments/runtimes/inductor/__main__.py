@@ -20,6 +20,7 @@ from experiments.runtimes.inductor.calls import (
     calls_table,
     measure_random_calls,
 )
+from experiments.runtimes.inductor.cuda import CUDA_STEPS, cuda_table, measure_cuda
 from experiments.runtimes.inductor.fidelity import (
     ORDERS,
     FidelityRow,
@@ -33,6 +34,7 @@ from experiments.runtimes.inductor.reuse import ReuseRow, measure_reuse, reuse_t
 from experiments.runtimes.inductor.trips import TripRow, kernels_table, measure_trip, trips_table
 from experiments.tables import read_rows, replace_table
 from tests.support.compiled_memory import no_kernels
+from tests.support.cuda.compare import ComparedRow
 
 HERE = Path(__file__).parent
 STUDIES: dict[str, tuple[type, Callable[[Any], str]]] = {
@@ -43,6 +45,7 @@ STUDIES: dict[str, tuple[type, Callable[[Any], str]]] = {
     "calls": (CallRow, calls_table),
     "reuse": (ReuseRow, reuse_table),
     "pools": (PoolRow, pools_table),
+    "cuda": (ComparedRow, cuda_table),
 }
 """The rows of each and the table of them."""
 
@@ -51,14 +54,16 @@ def main() -> None:
     """Measure, and write rows to standard output; or make the tables again."""
     parser = argparse.ArgumentParser(prog="experiments.runtimes.inductor")
     parser.add_argument("study", choices=[*STUDIES, "tables"])
-    parser.add_argument("names", nargs="*", default=list(STEPS), metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--seeds", help="of the random modules or steps, such as 5-8")
     parser.add_argument("--seconds", type=float, default=10.0, help="for the solver, a graph")
     parser.add_argument("--rounds", type=int, default=40, help="of a step of the reuse study")
     parser.add_argument("--orders", default=",".join(ORDERS), help="of the fidelity study")
     options = parser.parse_args()
-    if unknown := set(options.names) - set(STEPS):
-        parser.error(f"no step {min(unknown)!r}; there are {', '.join(STEPS)}")
+    steps = CUDA_STEPS if options.study == "cuda" else tuple(STEPS)
+    options.names = options.names or list(steps)
+    if unknown := set(options.names) - set(steps):
+        parser.error(f"no step {min(unknown)!r}; there are {', '.join(steps)}")
     if options.study == "tables":
         _write_tables()
         return
@@ -82,6 +87,9 @@ def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if options.study == "calls":
         seeds = _seeds(options, RANDOM_STEPS)
         yield from map(asdict, measure_random_calls(seeds, options.seconds))
+        return
+    if options.study == "cuda":
+        yield from map(asdict, measure_cuda(options.names))
         return
     for name in options.names:
         if options.study == "fidelity":

@@ -9,14 +9,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from torch.utils.checkpoint import checkpoint
 
-from tests.support.cuda.lowering import Build
+if TYPE_CHECKING:
+    from tests.support.cuda.lowering import Build
 
 HALF, BRAIN = torch.float16, torch.bfloat16
 
