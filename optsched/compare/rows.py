@@ -16,6 +16,7 @@ from optsched.formats.format import FILE_ORDER, Stock
 from optsched.formats.opening import stem_of
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Proof, StopReason
+from optsched.runtime.shown import Shown
 from optsched.runtime.text import counted
 from optsched.solver.result import Result
 from optsched.solver.status import Status
@@ -135,7 +136,7 @@ class MethodRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """All methods on one graph, and the values that they are measured against.
 
     Parameters

@@ -33,11 +33,12 @@ from optsched.formats.format import FILE_ORDER, Stock
 from optsched.model.graph import Graph
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.limits import Event, Objective
+from optsched.runtime.shown import Shown
 from optsched.runtime.worker_pool import WorkerLoss, run_tasks
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class Study(Shown):
     """The results of a run over many graphs."""
 
     methods: tuple[Method, ...]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optsched.compare import Study, summarise
 from optsched.reports.colours import BOUND, LIVE, PEAK, VIRIDIS, Painting, painting, text_on
 from optsched.reports.view import Slab, View, bars, thinned
 from optsched.runtime.bytes import format_bytes
@@ -39,12 +40,32 @@ def picture(
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
         # Characters that the font lacks are drawn as boxes; a warning would not help users.
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")
-        paint = painting(views)
-        fig = _figure(paint, views, bound, slab_bound)
-        _draw_legend(fig, paint, label)
+        fig = plan_figure(views, bound, slab_bound, label)
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         fig.savefig(data, format=kind, dpi=DOTS, metadata=metadata)
     return data.getvalue()
+
+
+def plan_figure(
+    views: Sequence[View], bound: int, slab_bound: int, label: str = "proven bound"
+) -> Figure:
+    """Return the figure of plans side by side, with the proved bounds in bytes."""
+    paint = painting(views)
+    fig = _figure(paint, views, bound, slab_bound)
+    _draw_legend(fig, paint, label)
+    return fig
+
+
+def excess_figure(study: Study) -> Figure:
+    """Return a bar per method: the geometric mean of its excess over the optimum, in percent."""
+    from matplotlib.figure import Figure
+
+    lines = summarise(study.comparisons, study.methods)[::-1]
+    fig = Figure(figsize=(WIDTH, 0.8 + 0.2 * len(lines)), layout="constrained")
+    axes = fig.subplots()
+    axes.barh([line.method for line in lines], [100 * line.mean_excess for line in lines])
+    axes.set_xlabel("excess over the optimum (%), geometric mean")
+    return fig
 
 
 def _figure(paint: Painting, views: Sequence[View], bound: int, slab_bound: int) -> Figure:

@@ -38,6 +38,7 @@ from optsched.runtime.limits import (
     choose_limits,
     choose_member,
 )
+from optsched.runtime.shown import Shown
 from optsched.runtime.text import counted
 from optsched.solver.effort import EFFORT
 from optsched.solver.finding import Finding
@@ -50,7 +51,7 @@ from optsched.solver.status import Status
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleResult:
+class ModuleResult(Shown):
     """A plan of each computation, and what is proved about the whole module.
 
     Parameters

@@ -93,8 +93,10 @@ def pack(
         if capacity is not None or reserved:
             raise UsageError("pools exclude capacity and reserved: give Pool(name, bytes)")
         (problem,) = Reduced(problem, *rounding).parts
-        return _in_pools(problem, homes, pools, clock, on_event)
+        found = _in_pools(problem, homes, pools, clock, on_event)
+        return replace(found, problem=problem)
     capacity = problem.capacity if capacity is None else parse_bytes(capacity)
+    asked = Reduced(problem, *rounding).parts[0]
     reduced = Reduced(problem, *rounding, Groups(), Reserved(reserved, capacity))
     (problem,) = reduced.parts
     problem.refuse_clashing_pins()
@@ -104,7 +106,7 @@ def pack(
     if result.slab_bound > MAX_ADDRESS and (capacity is None or capacity > MAX_ADDRESS):
         raise GraphError(f"{problem.name}: every packing takes more than 2**63 - 1 bytes")
     own = None if result.offsets is None else reduced.lift([result.offsets])
-    return replace(result, offsets=own)
+    return replace(result, offsets=own, problem=asked)
 
 
 def _in_pools(

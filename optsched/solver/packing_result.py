@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem
 from optsched.runtime.limits import Proof, StopReason
+from optsched.runtime.shown import Shown
 from optsched.solver.in_pools import PackedInPools, PackingInPools
 from optsched.solver.status import Status, judge, short
 
 
 @dataclass(frozen=True, slots=True)
-class PackingResult(PackedInPools):
+class PackingResult(Shown, PackedInPools):
     """A checked packing and what is proved about it.
 
     Parameters
@@ -34,6 +36,8 @@ class PackingResult(PackedInPools):
     in_pools
         Packing of each pool, if pools were given; `packed`, `spilled`, `spilled_bytes`,
         `spilled_bound`, `unplaced`, `shortage` and `short` are its attributes.
+    problem
+        The live ranges, as rounded by `align`; None if :func:`optsched.pack` did not make this.
     """
 
     offsets: IntArray | None
@@ -46,6 +50,7 @@ class PackingResult(PackedInPools):
     compile_seconds: float = 0.0
     left_out: Mapping[str, str] = field(default_factory=dict)
     in_pools: PackingInPools | None = field(default=None, repr=False)
+    problem: PackingProblem | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         slab = short("slab", self.slab, self.slab_bound, self.slab_proof)

@@ -11,6 +11,7 @@ from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
 from optsched.model.plan import Plan
 from optsched.model.question import Question, rules_record
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
+from optsched.runtime.shown import Shown
 from optsched.solver.in_pools import PlanInPools, PlannedInPools
 from optsched.solver.resume import Resume
 from optsched.solver.status import Status, judge, short
@@ -39,7 +40,7 @@ class SearchLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Result(PlannedInPools):
+class Result(Shown, PlannedInPools):
     """A solver's answer to a question; its status follows from its numbers.
 
     Parameters

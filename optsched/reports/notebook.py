@@ -1,0 +1,301 @@
+"""Results in notebooks: the saving and the verdict, the packed slab, and data frames.
+
+Each function takes a :class:`Result`, :class:`PackingResult`, :class:`ModuleResult`,
+:class:`Comparison` or :class:`Study`; :class:`optsched.runtime.shown.Shown` has them as methods.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optsched.compare import Comparison, Study, StudySettings
+from optsched.compare.methods import Exact
+from optsched.compare.saving import Saving, figures_of, packing_saving, saving, stock_plan
+from optsched.errors import MissingDependencyError, UsageError
+from optsched.formats import packing_of, write_bytes, write_packing, write_plan
+from optsched.reports.module import module_claims, module_record, module_text
+from optsched.reports.pools import pooled_record, pooled_text, pools_record, pools_text
+from optsched.reports.report import make_packing_report, make_report, saving_of
+from optsched.reports.results import pack_record, pack_text, solve_record, solve_text
+from optsched.reports.saving import headline, saving_table
+from optsched.reports.sections import method_section, verdicts
+from optsched.reports.slab_figure import STYLE, slab_figure
+from optsched.reports.study_tables import method_table, print_study, study_savings
+from optsched.reports.tables import as_html, safe
+from optsched.reports.view import View, packing_view, plan_view
+from optsched.reports.write import write_report
+from optsched.solver.module import ModuleResult
+from optsched.solver.packing_result import PackingResult
+from optsched.solver.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+Found = Result | PackingResult | ModuleResult | Comparison | Study
+RECTANGLES = 400
+"""Maximum number of buffers drawn in a notebook, which keeps every picture."""
+WIDTH = 100
+"""Columns of tables in a summary."""
+_ENDINGS = {
+    Result: (".json", ".html", ".png", ".svg"),
+    PackingResult: (".csv", ".html", ".png", ".svg"),
+    ModuleResult: (".json",),
+    Comparison: (".html", ".csv", ".md", ".json"),
+    Study: (".html", ".csv", ".md", ".json"),
+}
+"""Endings of the files that each class can be written to, before `.gz`."""
+
+
+def summary(found: Found) -> str:
+    """Return the text that the command prints: the saving first, then the figures and proofs."""
+    if isinstance(found, Comparison | Study):
+        return _study_text(found)
+    lines = [line for line in (_saving(found), _text(found)) if line]
+    return "\n".join(lines)
+
+
+def _saving(found: Result | PackingResult | ModuleResult) -> str:
+    """Return the saving in one line; empty if the framework's own plan is unknown."""
+    if isinstance(found, PackingResult):
+        if found.problem is None or found.in_pools is not None:
+            return ""
+        return str(packing_saving(packing_of(found.problem), found.slab, found.slab_bound))
+    entry = found.entry if isinstance(found, ModuleResult) else found
+    if entry.question is None:
+        return ""
+    planned = found.module if isinstance(found, ModuleResult) else entry.question.graph
+    return str(saving(stock_plan(planned), **figures_of(entry)))
+
+
+def _text(found: Result | PackingResult | ModuleResult) -> str:
+    if isinstance(found, ModuleResult):
+        return module_text(found, module_record(found))
+    if isinstance(found, PackingResult):
+        return _packing_text(found)
+    if found.graph is None:
+        return repr(found)
+    if found.in_pools is not None:
+        return pooled_text(found, pooled_record(found))
+    return solve_text(found, solve_record(found.graph, found))
+
+
+def _packing_text(found: PackingResult) -> str:
+    if found.problem is None:
+        return repr(found)
+    if found.in_pools is not None:
+        return pools_text(found.problem, found, pools_record(found.problem, found))
+    return pack_text(found.problem, found, pack_record(found.problem, found))
+
+
+def _study_text(found: Comparison | Study) -> str:
+    import io
+
+    from rich.console import Console
+
+    screen, study = io.StringIO(), as_study(found)
+    print_study(study, Console(file=screen, width=WIDTH, emoji=False), top=10)
+    # Without the framework's own method among those compared, the text has no saving.
+    is_there = any(x.before is not None for x in study_savings(study).values())
+    lead = "" if is_there else f"{headline(_savings(study))}\n"
+    return lead + screen.getvalue().rstrip()
+
+
+def _savings(study: Study) -> dict[str, Saving]:
+    """Return the saving of each graph; the framework's plan is made if it was not compared."""
+    found = study_savings(study)
+    for c in study.comparisons:
+        if found[c.graph.name].before is None:
+            bounds = (c.peak_bound, c.slab_bound)
+            known = stock_plan(c.graph)
+            found[c.graph.name] = saving(known, peak=c.best_peak, slab=c.best_slab, bounds=bounds)
+    return found
+
+
+def as_study(found: Comparison | Study) -> Study:
+    """Return a study; a comparison is one of a single graph."""
+    if isinstance(found, Study):
+        return found
+    # Tables read names and kinds of the methods only.
+    methods = tuple(Exact(outcome.method, kind=outcome.kind) for outcome in found.outcomes)
+    return Study(methods, StudySettings(methods), (found,), ())
+
+
+def html(found: Found) -> str:
+    """Return the result for a notebook: saving, verdict, packed slab, and the text folded."""
+    if isinstance(found, Comparison | Study):
+        return _page(headline(_savings(as_study(found))), _study_body(found))
+    text = f"<details><summary>figures and proofs</summary><pre>{safe(_text(found), 4000)}</pre>"
+    # Line ends are part of this text, which `safe` would show as escapes.
+    text = text.replace("\\n", "\n") + "</details>"
+    body = "".join(f"<p>{escape(line)}</p>" for line in _verdicts(found))
+    shown = _view(found)
+    bound = 0 if isinstance(found, ModuleResult) else found.slab_bound
+    figure = "" if shown is None else slab_figure(shown, bound, most=RECTANGLES)
+    return _page(_saving(found), body + figure + text)
+
+
+def _page(first: str, body: str) -> str:
+    style = STYLE + ".optsched .n{text-align:right}"
+    lead = f"<p><b>{escape(first)}</b></p>" if first else ""
+    return f"<div class=optsched><style>{style}</style>{lead}{body}</div>"
+
+
+def _verdicts(found: Result | PackingResult | ModuleResult) -> list[str]:
+    if isinstance(found, ModuleResult):
+        found = found.entry
+    if isinstance(found, Result) and found.peak is not None and found.slab is not None:
+        return verdicts(found, found.peak, found.slab)
+    return [] if found.slab is not None else ["No plan was found."]
+
+
+def _study_body(found: Comparison | Study) -> str:
+    if isinstance(found, Comparison):
+        plan, figure = found.result.plan, ""
+        if plan is not None and not found.graph.on_streams:
+            shown = plan_view(found.graph, plan, found.graph.name)
+            figure = slab_figure(shown, found.slab_bound, most=RECTANGLES)
+        return figure + method_section(found)
+    several = as_html(saving_table(_savings(found))) if len(found.comparisons) > 1 else ""
+    return several + as_html(method_table(found))
+
+
+def _view(found: Result | PackingResult | ModuleResult) -> View | None:
+    """Return the view of the plan; None without one, or if it has no single sequence of steps."""
+    if isinstance(found, PackingResult):
+        if found.problem is None or found.offsets is None:
+            return None
+        homes, offsets = found.places(len(found.problem))
+        return packing_view(found.problem, offsets, found.problem.name, homes if any(homes) else ())
+    if isinstance(found, ModuleResult) or found.plan is None or found.graph is None:
+        return None
+    return None if found.graph.on_streams else plan_view(found.graph, found.plan, found.graph.name)
+
+
+def _drawn(found: Result | PackingResult | ModuleResult) -> View:
+    shown = _view(found)
+    if shown is None:
+        raise UsageError(f"{type(found).__name__} has no plan on a single stream to show")
+    return shown
+
+
+def save(found: Found, path: str | Path) -> None:
+    """Write a result to a file; its ending says what is written."""
+    name = Path(str(path).removesuffix(".gz")).suffix.lower()
+    endings = _ENDINGS[type(found)]
+    if name not in endings:
+        raise UsageError(f"{path}: a {type(found).__name__} is saved as {', '.join(endings)}")
+    if isinstance(found, Comparison | Study):
+        return _save_study(as_study(found), path, name)
+    if name in (".html", ".png", ".svg"):
+        return _save_report(found, path, name[1:])
+    _save_plan(found, path)
+    return None
+
+
+def _save_study(study: Study, path: str | Path, ending: str) -> None:
+    from optsched.reports import study_files
+
+    if ending == ".json":
+        text = json.dumps(study_files.study_record(study), indent=2) + "\n"
+    else:
+        name = {".html": "study_html", ".csv": "study_csv", ".md": "study_markdown"}[ending]
+        text = getattr(study_files, name)(study)
+    write_bytes(path, text.encode())
+
+
+def _save_report(found: Result | PackingResult | ModuleResult, path: str | Path, kind: str) -> None:
+    _drawn(found)
+    if isinstance(found, PackingResult):
+        assert found.problem is not None
+        homes, offsets = found.places(len(found.problem))
+        packings = [("optsched", offsets, homes if any(homes) else ())]
+        results = [part.result for part in found.packed] or [found]
+        return write_report(
+            make_packing_report(found.problem, results, packings), {kind: str(path)}
+        )
+    assert isinstance(found, Result)
+    assert found.graph is not None
+    assert found.plan is not None
+    made = make_report(found.graph, found, [("optsched", found.plan, ())])
+    made = replace(made, saving=saving_of(made, stock_plan(found.graph)))
+    return write_report(made, {kind: str(path)})
+
+
+def _save_plan(found: Result | PackingResult | ModuleResult, path: str | Path) -> None:
+    if isinstance(found, ModuleResult):
+        from optsched.formats import write_module_plan
+
+        if found.plans is None:
+            raise UsageError("the result has no plan to save")
+        return write_module_plan(found.plans, path, found.module, module_claims(found))
+    if isinstance(found, PackingResult):
+        if found.problem is None or found.offsets is None:
+            raise UsageError("the result has no packing to save")
+        return write_packing(packing_of(found.problem), path, found.offsets)
+    if found.plan is None or found.graph is None:
+        raise UsageError("the result has no plan to save")
+    write_plan(found.plan, path, found.graph, solve_record(found.graph, found))
+    return None
+
+
+def plot(found: Found) -> Figure:
+    """Return a figure: slab and live bytes of a plan, or the excess of each method."""
+    try:
+        # Notebooks learn to show figures when this module is imported.
+        import matplotlib.pyplot  # noqa: F401 - imported for its effect
+    except ImportError:
+        raise MissingDependencyError("matplotlib", "report") from None
+    from optsched.reports import static
+
+    if isinstance(found, Comparison | Study):
+        return static.excess_figure(as_study(found))
+    shown = _drawn(found)
+    peak_bound = found.peak_bound if isinstance(found, Result) else shown.peak
+    slab_bound = 0 if isinstance(found, ModuleResult) else found.slab_bound
+    return static.plan_figure([shown], peak_bound, slab_bound)
+
+
+def dataframe(found: Found) -> DataFrame:
+    """Return a data frame: one row per buffer, per method and graph, or per computation."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MissingDependencyError("pandas", "report") from None
+    return pd.DataFrame(rows(found))
+
+
+def rows(found: Found) -> Sequence[dict[str, Any]]:
+    """Return the rows of the data frame, bytes and steps as integers."""
+    if isinstance(found, Comparison | Study):
+        from optsched.reports.study_files import study_record
+
+        return list(study_record(as_study(found))["rows"])
+    if isinstance(found, ModuleResult):
+        names = ("peak", "peak_bound", "slab", "slab_bound", "status")
+        return [
+            {"computation": name, **{key: getattr(result, key) for key in names}}
+            for name, result in found.results.items()
+        ]
+    shown = _drawn(found)
+    subject = shown.subject
+    return [
+        {
+            "buffer": subject.buffers[b],
+            "bytes": int(subject.sizes[b]),
+            "start": int(start),
+            "end": int(end),
+            "offset": int(offset),
+            "pool": slab.pool,
+            **({"op": subject.makers[b]} if subject.makers else {}),
+        }
+        for slab in shown.slabs
+        for b, start, end, offset in zip(
+            slab.buffers.tolist(), slab.start, slab.end, slab.offset, strict=True
+        )
+    ]
