@@ -49,7 +49,7 @@ def before_and_after() -> str:
         slab = plan.slab(graph)
         panel = slab_panel(f"{title}: {slab / 2**30:.2f} GiB", plan_view(graph, plan, title))
         panels.append(replace(panel, labels=()))
-    return contrast_picture(panels, panels[1].top)
+    return contrast_picture(panels, panels[1].top, stacked=True)
 
 
 def diamond() -> Graph:

@@ -74,7 +74,7 @@ def _packing(
     from bokeh.models import ColumnDataSource, HoverTool, Span, WheelZoomTool
 
     slab, _ = thinned(view, slab)
-    fig = _figure(name, 420, (across, up), ("", f"address ({paint.unit})"))
+    fig = _figure(name, 420, (across, up), ("step", f"address ({paint.unit})"))
     # The wheel without Ctrl scrolls the page, as users expect.
     wheel = fig.select_one(WheelZoomTool)
     wheel.modifiers = {"ctrl": True}

@@ -27,7 +27,7 @@ border:solid #8888;border-width:0 0 1px 1px;color:inherit}
 .slab .high{grid-area:2/1;position:relative;min-width:2.5em}
 .slab .high span{position:absolute;right:0;transform:translateY(50%)}
 .slab .wide{grid-area:3/2;position:relative;height:1.4em}
-.slab .wide span{position:absolute;transform:translateX(-50%)}
+.slab .wide span{position:absolute;white-space:nowrap;transform:translateX(-50%)}
 .slab .wide span:last-of-type{transform:translateX(-100%)}
 .slab figcaption{grid-area:1/1/2/3}
 .slab rect:hover,.slab rect:focus{stroke:currentColor;stroke-width:3}

@@ -26,6 +26,7 @@ from optsched.compare import (
 from optsched.reports.page import document, origin
 from optsched.reports.saving import headline, saving_table, savings_record
 from optsched.reports.sections import method_section, verdicts
+from optsched.reports.slab_figure import STYLE, slab_figure
 from optsched.reports.study_tables import (
     graph_table,
     method_table,
@@ -35,7 +36,6 @@ from optsched.reports.study_tables import (
     study_summary,
     trouble_lines,
 )
-from optsched.reports.svg import slab_picture
 from optsched.reports.tables import Table, as_html, as_markdown, markdown_safe, safe
 from optsched.reports.view import plan_view
 from optsched.runtime.facts import machine, versions
@@ -179,7 +179,8 @@ def study_html(study: Study) -> str:
     """Return the study as an HTML page, with the packed slab of every graph."""
     lines = "".join(f"<li>{safe(line, 1000)}</li>" for line in trouble_lines(study))
     body = [
-        f"<h1>{TITLE}</h1><p class=lead>{safe(headline(study_savings(study)), 1000)}</p>",
+        f"<style>{STYLE}</style><h1>{TITLE}</h1>"
+        f"<p class=lead>{safe(headline(study_savings(study)), 1000)}</p>",
         f"<p>{safe(study_summary(study), 1000)}.</p>",
         as_html(saving_table(study_savings(study))) if len(study.comparisons) > 1 else "",
         *(
@@ -197,7 +198,7 @@ def _graph(number: int, comparison: Comparison) -> str:
     graph, result, picture = comparison.graph, comparison.result, ""
     if result.plan is not None:
         shown = plan_view(graph, result.plan, "plan")
-        picture = f"<figure>{slab_picture(shown, result.slab_bound)}</figure>"
+        picture = slab_figure(shown, result.slab_bound)
     known = verdicts(result, comparison.best_peak, comparison.best_slab)
     return (
         f"<section class=graph id=graph-{number}><h2>{safe(graph.name)}</h2>"

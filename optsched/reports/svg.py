@@ -15,8 +15,7 @@ import numpy as np
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan
-from optsched.reports.colours import BOUND
-from optsched.reports.view import Load, View, bars, both
+from optsched.reports.view import View, both
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
@@ -97,44 +96,36 @@ def order_panel(title: str, graph: Graph, plan: Plan) -> Panel:
     return Panel(title, tuple(blocks), len(graph.ops), labels)
 
 
-def contrast_picture(panels: Sequence[Panel], level: int) -> str:
-    """Return an SVG of panels at one scale, with a dashed line at `level` bytes."""
+def contrast_picture(panels: Sequence[Panel], level: int, *, stacked: bool = False) -> str:
+    """Return an SVG of panels at one scale, with a dashed line at `level` bytes.
+
+    With `stacked` they are one above the other, so that a phone shows their labels large enough.
+    """
     top = max(1, level, *(panel.top for panel in panels))
-    width, floor = len(panels) * (_LEFT + _WIDTH) + _LEFT // 2, _TOP + _HEIGHT
-    height = floor + _BOTTOM
+    columns, rows = (1, len(panels)) if stacked else (len(panels), 1)
+    row_height = _TOP + _HEIGHT + _BOTTOM
+    width, height = columns * (_LEFT + _WIDTH) + _LEFT // 2, rows * row_height
+    heading, small = (18, 16) if stacked else (13, 11)
     body = f'<rect width="{width}" height="{height}" fill="#fff"/>'
     for place, panel in enumerate(panels):
-        left = _LEFT + place * (_LEFT + _WIDTH)
+        column, row = (0, place) if stacked else (place, 0)
+        left, head = _LEFT + column * (_LEFT + _WIDTH), _TOP + row * row_height
+        floor = head + _HEIGHT
         scale = _Scale(left, floor, _WIDTH / max(1, panel.steps), _HEIGHT / top)
         title = escape(readable(panel.title))
-        body += f'<text x="{left}" y="{_TOP - 20}" font-weight="600">{title}</text>'
+        at = f'x="{left}" y="{head - 20}" font-size="{heading}"'
+        body += f'<text {at} font-weight="600">{title}</text>'
         body += "".join([*_blocks(panel, scale), *_labels(panel, scale)])
-        body += f'<path d="M{left} {_TOP}V{floor}H{left + _WIDTH}" fill="none" stroke="#333"/>'
+        body += f'<path d="M{left} {head}V{floor}H{left + _WIDTH}" fill="none" stroke="#333"/>'
         for value in sorted({0, level, panel.top}):
             y, end = scale.y(value), left - 5
             label = f"{value:,}" if value < _EXACT else format_bytes(value)
-            body += f'<text x="{end}" y="{y}" text-anchor="end" font-size="11">{label}</text>'
+            body += f'<text x="{end}" y="{y}" text-anchor="end" font-size="{small}">{label}</text>'
         body += (
             f'<path d="M{left} {scale.y(level)}h{_WIDTH}" stroke="#b00" stroke-dasharray="5 4"/>'
         )
     says = " / ".join(readable(panel.title) for panel in panels)
     return _svg(width, height, says, body, 'xmlns="http://www.w3.org/2000/svg" ')
-
-
-def slab_picture(shown: View, bound: int) -> str:
-    """Return an SVG of one packed slab; a buffer's tooltip has its name, bytes, steps and offset.
-
-    The line shows the live bytes during each step: where it touches the top, the slab is full. The
-    dashed line is the proved bound on the slab.
-    """
-    panel = slab_panel("", shown)
-    scale = _Scale(0, 360, 960 / max(1, panel.steps), 355 / max(1, panel.top))
-    body = "".join(_blocks(panel, scale)) + _line(bars(shown.load), scale)
-    body += (
-        f'<path d="M0 {scale.y(bound)}H960" stroke="{BOUND}" stroke-width="2" '
-        f'stroke-dasharray="7 5"><title>proven bound: {both(bound)}</title></path>'
-    )
-    return _svg(960, 360, f"packed slab of {readable(shown.subject.name)}", body)
 
 
 def _svg(width: int, height: int, says: str, body: str, extra: str = "") -> str:
@@ -191,12 +182,3 @@ def _labels(panel: Panel, scale: _Scale) -> Iterator[str]:
         anchor = "end" if turned else "middle"
         name = escape(readable(label, 24))
         yield f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="11"{turn}>{name}</text>'
-
-
-def _line(load: Load, scale: _Scale) -> str:
-    """Return the live bytes as a line."""
-    rows = zip(load.start, load.end, load.live, strict=True)
-    points = " ".join(
-        f"{scale.x(x)},{scale.y(live)}" for start, end, live in rows for x in (start, end)
-    )
-    return f'<polyline points="{points}" fill="none" stroke="#000" stroke-width="1.2"/>'

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 
 from heuristics import ORDERINGS
+from optsched import solve
 from optsched.counterexamples.judges import packed
 from optsched.counterexamples.spaces import make_problem
 from optsched.model.liveness import timeline
@@ -18,6 +19,7 @@ from optsched.reports.svg import (
 )
 from optsched.reports.view import packing_view, plan_view
 from tests.support.families.growth import ladder
+from tests.support.families.small import diamond
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -85,3 +87,18 @@ def test_a_paragraph_names_who_blocks_a_hole() -> None:
     text = packing_diff(problem, "x", np.array([3, 1, 0]), "bfs", np.array([0, 1, 1]))
     assert "free beneath it: [0, 1) (c lies there at another step)." in text
     assert text.endswith("The order of bfs puts a at 0, and needs 3.")
+
+
+def test_stacked_panels_are_readable_on_a_phone() -> None:
+    graph = diamond()
+    plan = solve(graph).plan
+    assert plan is not None
+    panels = [slab_panel(name, plan_view(graph, plan, name)) for name in ("before", "after")]
+    root = ET.fromstring(contrast_picture(panels, 18, stacked=True))
+    width = float(root.attrib["viewBox"].split()[2])
+    titles = [x for x in root.iter() if x.text in ("before", "after")]
+    assert len({x.attrib["x"] for x in titles}) == 1
+    # Titles and bytes; names of ops are left out of such pictures.
+    named = [x for x in root.iter() if x in titles or x.attrib.get("text-anchor") == "end"]
+    sizes = {float(x.attrib["font-size"]) for x in named if x.attrib["font-size"] != "11"}
+    assert min(sizes) * 360 / width > 10
