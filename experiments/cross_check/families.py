@@ -16,7 +16,7 @@ from experiments.tables import markdown
 from heuristics.orderings.program import program
 from optsched.formats import read_graph
 from optsched.joint.cpsat.order import solve_order_cpsat
-from optsched.joint.cpsat.pairwise import ALL_FAMILIES
+from optsched.joint.families import ALL_FAMILIES
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits

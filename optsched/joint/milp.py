@@ -26,7 +26,7 @@ cannot). Its bounds are claims.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, inf, isfinite
 from typing import Any
@@ -34,8 +34,9 @@ from typing import Any
 from optsched.check.plan import check_order
 from optsched.errors import UsageError
 from optsched.joint.claims import misread, refutation, report
-from optsched.joint.cpsat.order import in_units, order_source
 from optsched.joint.order_program import OrderProgram
+from optsched.joint.order_source import order_source
+from optsched.joint.units import in_units, shrunk
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
@@ -129,12 +130,12 @@ class _MilpSearch:
         independent: bool,
     ) -> None:
         self.graph, self.clock = graph, clock
-        self.proved = self.bound = bound
         self.order = None if start is None else [int(v) for v in start]
         self.value = None if start is None else check_order(graph, start)
         led = list(range(len(graph.ops))) if self.order is None else self.order
         independent |= self.order is None
-        self.source = order_source(graph, led, clock.share(0.2), independent=independent)
+        self.source = order_source(graph, led, bound, clock.share(0.2), independent=independent)
+        self.proved = self.bound = max(bound, self.source.bound)
         self.program, self.scale = in_units(self.source.program, self.source.unit)
         self.cycles: dict[tuple[int, int, int], None] = {}
         self.refuted = ""
@@ -220,23 +221,6 @@ class _MilpSearch:
         peak = check_order(self.graph, full)
         if self.value is None or peak < self.value:
             self.order, self.value = full, peak
-
-
-def shrunk(program: OrderProgram, divisor: int) -> OrderProgram:
-    """Return a program whose loads, times `divisor`, are at most those of the given one.
-
-    What adds to a load is rounded down, what is subtracted is rounded up.
-    """
-    if divisor == 1:
-        return program
-    return OrderProgram(
-        program.base // divisor,
-        program.preds,
-        tuple(x // divisor for x in program.rise),
-        tuple(x // divisor for x in program.delta),
-        tuple((-(-size // divisor), users) for size, users in program.shared),
-        tuple(replace(x, size=-(-x.size // divisor)) for x in program.savings),
-    )
 
 
 @dataclass(frozen=True, slots=True)

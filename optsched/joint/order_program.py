@@ -213,21 +213,24 @@ class Segment:
 def segments(program: OrderProgram) -> list[Segment]:
     """Split a program at the states that every order passes, first to run first.
 
-    Such states are before and after an op that is related to all others. The peak of the program is
-    the largest of its segments, and their orders can be chosen apart.
+    The peak of the program is the largest of its segments, and their orders can be chosen apart.
     """
-    everything = (1 << len(program)) - 1
     order = topological_order(program.preds)
     order.sort(key=lambda v: program.ancestors[v].bit_count())
-    found, part = [], list[int]()
+    # Ops that run before all ops from here on, as a bit mask.
+    common = [(1 << len(program)) - 1]
+    for v in reversed(order):
+        common.append(common[-1] & program.ancestors[v])
+    common.reverse()
+    found, part, done = [], list[int](), 0
     state = _State(program)
-    for v in order:
-        if program.ancestors[v] | program.descendants[v] | 1 << v == everything:
-            found += [state.cut(part), state.cut([v])]
+    for v, before in zip(order, common[1:], strict=True):
+        part.append(v)
+        done |= 1 << v
+        if not done & ~before:
+            found.append(state.cut(part))
             part = []
-        else:
-            part.append(v)
-    return [segment for segment in (*found, state.cut(part)) if segment.ops]
+    return found
 
 
 def window(program: OrderProgram, order: Sequence[int], low: int, high: int) -> Segment:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from optsched.check.plan import check_order
+from optsched.joint.copies import identical_ops, in_line, with_copies_in_line
 from optsched.joint.cpsat.instance import graph_instance
-from optsched.joint.cpsat.order import identical_ops, in_line, with_copies_in_line
-from optsched.joint.milp import shrunk
 from optsched.joint.order_program import instance_program, problem_program, segments
+from optsched.joint.units import shrunk
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable

@@ -8,31 +8,20 @@ model is made of the graph itself, without any result of the search.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
-from itertools import pairwise
-from math import gcd
+from dataclasses import dataclass
 
 from optsched.check.plan import check_order
 from optsched.errors import UsageError
 from optsched.joint.claims import misread, refutation, report
-from optsched.joint.cpsat.instance import MAX_UNITS, graph_instance
-from optsched.joint.cpsat.pairwise import ALL_FAMILIES, OrderFamilies, OrderPoint, PairwiseOrder
+from optsched.joint.copies import identical_ops, in_line, topological, with_copies_in_line
+from optsched.joint.cpsat.instance import MAX_UNITS
+from optsched.joint.cpsat.pairwise import OrderPoint, PairwiseOrder
 from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
-from optsched.joint.order_program import (
-    OrderProgram,
-    Segment,
-    instance_program,
-    problem_program,
-    segments,
-)
+from optsched.joint.families import ALL_FAMILIES, OrderFamilies
+from optsched.joint.order_program import OrderProgram, Segment, segments
+from optsched.joint.order_source import ContractedGraph, WholeGraph, order_source
+from optsched.joint.units import in_units
 from optsched.model.graph import Graph
-from optsched.ordering.bound.precedences import BudgetPrecedences
-from optsched.ordering.context import OutOfTimeError, SearchContext
-from optsched.ordering.problem import build_problem
-from optsched.ordering.reduce.regions import Reduced, reduce
-from optsched.ordering.reduce.symmetry import line_up
 from optsched.runtime.clock import Clock
 
 BUILD_SECONDS = 1e-4
@@ -66,64 +55,6 @@ class OrderClaim:
     interrupted: bool = False
     refuted: str = ""
     """Line that says which claim was refuted, or an empty string."""
-
-
-class WholeGraph:
-    """The graph itself: the independent model. `unit` are the bytes per unit of the program."""
-
-    def __init__(self, graph: Graph) -> None:
-        instance = graph_instance(graph)
-        self.program, self.unit = instance_program(instance), instance.unit
-
-    def expand(self, order: Sequence[int]) -> list[int]:
-        """Return the order as it is."""
-        return list(order)
-
-    shrink = expand
-
-
-class ContractedGraph:
-    """The contracted problem of the exact search, with the same minimum peak.
-
-    Identical blocks of ops pass one of their ops in line.
-    """
-
-    unit = 1
-
-    def __init__(self, graph: Graph, start: Sequence[int], clock: Clock) -> None:
-        context = SearchContext(build_problem(graph.arrays), clock=clock)
-        self.reduced: Reduced = reduce(context)
-        context = replace(context, problem=self.reduced.problem, priority=None)
-        order = self.reduced.shrink(start)
-        self.lined = line_up(context, context.families(wanted=True), context.follow(order)[1])
-        self.program = problem_program(self.lined.context.problem)
-
-    def expand(self, order: Sequence[int]) -> list[int]:
-        """Return the order of the graph."""
-        return self.reduced.expand(order)
-
-    def shrink(self, order: Sequence[int]) -> list[int]:
-        """Return an order of the contracted problem."""
-        return self.lined.lead(self.reduced.shrink(order))
-
-    def within(self, budget: int, order: Sequence[int], clock: Clock) -> OrderProgram | None:
-        """Return the program with the precedences that a budget implies; None if it refutes it."""
-        context = replace(self.lined.context, clock=clock)
-        implied = BudgetPrecedences(context)
-        with suppress(OutOfTimeError):
-            if implied.refute(budget, context.during(order)):
-                return None
-        return problem_program(implied.problem)
-
-
-def order_source(
-    graph: Graph, start: Sequence[int], clock: Clock, *, independent: bool
-) -> WholeGraph | ContractedGraph:
-    """Return the program to solve; the whole graph where time ends while it is contracted."""
-    if not independent:
-        with suppress(OutOfTimeError):
-            return ContractedGraph(graph, start, clock)
-    return WholeGraph(graph)
 
 
 def solve_order_cpsat(
@@ -166,7 +97,14 @@ def solve_order_cpsat(
     if not graph.ops:
         peak = check_order(graph, ())
         return OrderClaim((), peak, max(bound, peak), finished=True)
-    source = order_source(graph, start, clock.share(REDUCTION_SHARE), independent=independent)
+    source = order_source(
+        graph,
+        start,
+        bound,
+        clock.share(REDUCTION_SHARE),
+        independent=independent,
+        families=families,
+    )
     search = _OrderSearch(graph, source, start, bound, clock, effort, families, note)
     return search.run()
 
@@ -188,7 +126,7 @@ class _OrderSearch:
         self.graph, self.source, self.clock, self.effort = graph, source, clock, effort
         self.families, self.note = families, note
         self.order, self.peak = [int(v) for v in start], check_order(graph, start)
-        self.bound = self.proved = bound
+        self.bound = self.proved = max(bound, source.bound)
         self.finished, self.interrupted, self.refuted = True, False, ""
 
     def run(self) -> OrderClaim:
@@ -196,7 +134,7 @@ class _OrderSearch:
 
         Only the contracted problem gains from a lower budget.
         """
-        whole = isinstance(self.source, WholeGraph) or not self.families.implied
+        whole = isinstance(self.source, WholeGraph)
         for share in (1.0,) if whole else ROUND_SHARES:
             self.finished = True
             self._run_round(self.clock.share(share))
@@ -213,6 +151,8 @@ class _OrderSearch:
         parts = segments(program)
         orders = [_within(part, led) for part in parts]
         peaks = [p.program.peak(o) * self.source.unit for p, o in zip(parts, orders, strict=True)]
+        # Passing the states that split the program may be better already.
+        self._offer_parts(parts, orders)
         turn = sorted(range(len(parts)), key=lambda i: -peaks[i])
         for number, i in enumerate(turn):
             if self._stops(peaks[i], clock):
@@ -222,12 +162,13 @@ class _OrderSearch:
             if found is not None:
                 orders[i] = list(found)
                 peaks[i] = parts[i].program.peak(found) * self.source.unit
-                self._offer([parts[k].ops[v] for k, row in enumerate(orders) for v in row])
+                self._offer_parts(parts, orders)
 
     def _within_budget(self, clock: Clock) -> OrderProgram | None:
         """Return the program of the orders below the best peak; None if there is none."""
-        if not self.families.implied or isinstance(self.source, WholeGraph):
+        if isinstance(self.source, WholeGraph):
             return self.source.program
+        self.source.look_along([self.order])
         led = self.source.shrink(self.order)
         return self.source.within(self.peak - 1, led, clock.share(REDUCTION_SHARE))
 
@@ -286,6 +227,10 @@ class _OrderSearch:
             self.refuted = self.refuted or misread("cpsat", claimed, found)
         return run.best.order
 
+    def _offer_parts(self, parts: Sequence[Segment], orders: Sequence[Sequence[int]]) -> None:
+        rows = zip(parts, orders, strict=True)
+        self._offer([part.ops[v] for part, order in rows for v in order])
+
     def _offer(self, order: Sequence[int]) -> None:
         full = self.source.expand(order)
         peak = check_order(self.graph, full)
@@ -314,91 +259,3 @@ def _has_time_to_build(program: OrderProgram, clock: Clock) -> bool:
 def _within(part: Segment, order: Sequence[int]) -> list[int]:
     number = {v: i for i, v in enumerate(part.ops)}
     return [number[v] for v in order if v in number]
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """A value `x` of a program stands for `offset + unit * x` bytes."""
-
-    offset: int
-    unit: int
-
-    def bytes(self, value: int) -> int:
-        """Return the bytes that a value stands for."""
-        return self.offset + self.unit * value
-
-    def up(self, number: int) -> int:
-        """Return the smallest value that stands for at least this number of bytes."""
-        return -((self.offset - number) // self.unit)
-
-
-def in_units(program: OrderProgram, unit: int) -> tuple[OrderProgram, Scale]:
-    """Return the program relative to its base, in the largest units that lose nothing.
-
-    `unit` are the bytes per unit of the given program.
-    """
-    sizes = [size for size, _ in program.shared] + [saving.size for saving in program.savings]
-    scale = gcd(*program.rise, *program.delta, *sizes) or 1
-    made = OrderProgram(
-        0,
-        program.preds,
-        tuple(x // scale for x in program.rise),
-        tuple(x // scale for x in program.delta),
-        tuple((size // scale, users) for size, users in program.shared),
-        tuple(replace(saving, size=saving.size // scale) for saving in program.savings),
-    )
-    return made, Scale(program.base * unit, scale * unit)
-
-
-def topological(program: OrderProgram, order: Sequence[int]) -> list[int]:
-    """Return an order of the program that takes, of the ops that can run, the first of another."""
-    step = {v: at for at, v in enumerate(order)}
-    missing = [len(set(row)) for row in program.preds]
-    ready = [step[v] for v, count in enumerate(missing) if not count]
-    heapify(ready)
-    found = []
-    while ready:
-        found.append(order[heappop(ready)])
-        for w in set(program.succs[found[-1]]):
-            missing[w] -= 1
-            if not missing[w]:
-                heappush(ready, step[w])
-    return found
-
-
-def identical_ops(program: OrderProgram) -> list[list[int]]:
-    """Return groups of ops; swapping any two of a group leaves the program unchanged."""
-    uses: list[list[int]] = [[] for _ in program.preds]
-    for b, (_, users) in enumerate(program.shared):
-        for v in users:
-            uses[v].append(b)
-    special = {v for saving in program.savings for v in (saving.op, *saving.needs)}
-    groups: dict[object, list[int]] = {}
-    for v, before in enumerate(program.preds):
-        if v not in special:
-            numbers = program.rise[v], program.delta[v]
-            key = (before, tuple(sorted(program.succs[v])), numbers, tuple(uses[v]))
-            groups.setdefault(key, []).append(v)
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def with_copies_in_line(program: OrderProgram, groups: Sequence[Sequence[int]]) -> OrderProgram:
-    """Return the program with edges that let identical ops run in the order of their numbers."""
-    rows = [list(row) for row in program.preds]
-    for group in groups:
-        for u, v in pairwise(group):
-            rows[v].append(u)
-    return replace(program, preds=tuple(map(tuple, rows)))
-
-
-def in_line(order: Sequence[int], groups: Sequence[Sequence[int]]) -> list[int]:
-    """Return an order with identical ops exchanged so that they run in the order of their numbers.
-
-    Its peak is the same.
-    """
-    found = list(order)
-    step = {v: at for at, v in enumerate(found)}
-    for group in groups:
-        for at, v in zip(sorted(step[v] for v in group), sorted(group), strict=True):
-            found[at] = v
-    return found

@@ -20,29 +20,8 @@ from itertools import combinations
 from typing import Any
 
 from optsched.joint.cpsat.variables import HintedModel, Literal, negated
+from optsched.joint.families import ALL_FAMILIES, OrderFamilies
 from optsched.joint.order_program import OrderProgram
-
-
-@dataclass(frozen=True, slots=True)
-class OrderFamilies:
-    """Families of constraints of the order model; each can be left out for a measurement.
-
-    The minimum is the same without any of them.
-    """
-
-    closure: bool = True
-    """Transitivity: ops before `u` run before all ops that `u` runs before."""
-    positions: bool = True
-    """Integer positions make the literals an order; without them clauses on three ops do."""
-    triangles: bool = False
-    """Clauses on three ops beside the positions."""
-    implied: bool = True
-    """Precedences that a budget implies become edges."""
-    copies: bool = True
-    """Identical ops run in the order of their numbers."""
-
-
-ALL_FAMILIES = OrderFamilies()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from heuristics.orderings.program import program
 from optsched.check.plan import check_order
 from optsched.formats import read_graph
 from optsched.joint.cpsat.order import solve_order_cpsat
-from optsched.joint.cpsat.pairwise import ALL_FAMILIES, OrderFamilies
 from optsched.joint.cpsat.solver import SolverThread
+from optsched.joint.families import ALL_FAMILIES, OrderFamilies
 from optsched.joint.milp import solve_order_milp
 from optsched.model.memory_model import plannable
 from optsched.runtime.clock import Clock

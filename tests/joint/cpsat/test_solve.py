@@ -61,7 +61,7 @@ def test_a_model_that_takes_too_long_to_build_is_not_built(
     # Its order is still packed again.
     assert outcome.value is not None
     assert outcome.value <= slab
-    assert outcome.bound == 3
+    assert 3 <= outcome.bound <= outcome.value
     assert outcome.stop_reason is StopReason.TIME_LIMIT
     assert not outcome.optimal
 
