@@ -18,8 +18,8 @@ from ortools.sat.python import cp_model
 
 from experiments.cross_check.floor_graphs import FAMILIES
 from optsched.joint.cpsat.constraints import ORDER_FAMILIES, add_times
-from optsched.joint.cpsat.instance import INPUT, ModelInstance, graph_instance
 from optsched.joint.cpsat.variables import ModelVariables
+from optsched.joint.instance import INPUT, ModelInstance, graph_instance
 from optsched.model.graph import Graph
 from tests.support.generators import random_graph
 

@@ -105,9 +105,9 @@ def _search(graph: Graph, seconds: float) -> Claim:
 def _cpsat(graph: Graph, seconds: float) -> Claim:
     """The order's half of our joint model: no offset is bound by anything."""
     from optsched.joint.cpsat.constraints import ORDER_FAMILIES
-    from optsched.joint.cpsat.instance import graph_instance
     from optsched.joint.cpsat.solver import EFFORT, SolverThread
     from optsched.joint.cpsat.variables import ModelPoint, ModelVariables
+    from optsched.joint.instance import graph_instance
 
     started = time.perf_counter()
     instance = graph_instance(graph)

@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from optsched.joint.cpsat.instance import ModelInstance, graph_instance, live_spans
 from optsched.joint.cpsat.pairwise import OrderPoint, PairwiseOrder
 from optsched.joint.cpsat.solver import EFFORT, SolverThread
+from optsched.joint.instance import ModelInstance, graph_instance, live_spans
 from optsched.joint.order_program import Segment, instance_program, window
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan

@@ -21,14 +21,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from optsched.joint.instance import INPUT, ModelInstance
 from optsched.model.dependencies import members, reachable, topological_order
 from optsched.ordering.inplace import unpack_savings
 from optsched.ordering.problem import OrderingProblem, as_lists
-
-if TYPE_CHECKING:
-    from optsched.joint.cpsat.instance import ModelInstance
 
 Shared = tuple[int, tuple[int, ...]]
 """Size of a buffer with several users that may be its last, and these users."""
@@ -151,9 +148,6 @@ def instance_program(instance: ModelInstance, divisor: int = 1) -> OrderProgram:
 
     Smaller buffers make a relaxation: the minimum peak is at most that of the graph.
     """
-    # Models of that package use this module, so that it cannot be imported at the top.
-    from optsched.joint.cpsat.instance import INPUT
-
     n = instance.op_count
     rise, delta = [0] * n, [0] * n
     shared: dict[tuple[int, ...], int] = {}

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from heuristics.portfolio import candidate_orders
-from optsched.joint.cpsat.instance import graph_instance
 from optsched.joint.families import ALL_FAMILIES, OrderFamilies
+from optsched.joint.instance import graph_instance
 from optsched.joint.order_program import OrderProgram, instance_program, problem_program
 from optsched.joint.passed_states import with_passed_states
 from optsched.model.graph import Graph

@@ -7,7 +7,7 @@ import pytest
 
 from optsched.check.plan import check_order
 from optsched.joint.copies import identical_ops, in_line, with_copies_in_line
-from optsched.joint.cpsat.instance import graph_instance
+from optsched.joint.instance import graph_instance
 from optsched.joint.order_program import instance_program, problem_program, segments
 from optsched.joint.units import shrunk
 from optsched.model.builder import GraphBuilder

@@ -1,7 +1,7 @@
 """The joint model in OR-Tools CP-SAT: the order of ops and the offsets of buffers in one model.
 
-`instance` scales a graph to integral units, `variables` and `constraints` build the model, `solver`
-runs CP-SAT, and `solve` is the entry point. Results of CP-SAT alone are never proofs: an outcome
+`order` is the model of the order alone, `variables` and `constraints` build that of order and
+offsets, `solver` runs CP-SAT, and `solve` is the entry point. Results of CP-SAT alone are never proofs: an outcome
 contains claims, and values recomputed in integers.
 """
 

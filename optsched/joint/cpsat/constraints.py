@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from optsched.joint.cpsat.instance import ModelInstance
 from optsched.joint.cpsat.variables import Literal, ModelVariables, negated
+from optsched.joint.instance import ModelInstance
 
 
 def joint_model(

@@ -14,10 +14,10 @@ from optsched.check.plan import check_order
 from optsched.errors import UsageError
 from optsched.joint.claims import misread, refutation, report
 from optsched.joint.copies import identical_ops, in_line, topological, with_copies_in_line
-from optsched.joint.cpsat.instance import MAX_UNITS
 from optsched.joint.cpsat.pairwise import OrderPoint, PairwiseOrder
 from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
 from optsched.joint.families import ALL_FAMILIES, OrderFamilies
+from optsched.joint.instance import MAX_UNITS
 from optsched.joint.order_program import OrderProgram, Segment, segments
 from optsched.joint.order_source import ContractedGraph, WholeGraph, order_source
 from optsched.joint.units import in_units

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from optsched.joint.cpsat.instance import ModelInstance, ModelPair, live_spans
+from optsched.joint.instance import ModelInstance, ModelPair, live_spans
 from optsched.model.inplace import heaviest_matching
 from optsched.model.plan import Plan
 
@@ -47,7 +47,7 @@ class ModelPoint:
         """Return a valid plan as a point of the model.
 
         Plans of the engines of this package lie on whole units
-        (:mod:`optsched.joint.cpsat.instance`), so CP-SAT accepts them as its first solution. Other
+        (:mod:`optsched.joint.instance`), so CP-SAT accepts them as its first solution. Other
         offsets are rounded down to units, and CP-SAT repairs the violated constraints.
         """
         offsets = tuple((plan.offsets[item.id] or 0) // instance.unit for item in instance.items)

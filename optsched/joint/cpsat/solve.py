@@ -21,11 +21,11 @@ from optsched.check.plan import check_plan
 from optsched.errors import PlanError
 from optsched.joint.claims import refutation, report
 from optsched.joint.cpsat.constraints import joint_model
-from optsched.joint.cpsat.instance import graph_instance
 from optsched.joint.cpsat.order import solve_order_cpsat
 from optsched.joint.cpsat.point import ModelPoint
 from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
 from optsched.joint.cpsat.variables import ModelVariables
+from optsched.joint.instance import graph_instance
 from optsched.joint.packed import best_plan
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory

@@ -27,8 +27,8 @@ from typing import Any, Generic, TypeVar
 
 from ortools.sat.python import cp_model
 
-from optsched.joint.cpsat.instance import INPUT, ModelInstance, ModelItem
 from optsched.joint.cpsat.point import ModelPoint
+from optsched.joint.instance import INPUT, ModelInstance, ModelItem
 
 Meaning = Callable[..., int]
 """Function that returns the value of a variable in a point."""

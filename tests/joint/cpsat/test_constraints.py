@@ -17,9 +17,9 @@ from optsched.joint.cpsat.constraints import (
     add_times,
     add_tops,
 )
-from optsched.joint.cpsat.instance import graph_instance
 from optsched.joint.cpsat.point import ModelPoint
 from optsched.joint.cpsat.variables import ModelVariables
+from optsched.joint.instance import graph_instance
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from tests.joint.cpsat.common import diamond, holds, is_feasible

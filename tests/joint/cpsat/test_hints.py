@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from optsched.joint.cpsat.constraints import joint_model
-from optsched.joint.cpsat.instance import graph_instance
 from optsched.joint.cpsat.point import ModelPoint
+from optsched.joint.instance import graph_instance
 from optsched.model.builder import GraphBuilder
 from optsched.model.plan import Plan
 from tests.joint.cpsat.common import holds, random_plan

@@ -206,7 +206,8 @@ def test_work_instead_of_seconds_ends_a_search_at_the_same_plan() -> None:
     graph = random_graph(rng, 40, max_size=4001, features={"multi", "workspace"})
     plan = random_plan(rng, graph)
     first, second = (
-        solve_joint(graph, warm_start=plan, limits=Limits(work=20_000)) for _ in range(2)
+        solve_joint(graph, warm_start=plan, limits=Limits(work=20_000), independent=True)
+        for _ in range(2)
     )
     assert first == second
     assert first.stop_reason is StopReason.WORK_LIMIT

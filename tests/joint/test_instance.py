@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from optsched.errors import UsageError
-from optsched.joint.cpsat.instance import (
+from optsched.joint.instance import (
     INPUT,
     graph_instance,
     live_spans,
