@@ -6,7 +6,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "solve": (
         "model.tflite -o plan.json",
         "graph.json --capacity 256KiB --time-limit 600",
-        "model.onnx --inplace --dim batch=1 --dim sequence=128",
+        "model.onnx --dim batch=1 --dim sequence=128",
     ),
     "compare": (
         "model.tflite",
@@ -25,7 +25,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "explain": (
         "graph.json",
-        "model.onnx --inplace --time-limit 10",
+        "model.onnx --time-limit 10",
         "step.json --peak 8GiB",
     ),
     "hunt": (

@@ -1,8 +1,8 @@
 """A pause of Python's cyclic garbage collector for functions that make very many objects.
 
 Making a graph of 30,000 ops, or replaying its plan, allocates several 100,000 objects and no cycle.
-The collector would look through all objects of the process again and again, in vain: that is a
-fifth of the time that such a graph takes.
+The collector would look through all objects of the process again and again and find nothing to
+free: that is a fifth of the time that such a graph takes.
 
 >>> import gc
 >>> @paused_collector()

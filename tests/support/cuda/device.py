@@ -20,7 +20,7 @@ SOURCE = Path(__file__).with_name("device.cpp")
 
 
 class NoDeviceError(RuntimeError):
-    """Raised with the reason for which there is no fake device."""
+    """Raised with the reason for which the fake device cannot be built."""
 
 
 def load_device() -> None:
@@ -43,7 +43,7 @@ def build_device() -> Path:
         raise NoDeviceError("torch is not installed")
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
-        raise NoDeviceError("no C++ compiler: there is no g++ and no clang++")
+        raise NoDeviceError("no C++ compiler: install g++ or clang++, or name one in CXX")
     digest = hashlib.sha256(SOURCE.read_bytes() + version("torch").encode() + spec.origin.encode())
     library = Path(tempfile.gettempdir()) / f"fake-cuda-{os.getuid()}-{digest.hexdigest()[:16]}.so"
     if not library.exists():

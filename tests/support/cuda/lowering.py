@@ -353,7 +353,7 @@ class Execution:
 
 @contextlib.contextmanager
 def fake_mode() -> Iterator[None]:
-    """Trace and run with fake tensors, and compile each graph anew."""
+    """Trace and run with fake tensors, and compile each graph again."""
     torch._dynamo.reset()
     with (
         functorch_config.patch(enable_autograd_cache=False),

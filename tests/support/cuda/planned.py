@@ -51,7 +51,7 @@ class PlannedRow:
 
     @property
     def equal(self) -> bool:
-        """True if the plan is what was executed, or the graph was left alone."""
+        """True if the run needed the bytes of the plan, or the graph was left alone."""
         if self.planned is None:
             return self.own == self.ours
         return (self.planned_own, self.planned) == (self.own, self.ours)

@@ -24,7 +24,7 @@ HALF, BRAIN = torch.float16, torch.bfloat16
 
 @contextlib.contextmanager
 def default_type(dtype: torch.dtype) -> Iterator[None]:
-    """Make tensors of a type where none is given."""
+    """Make tensors of a type unless a call gives another."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
