@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import cast
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from experiments.limits.__main__ import allowed, measure
 from experiments.limits.cases import PACKS, SOLVES
@@ -38,20 +37,11 @@ def test_shapes_have_about_as_many_ops_as_asked_for(shape: str) -> None:
 OPS, LIMIT = 3_000, 1.0
 UNLIMITED = {"compare"}
 """The methods that it measures are not limited, only our own plan is."""
-LATE = {
-    "pack pools pairs": "2.27 s, as each attempt to fill a pool is packed and checked",
-}
-"""Cases that pass their limit, and why."""
 
 
-def cases(names: Iterable[str]) -> list[ParameterSet]:
-    """Return the cases that are measured; those that are known to be late are expected to fail."""
-    late = {name: pytest.mark.xfail(reason=why, strict=False) for name, why in LATE.items()}
-    return [
-        pytest.param(name, marks=[late[name]] if name in late else [])
-        for name in names
-        if name not in UNLIMITED
-    ]
+def cases(names: Iterable[str]) -> list[str]:
+    """Return the cases that are measured."""
+    return [name for name in names if name not in UNLIMITED]
 
 
 def least_seconds(case: str, shape: str) -> float:
