@@ -26,6 +26,7 @@ INSTEAD = {
     "fleet": "tune",
     "formats": "read_graph, read_plan or write_graph",
     "joint": "solve",
+    "measure": "solve, or optsched.measure.measure_model",
     "model": "Graph or GraphBuilder",
     "ordering": "solve",
     "packing": "pack",

@@ -16,6 +16,7 @@ from optsched.cli.check import CHECK
 from optsched.cli.compare import COMPARE
 from optsched.cli.examples import EXAMPLES
 from optsched.cli.hunt import HUNT
+from optsched.cli.measure import MEASURE
 from optsched.cli.options import Command, add_commands
 from optsched.cli.pack import PACK
 from optsched.cli.recompute import RECOMPUTE
@@ -41,6 +42,7 @@ COMMANDS: dict[str, Command] = {
     "convert": files.CONVERT,
     "apply": files.APPLY,
     "export": files.EXPORT,
+    "measure": MEASURE,
     "pack": PACK,
     "recompute": RECOMPUTE,
     "store": STORE,

@@ -131,7 +131,13 @@ def _convert(args: argparse.Namespace) -> int:
     common.protect([args.output], args.graph)
     options = common.reading(args).options
     record: dict[str, Any]
-    if args.to in ("optsched-module", "xla-logical"):
+    if args.to == "onnx-fused":
+        from optsched.measure.onnxruntime import write_fused
+
+        left = write_fused(args.graph, args.output)
+        record = {"instance": args.output, "ops": left}
+        text = f"{args.output}: {counted(left, 'op')}, fused by ONNX Runtime"
+    elif args.to in ("optsched-module", "xla-logical"):
         as_xla = args.to == "xla-logical"
         module = _logical(args.graph) if as_xla else read_module(args.graph, **options)
         write_module(module, args.output)
@@ -240,9 +246,10 @@ CONVERT = Command(
         option("-o", "--output", required=True, help="file to write (.gz to compress)"),
         choice(
             "--to",
-            ("optsched-graph", "optsched-module", "xla-logical", "inductor"),
+            ("optsched-graph", "optsched-module", "xla-logical", "inductor", "onnx-fused"),
             "format to write: optsched-graph, optsched-module (all computations of the file), "
-            "xla-logical (a module as XLA's memory schedulers count it), or inductor",
+            "xla-logical (a module as XLA's memory schedulers count it), inductor, or onnx-fused "
+            "(an ONNX model with the fusions that ONNX Runtime makes)",
             metavar="FORMAT",
         ),
         *READING,

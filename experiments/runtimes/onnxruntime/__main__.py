@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from experiments.runtimes.onnxruntime import inplace, models, random_models
-from experiments.runtimes.onnxruntime.heap import Heap, restart_with_counter
 from experiments.tables import markdown, replace_table
+from optsched.measure.heap import Heap, restart_with_counter
 
 
 def main() -> None:

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from experiments.runtimes.onnxruntime.heap import Heap
 from optsched.formats.onnx.rules import overwritten_inputs
+from optsched.measure.heap import Heap
 
 _SIDE: Final = (8, 8)
 _IMAGE: Final = (2, 4, 8, 8)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.runtimes.onnxruntime.heap import Heap
 from experiments.runtimes.onnxruntime.session import (
     measured,
     optimization_level,
@@ -19,6 +18,7 @@ from experiments.runtimes.onnxruntime.session import (
 )
 from optsched import apply_plan, peak_memory, read_graph, solve
 from optsched.formats import read_recorded
+from optsched.measure.heap import Heap
 
 
 @dataclass(frozen=True, slots=True)

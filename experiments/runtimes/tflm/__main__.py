@@ -16,11 +16,11 @@ from heuristics import PACKINGS
 from optsched import peak_memory, solve
 from optsched.formats.tflite.apply import apply_tflite
 from optsched.formats.tflite.graph import read_tflite
+from optsched.measure.tflm import run_model
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import make_plan
 from optsched.reports.svg import contrast_picture, slab_panel
 from optsched.reports.view import plan_view
-from tests.support.tflm import run_model
 
 PACKAGES = ("tflite_micro", "basic_pitch", "mediapipe")
 """Packages that ship models; TFLite Micro runs some of them."""

@@ -22,11 +22,11 @@ from optsched.errors import FormatError, OptschedError, PlanError
 from optsched.formats.tflite.apply import METADATA_NAME, apply_tflite
 from optsched.formats.tflite.graph import read_tflite
 from optsched.formats.tflite.model import read_model
+from optsched.measure.tflm import Run, run_model
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
 from tests.support.tflite_builder import INT4, INT8, INT16, OpDraft, TfliteNet, corrupted
-from tests.support.tflm import Run, run_model
 
 ROOT = Path(__file__).parents[3]
 PATHS = sorted((ROOT / "instances" / "tflite").glob("*.tflite"))

@@ -1,4 +1,4 @@
-/* Counts the heap blocks that ONNX Runtime's CPU allocator takes, when loaded with LD_PRELOAD.
+/* Counts the heap blocks that ONNX Runtime's CPU allocator takes, if loaded with LD_PRELOAD.
 
    That allocator asks aligned_alloc (version 1.32; posix_memalign before) for blocks aligned to 64
    bytes; nothing else in the process matters here, so only these are followed. `live` and `peak` are bytes as asked for. Every block
@@ -12,8 +12,10 @@
 
 #define SLOTS (1 << 20)
 #define LARGEST 65536
-static struct { void *block; size_t size; } table[SLOTS];
+static struct { void *block; size_t size; long number; } table[SLOTS];
 static long live, peak, count, sizes[LARGEST];
+/* Blocks by number in time's order: n + 1 if block n was taken, -(n + 1) if it was returned. */
+static long steps, log_[2 * LARGEST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *const REMOVED = (void *)1;
 
@@ -27,11 +29,14 @@ static void insert(void *block, size_t size)
         i = (i + 1) % SLOTS;
     table[i].block = block;
     table[i].size = size;
+    table[i].number = count < LARGEST ? count : -1;
     live += (long)size;
     if (live > peak)
         peak = live;
-    if (count < LARGEST)
+    if (count < LARGEST) {
         sizes[count] = (long)size;
+        log_[steps++] = count + 1;
+    }
     count++;
     pthread_mutex_unlock(&lock);
 }
@@ -42,6 +47,9 @@ static void forget(void *block)
     for (size_t i = slot_of(block); table[i].block; i = (i + 1) % SLOTS)
         if (table[i].block == block) {
             live -= (long)table[i].size;
+            /* Blocks taken before the last reset have no number. */
+            if (table[i].number >= 0)
+                log_[steps++] = -table[i].number - 1;
             table[i].block = REMOVED;
             break;
         }
@@ -84,4 +92,14 @@ long heap_live(void) { return live; }
 long heap_peak(void) { return peak; }
 long heap_count(void) { return count < LARGEST ? count : LARGEST; }
 long heap_size(long number) { return sizes[number]; }
-void heap_reset(void) { peak = live; count = 0; }
+long heap_steps(void) { return steps; }
+long heap_step(long number) { return log_[number]; }
+void heap_reset(void)
+{
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < SLOTS; i++)
+        table[i].number = -1;
+    peak = live;
+    count = steps = 0;
+    pthread_mutex_unlock(&lock);
+}

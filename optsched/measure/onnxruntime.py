@@ -1,0 +1,200 @@
+"""Bytes that ONNX Runtime holds for a model, before and after a plan.
+
+Each run is a session on one thread, in a process of its own whose allocator is counted. The session
+before has the default settings, the one after those that `optsched apply` names; only the arena is
+off in both, since it takes powers of two.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from optsched.errors import FormatError, MissingDependencyError
+from optsched.formats import read_recorded
+from optsched.formats.apply import apply_plan
+from optsched.formats.format import Content
+from optsched.formats.onnx.dims import set_dimensions
+from optsched.formats.onnx.model import initializers, operation_nodes, parse_model
+from optsched.formats.opening import extra_named, open_source, opened
+from optsched.formats.source import label_of, write_bytes
+from optsched.measure.blocks import Blocks, explain
+from optsched.measure.heap import counted_environment
+from optsched.measure.request import Request
+from optsched.measure.result import Held, Measurement
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+
+_BASIC: Final = {"graph_optimization_level": "ORT_ENABLE_BASIC"}
+_PLANNED: Final = {"execution_order": "PRIORITY_BASED", "enable_mem_reuse": False, **_BASIC}
+"""Settings with which a planned model is loaded, as `optsched apply` prints them."""
+_ALL: Final = {"graph_optimization_level": "ORT_ENABLE_ALL"}
+_EXTENDED: Final = {"graph_optimization_level": "ORT_ENABLE_EXTENDED"}
+FUSED = "ops fused by ONNX Runtime"
+REUSE = "freed buffers kept for reuse"
+
+
+def measure(request: Request) -> Measurement:
+    """Run a model in ONNX Runtime; see :func:`optsched.measure.measure_model`."""
+    _require()
+    path, graph, plan = request.path, request.graph, request.plan
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = _describe_inputs(path, dict(graph.dims))
+        optimized = str(Path(folder, "optimized.onnx"))
+        write = {"optimized_model_filepath": optimized}
+        runs = [
+            _request(path, inputs),
+            _request(path, inputs, enable_mem_reuse=False),
+            _request(path, inputs, **_EXTENDED, **write),
+        ]
+        if plan is not None:
+            planned = str(Path(folder, "planned.onnx"))
+            apply_plan(path, plan, planned, **request.options)
+            runs += [_request(path, inputs, **_BASIC), _request(planned, inputs, **_PLANNED)]
+            runs.append(_request(planned, inputs, **{**_PLANNED, **_ALL}))
+        found = _run_all(runs, folder)
+        _refuse_failure(path, found)
+        left = _count_ops(optimized) if "error" not in found[2] else len(graph.ops)
+    own = read_recorded(path, profile=request.profile, dims=dict(graph.dims))["ort"]
+    before = _held(graph, own, found[1], fused=left < len(graph.ops))
+    before = _with_reuse(before, found[0]["held"])
+    notes, weights = _notes(len(graph.ops), left), _weight_bytes(path)
+    runtime = f"ONNX Runtime {version('onnxruntime')}"
+    if plan is None:
+        return Measurement(graph.name, runtime, before, weights=weights, notes=notes)
+    after = _held(graph, plan.order, found[4], fused=False)
+    same = found[3]["outputs"] == found[4]["outputs"]
+    fused = found[5].get("held") if left < len(graph.ops) else None
+    return Measurement(graph.name, runtime, before, after, same, weights, fused, notes)
+
+
+def write_fused(path: str, output: str) -> int:
+    """Write a model with the fusions of ONNX Runtime, to be planned; return its number of ops.
+
+    Changes of layout, which depend on the processor (level ORT_ENABLE_ALL), are left out.
+
+    Raises
+    ------
+    FormatError
+        If the file is not an ONNX model, or ONNX Runtime does not load it.
+    """
+    with opened(path, Content.GRAPH) as (row, source), extra_named(row):
+        if row.name != "onnx":
+            raise FormatError(f"expected an ONNX model, got {row.holds} ({row.name})")
+        parse_model(source.data)
+        _require()
+        from optsched.measure.ort_child import open_session
+
+        with tempfile.TemporaryDirectory() as folder:
+            made = str(Path(folder, "fused.onnx"))
+            try:
+                open_session(path, {**_EXTENDED, "optimized_model_filepath": made})
+            except Exception as error:
+                message = str(error).strip().splitlines()[0][:300]
+                raise FormatError(f"ONNX Runtime does not load it: {message}") from None
+            write_bytes(output, Path(made).read_bytes())
+            return _count_ops(made)
+
+
+def _require() -> None:
+    if find_spec("onnxruntime") is None:
+        raise MissingDependencyError("onnxruntime", "runtimes")
+
+
+def _request(path: str, inputs: Sequence[Mapping[str, Any]], **settings: Any) -> dict[str, Any]:
+    return {"path": path, "inputs": inputs, "settings": settings}
+
+
+def _run_all(runs: Sequence[Mapping[str, Any]], folder: str) -> list[dict[str, Any]]:
+    """Run sessions in a process whose blocks are counted; one that ends badly is an error."""
+    file = Path(folder, "runs.json")
+    file.write_text(json.dumps(runs), "utf-8")
+    with counted_environment() as environment:
+        command = [sys.executable, "-m", "optsched.measure.ort_child", str(file)]
+        ran = subprocess.run(command, env=environment, capture_output=True, check=False)
+    if ran.returncode:
+        lines = ran.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        raise FormatError(f"ONNX Runtime ended with exit code {ran.returncode}: {lines[-1][:300]}")
+    found: list[dict[str, Any]] = json.loads(ran.stdout)
+    return found
+
+
+def _refuse_failure(path: str, found: Sequence[Mapping[str, Any]]) -> None:
+    # The third and the last run only tell of fusions.
+    for number, run in enumerate(found):
+        if "error" in run and number not in (2, 5):
+            which = "the model with its plan" if number == 4 else "it"
+            message = f"ONNX Runtime does not run {which}: {run['error']}"
+            raise FormatError(f"{label_of(path)}: {message}")
+
+
+def _held(graph: Graph, order: Sequence[int], run: Mapping[str, Any], *, fused: bool) -> Held:
+    planned = peak_memory(graph, tuple(order))
+    if fused:
+        # Other ops ran than those of the file, so blocks are not those of its buffers.
+        return Held(planned, run["held"], {FUSED: run["held"] - planned})
+    causes = explain(graph, tuple(order), Blocks(run["blocks"], run["steps"]))
+    return Held(planned, run["held"], causes)
+
+
+def _with_reuse(apart: Held, held: int) -> Held:
+    """Return the bytes of a session that keeps freed buffers for later ones of equal shape."""
+    more = held - apart.held
+    causes = {**apart.causes, REUSE: more} if more else apart.causes
+    return Held(apart.planned, held, causes)
+
+
+def _notes(ops: int, left: int) -> tuple[str, ...]:
+    if left >= ops:
+        return ()
+    return (
+        f"by default ONNX Runtime fuses {ops:,} ops into {left:,}; to plan what it then runs: "
+        "optsched convert MODEL --to onnx-fused -o FUSED.onnx",
+    )
+
+
+def _count_ops(path: str) -> int:
+    return len(operation_nodes(parse_model(Path(path).read_bytes()).graph))
+
+
+def _describe_inputs(path: str, dims: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return names, element types, shapes and values of the inputs to feed."""
+    from onnx import TensorProto, helper
+
+    model = parse_model(open_source(path).data)
+    set_dimensions(model, dims)
+    weights = set(initializers(model.graph))
+    found = []
+    for value in model.graph.input:
+        # A dimension that gives the value of an input has made a constant of it.
+        if value.name in weights and value.name not in dims:
+            continue
+        tensor = value.type.tensor_type
+        is_text = tensor.elem_type == TensorProto.STRING
+        kind = "string" if is_text else helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+        shape = [dim.dim_value for dim in tensor.shape.dim]
+        number = dims.get(value.name, 1)
+        found.append({"name": value.name, "type": kind, "shape": shape, "value": number})
+    return found
+
+
+def _weight_bytes(path: str) -> int:
+    """Return the bytes of the initializers, in the file or beside it."""
+    from math import prod
+
+    from onnx import helper
+
+    source = open_source(path)
+    graph = parse_model(source.data).graph
+    sizes = {
+        tensor.name: prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        for tensor in graph.initializer
+    }
+    return sum(sizes.values())

@@ -1,0 +1,80 @@
+"""Process that runs sessions of ONNX Runtime and counts their blocks: its argument is a JSON file.
+
+The file lists runs: path of the model, settings of the session, and inputs by name with element
+type, shape and value. The answer on standard output lists the blocks of each run and the digest of
+its outputs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+
+def main(path: str) -> None:
+    """Run all sessions of a JSON file, and print what they held as JSON."""
+    from optsched.measure.heap import Heap
+
+    heap = Heap()
+    json.dump([_run(heap, run) for run in json.loads(Path(path).read_text("utf-8"))], sys.stdout)
+
+
+def open_session(path: str, settings: Mapping[str, Any]) -> Any:
+    """Open a model on one thread without arena; `settings` are attributes of the options."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 3
+    # An arena takes powers of two, and keeps them.
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+    kinds = {
+        "execution_order": onnxruntime.ExecutionOrder,
+        "graph_optimization_level": onnxruntime.GraphOptimizationLevel,
+    }
+    for name, value in settings.items():
+        setattr(options, name, getattr(kinds[name], value) if name in kinds else value)
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def _run(heap: Any, run: Mapping[str, Any]) -> dict[str, Any]:
+    import numpy as np
+
+    feed = make_inputs(run["inputs"])
+    try:
+        session = open_session(run["path"], run["settings"])
+        session.run(None, feed)
+        heap.reset()
+        outputs = session.run(None, feed)
+    except Exception as error:
+        # ONNX Runtime has classes of its own for models that it does not run.
+        return {"error": str(error).strip().splitlines()[0][:300]}
+    found = {"held": heap.peak, "blocks": heap.blocks, "steps": heap.steps}
+    digest = sha256()
+    for value in outputs:
+        is_array = isinstance(value, np.ndarray) and value.dtype != object
+        digest.update(value.tobytes() if is_array else repr(value).encode())
+    return {**found, "outputs": digest.hexdigest()}
+
+
+def make_inputs(described: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return inputs that are the same each time: random floats, ones, or the given value."""
+    import numpy as np
+
+    draw, found = np.random.default_rng(0), {}
+    for value in described:
+        kind, shape = value["type"], value["shape"]
+        if kind == "string":
+            found[value["name"]] = np.full(shape, "a", dtype=object)
+        elif kind.startswith(("float", "double", "bfloat")):
+            found[value["name"]] = draw.standard_normal(shape).astype(kind)
+        else:
+            found[value["name"]] = np.full(shape, value["value"], dtype=kind)
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,131 @@
+"""What a runtime held, beside what was planned, and the causes of the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from optsched.compare.saving import change
+
+CLOSE: Final = 0.02
+"""Part of the planned bytes by which a runtime may hold more or less without an explanation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Bytes of one run.
+
+    Parameters
+    ----------
+    planned
+        Bytes of the order that was to run, None if unknown.
+    held
+        Bytes that the runtime held.
+    causes
+        Parts of `held - planned` by cause, in words.
+    """
+
+    planned: int | None
+    held: int
+    causes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def unexplained(self) -> int:
+        """Bytes of the difference without a cause."""
+        return 0 if self.planned is None else self.held - self.planned - sum(self.causes.values())
+
+    @property
+    def is_close(self) -> bool:
+        """Return True if held is planned within 2 %."""
+        return self.planned is not None and abs(self.held - self.planned) <= CLOSE * self.planned
+
+    @property
+    def is_explained(self) -> bool:
+        """Return True if all but 2 % of the planned bytes have a cause."""
+        return self.planned is None or abs(self.unexplained) <= CLOSE * self.planned
+
+    def __str__(self) -> str:
+        if self.planned is None:
+            return f"held {self.held:,} bytes; a plan of what ran is unknown"
+        same = "exactly" if self.held == self.planned else change(self.planned, self.held)
+        text = f"planned {self.planned:,}, held {self.held:,} bytes ({same})"
+        causes = {**self.causes}
+        if self.unexplained and not self.is_close:
+            causes["unexplained"] = self.unexplained
+        parts = [f"{what} {value:+,}" for what, value in causes.items() if value]
+        return f"{text}: {', '.join(parts)}" if parts else text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields and the derived figures as JSON values."""
+        derived = {"difference": None if self.planned is None else self.held - self.planned}
+        return {**asdict(self), "causes": dict(self.causes), **derived, "close": self.is_close}
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A model as its runtime runs it, before and after a plan.
+
+    Parameters
+    ----------
+    model, runtime
+        Name of the graph; name and version of the runtime.
+    before, after
+        Bytes with the runtime's own plan, and with ours; `after` is None without a plan.
+    same_outputs
+        True if the outputs before and after are equal bit for bit; None without a plan.
+    weights
+        Bytes of weights, which no plan counts; None if they are unknown.
+    fused
+        Bytes held if the runtime fuses ops of the planned model; None if it does not.
+    notes
+        Further lines for readers.
+    """
+
+    model: str
+    runtime: str
+    before: Held
+    after: Held | None = None
+    same_outputs: bool | None = None
+    weights: int | None = None
+    fused: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_explained(self) -> bool:
+        """Return True if held equals planned within 2 %, or the difference has causes."""
+        return self.before.is_explained and (self.after is None or self.after.is_explained)
+
+    def __str__(self) -> str:
+        lines = [self._headline(), f"  before  {self.before}"]
+        if self.after is not None:
+            lines.append(f"  after   {self.after}")
+            same = "equal bit for bit" if self.same_outputs else "NOT equal"
+            lines.append(f"  outputs {same}")
+        if self.fused is not None:
+            lines.append(f"  fused   held {self.fused:,} bytes if loaded with all optimizations")
+        if self.weights:
+            lines.append(f"  weights {self.weights:,} bytes, not counted in a plan")
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+    def _headline(self) -> str:
+        runtime = f"in {self.runtime}"
+        if self.after is None:
+            return f"{self.model}: held {self.before.held:,} bytes {runtime}"
+        before, after = self.before.held, min(self.after.held, self.fused or self.after.held)
+        saved = change(before, after)
+        how = ", with all optimizations" if after < self.after.held else ""
+        return f"{self.model}: held {before:,} -> {after:,} bytes ({saved}) {runtime}{how}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures as JSON values."""
+        return {
+            "instance": self.model,
+            "runtime": self.runtime,
+            "before": self.before.to_dict(),
+            "after": None if self.after is None else self.after.to_dict(),
+            "same_outputs": self.same_outputs,
+            "weights": self.weights,
+            "fused": self.fused,
+            "notes": list(self.notes),
+        }

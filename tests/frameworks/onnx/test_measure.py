@@ -1,0 +1,117 @@
+"""The command measure runs models in ONNX Runtime: held is planned, or the rest has a cause."""
+
+from __future__ import annotations
+
+import json
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
+onnxruntime = pytest.importorskip(
+    "onnxruntime", reason="ONNX Runtime is not installed: make test-frameworks"
+)
+
+from optsched.cli import main  # noqa: E402
+
+MODELS = Path(__file__).parents[3] / "instances" / "onnx"
+
+
+def measured(
+    model: Path, folder: Path, capsys: pytest.CaptureFixture[str], *options: str
+) -> dict[str, Any]:
+    """Plan and measure a model; return the record of the measurement."""
+    plan = str(folder / "plan.json")
+    assert main(["solve", str(model), "--time-limit", "20", "-o", plan, *options]) == 0
+    capsys.readouterr()
+    assert main(["measure", str(model), plan, "--json"]) == 0
+    record: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return record
+
+
+@pytest.mark.parametrize("name", ["branches", "cell", "control", "encoder", "forks", "iterations"])
+def test_the_planned_bytes_are_held(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--dim", "batch=2"] if name == "encoder" else []
+    record = measured(MODELS / f"{name}.onnx", tmp_path, capsys, *options)
+    assert record["same_outputs"] is True
+    assert record["after"]["close"]
+    assert record["after"]["held"] <= record["before"]["held"]
+
+
+def test_the_default_settings_keep_freed_buffers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = measured(MODELS / "forks.onnx", tmp_path, capsys)
+    assert (record["before"]["held"], record["after"]["held"]) == (573_440, 294_912)
+    assert record["before"]["causes"] == {"freed buffers kept for reuse": 163_840}
+    assert record["after"]["causes"] == {}
+
+
+def test_scratch_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        windows (float[1, 2, 33, 33] x, float[4, 2, 3, 3] w) => (float[1, 4, 31, 31] y) {
+            a = Sin(x)
+            y = Conv(a, w)
+        }"""
+    )
+    model = tmp_path / "windows.onnx"
+    onnx.save(made, model)
+    plan = str(tmp_path / "plan.json")
+    assert main(["solve", str(model), "-o", plan]) == 0
+    capsys.readouterr()
+    assert main(["measure", str(model), plan]) == 0
+    out = capsys.readouterr().out
+    assert "  after   planned " in out
+    assert "kernel scratch +" in out
+    assert "outputs equal bit for bit" in out
+
+
+def test_a_model_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["measure", str(MODELS / "forks.onnx")]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        f"forks: held 573,440 bytes in ONNX Runtime {onnxruntime.__version__}",
+        "  before  planned 409,600, held 573,440 bytes (+40 %): "
+        "freed buffers kept for reuse +163,840",
+    ]
+
+
+def test_a_fused_model_is_planned_as_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fused = tmp_path / "fused.onnx"
+    assert main(["convert", str(MODELS / "cell.onnx"), "--to", "onnx-fused", "-o", str(fused)]) == 0
+    record = measured(fused, tmp_path, capsys)
+    assert record["fused"] is None
+    assert "ops fused by ONNX Runtime" not in record["before"]["causes"]
+    assert record["after"]["close"]
+
+
+def test_a_missing_runtime_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "optsched.measure.onnxruntime.find_spec",
+        lambda name: None if name == "onnxruntime" else util.find_spec(name),
+    )
+    assert main(["measure", str(MODELS / "forks.onnx")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("optsched: error: onnxruntime is not installed; run: pip install ")
+
+
+def test_a_model_that_does_not_run_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        odd (float[4] x, float[3] z) => (float[4] y) { y = Add(x, z) }"""
+    )
+    model = tmp_path / "odd.onnx"
+    onnx.save(made, model)
+    assert main(["measure", str(model)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("optsched: error: ")

@@ -1,0 +1,43 @@
+"""The command measure runs models in TFLite Micro: its arena's head is the planned slab."""
+
+from __future__ import annotations
+
+import json
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tflite", reason="the schema package is not installed: make test-frameworks")
+pytest.importorskip("tflite_micro", reason="TFLite Micro is not installed: make test-frameworks")
+
+from optsched.cli import main
+
+MODELS = Path(__file__).parents[3] / "instances" / "tflite"
+
+
+@pytest.mark.parametrize("name", ["inception", "int8_branches", "mlp"])
+def test_the_planned_bytes_are_held(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, plan = str(MODELS / f"{name}.tflite"), str(tmp_path / "plan.json")
+    assert main(["solve", model, "--time-limit", "20", "-o", plan]) == 0
+    capsys.readouterr()
+    assert main(["measure", model, plan, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    for when in ("before", "after"):
+        assert record[when]["held"] == record[when]["planned"]
+    assert record["same_outputs"] is True
+    assert record["after"]["held"] == json.loads(Path(plan).read_text())["slab"]
+
+
+def test_a_missing_runtime_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "optsched.measure.tflm.find_spec",
+        lambda name: None if name == "tflite_micro" else util.find_spec(name),
+    )
+    assert main(["measure", str(MODELS / "mlp.tflite")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("optsched: error: tflite-micro is not installed; run: pip install ")

@@ -1,0 +1,77 @@
+"""Causes of a difference between planned and held bytes, on runs written down here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optsched import GraphBuilder
+from optsched.measure.blocks import APART, ROUNDING, SCRATCH, Blocks, explain
+from optsched.model.graph import Graph
+
+
+def run(*events: tuple[str, int]) -> Blocks:
+    """Return the blocks of a run: `("x", 64)` takes a block, `("x", 0)` returns it."""
+    numbers: dict[str, int] = {}
+    sizes: list[int] = []
+    steps: list[int] = []
+    for name, size in events:
+        if size:
+            numbers[name] = len(sizes)
+            sizes.append(size)
+        steps.append((numbers[name] + 1) * (1 if size else -1))
+    return Blocks(sizes, steps)
+
+
+def chain(*sizes: int) -> Graph:
+    """Return ops `o0`, `o1`, ... of which each reads the result of the one before."""
+    build = GraphBuilder("chain")
+    for i, size in enumerate(sizes):
+        reads = [f"x{i - 1}"] if i else []
+        build.op(f"o{i}", reads=reads, writes={f"x{i}": size})
+        if i:
+            build.inplace(f"o{i}", f"x{i}", f"x{i - 1}")
+    build.output(f"x{len(sizes) - 1}")
+    return build.build()
+
+
+def held_as_planned(graph: Graph, order: Sequence[int], blocks: Blocks) -> int:
+    """Return the bytes held less all parts."""
+    return blocks.peak() - sum(explain(graph, order, blocks).values())
+
+
+def test_a_run_as_planned_needs_no_cause() -> None:
+    blocks = run(("a", 64), ("b", 128), ("a", 0), ("c", 64), ("b", 0))
+    assert blocks.peak() == 192
+    assert explain(chain(64, 128, 64), range(3), blocks) == {}
+
+
+def test_blocks_of_other_sizes_are_scratch() -> None:
+    blocks = run(("a", 64), ("b", 128), ("s", 640), ("s", 0), ("a", 0), ("c", 64))
+    assert explain(chain(64, 128, 64), range(3), blocks) == {SCRATCH: 640}
+
+
+def test_of_equal_blocks_the_shortest_lived_are_scratch() -> None:
+    blocks = run(("a", 64), ("b", 128), ("s", 64), ("s", 0), ("a", 0), ("c", 64))
+    assert explain(chain(64, 128, 64), range(3), blocks) == {SCRATCH: 64}
+
+
+def test_sizes_are_rounded_up() -> None:
+    blocks = run(("a", 64), ("b", 128), ("a", 0), ("c", 64))
+    graph = chain(60, 100, 64)
+    assert explain(graph, range(3), blocks) == {ROUNDING: 28}
+    assert held_as_planned(graph, range(3), blocks) == 164
+
+
+def test_outputs_that_are_not_written_in_place() -> None:
+    graph = chain(128, 128, 128).with_inplace()
+    assert explain(graph, range(3), run(("a", 128))) == {}
+    blocks = run(("a", 128), ("b", 128), ("a", 0), ("c", 128))
+    assert explain(graph, range(3), blocks) == {APART: 128}
+
+
+def test_workspace_is_planned_and_subgraphs_are_one_cause() -> None:
+    build = GraphBuilder("body")
+    build.op("loop", writes={"y": 64}, workspace=128)
+    build.output("y")
+    blocks = run(("y", 64), ("a", 128), ("b", 64))
+    assert explain(build.build(), (0,), blocks) == {"kernel scratch and subgraphs": 64}
