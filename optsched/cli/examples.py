@@ -45,13 +45,18 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "convert": (
         "model.tflite -o graph.json.gz",
-        "module.hlo --to optsched-module -o module.json",
+        "model.onnx --to onnx-fused -o fused.onnx",
         "graph.json --to inductor -o nodes.json",
     ),
     "apply": (
         "model.tflite plan.json -o planned.tflite",
         "model.onnx plan.json -o planned.onnx",
-        "model.onnx plan.json --dim batch=1 -o planned.onnx",
+        "model.onnx plan.json --profile profile.json -o planned.onnx",
+    ),
+    "measure": (
+        "model.tflite",
+        "model.onnx plan.json",
+        "model.onnx plan.json --json",
     ),
     "export": (
         "plan.json --to csv",

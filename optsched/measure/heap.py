@@ -1,7 +1,7 @@
 """Counts of the blocks that ONNX Runtime's CPU allocator takes, by a library that is loaded first.
 
-The library (`heap_blocks.c`) follows the allocator's own requests, so that neither the interpreter
-nor numpy is counted. It needs Linux and a C compiler.
+The library (`heap_blocks.c`) follows the allocator's own requests, so that blocks of the
+interpreter and of numpy are not counted. It needs Linux and a C compiler.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _VARIABLE = "OPTSCHED_HEAP_BLOCKS"
 
 @contextmanager
 def counted_environment() -> Iterator[dict[str, str]]:
-    """Build the library, and yield the environment of a process that begins with it.
+    """Build the library, and yield the environment of a process that loads it first.
 
     Raises
     ------
     UsageError
-        If this is not Linux, or there is no C compiler.
+        If the system is not Linux, or has no C compiler.
     """
     compiler = shutil.which("cc")
     if sys.platform != "linux" or compiler is None:

@@ -21,7 +21,7 @@ class Request:
     graph
         Graph of the model in the memory model of the plan.
     plan
-        A checked plan of the graph; None to run the model only as it is.
+        A checked plan of the graph; without one, the model runs only as it is.
     options
         Options with which the graph was read.
     """

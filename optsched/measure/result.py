@@ -1,4 +1,4 @@
-"""What a runtime held, beside what was planned, and the causes of the difference."""
+"""Bytes that a runtime held, bytes that were planned, and the causes of the difference."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ WITHOUT = {
     "apply": "needs a model file, which needs a package",
     "convert": "writes a graph, and plans nothing",
     "hunt": "measures a heuristic against the optimum on graphs of its own",
+    "measure": "needs a model file and its runtime; its own tests read its first line",
     "recompute": "needs a training graph; its own tests read its first line",
     "store": "looks after records",
     "warmup": "has no graph",

@@ -23,7 +23,7 @@ def run(*events: tuple[str, int]) -> Blocks:
 
 
 def chain(*sizes: int) -> Graph:
-    """Return ops `o0`, `o1`, ... of which each reads the result of the one before."""
+    """Return ops `o0`, `o1`, ... in a row, each a reader of the op before it."""
     build = GraphBuilder("chain")
     for i, size in enumerate(sizes):
         reads = [f"x{i - 1}"] if i else []
