@@ -12,6 +12,7 @@ import doctest
 import importlib
 import io
 import json
+import os
 import re
 import runpy
 import shlex
@@ -133,7 +134,12 @@ def run_command(place: str, command: str, shown: str) -> None:
 
 def _run_ours(place: str, words: list[str], code: int) -> str:
     said, trouble = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(trouble):
+    with (
+        # Pages show what a terminal of 80 columns does.
+        mock.patch.dict(os.environ, {"COLUMNS": "80"}),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(trouble),
+    ):
         try:
             ended = cli.main(words)
         except SystemExit as end:
