@@ -55,6 +55,6 @@ def test_streams_are_refused(engine: str) -> None:
 
 def test_the_option_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["solve", str(LLAMA), "--engine", "cpsat", "--independent"]) == 3
-    assert "claimed by a solver" in capsys.readouterr().out
+    assert "claimed: by a solver, not checked" in capsys.readouterr().out
     assert main(["solve", str(LLAMA), "--independent"]) == 2
     assert "independent needs engine cpsat or milp" in capsys.readouterr().err

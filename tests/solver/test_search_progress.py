@@ -187,7 +187,7 @@ def test_progress_that_does_not_say_its_graph_is_refused() -> None:
     ],
 )
 def test_damaged_progress_is_refused(change: dict[str, object]) -> None:
-    with pytest.raises(FormatError, match="no progress of a search"):
+    with pytest.raises(FormatError, match="not the progress of a search"):
         SearchProgress.from_dict(SearchProgress().to_dict() | change, 4)
 
 
@@ -215,7 +215,7 @@ TREE = {"budget": 9, "rows": [[0, 1], [1, 2]], "at_hand": 0, "root": 0, "patienc
 def test_damaged_rounds_are_refused(change: dict[str, object]) -> None:
     record = SearchProgress().to_dict()
     assert SearchProgress.from_dict(record | {"rounds": record["rounds"] | {"trees": [TREE]}}, 4)
-    with pytest.raises(FormatError, match="no progress of a search"):
+    with pytest.raises(FormatError, match="not the progress of a search"):
         SearchProgress.from_dict(record | {"rounds": record["rounds"] | change}, 4)
 
 

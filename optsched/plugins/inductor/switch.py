@@ -8,6 +8,7 @@ it is imported, by the entry point `torch.backends` of this package.
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Any
 
 VARIABLE = "OPTSCHED"
@@ -17,10 +18,12 @@ _TEXTS = {"store", "min_gain", "peak"}
 _OFF = ("", "0")
 
 
+@cache
 def switch_on() -> None:
     """Install the plugin in Inductor's settings if the variable asks for it.
 
-    It never fails, since `import torch` would fail with it: the logger
+    Only the first call of a process has an effect, since torch calls it once for each installed
+    package that names it, and a package may be found twice. It never fails, since `import torch` would fail with it: the logger
     `optsched.plugins.inductor` has one line.
     """
     text = os.environ.get(VARIABLE, "")
