@@ -23,8 +23,8 @@ def switch_on() -> None:
     """Install the plugin in Inductor's settings if the variable asks for it.
 
     Only the first call of a process has an effect, since torch calls it once for each installed
-    package that names it, and a package may be found twice. It never fails, since `import torch` would fail with it: the logger
-    `optsched.plugins.inductor` has one line.
+    package that names it, and a package may be found twice. It never fails, since `import torch`
+    would fail with it: the logger `optsched.plugins.inductor` has one line.
     """
     text = os.environ.get(VARIABLE, "")
     if text in _OFF:
