@@ -23,8 +23,10 @@ def certify_recompute(result: RecomputeResult) -> RecomputeCertificate:
     """Return the certificate of a result's bound, accepted by the checker."""
     rows = result.proof.rows
     tree = _tree(result.proof.tree, rows)
+    # A bound for a larger peak holds for a smaller one.
+    peak = result.budget if rows is None else rows.peak
     certificate = RecomputeCertificate(
-        result.graph.name, result.graph.cost_unit, result.loss, result.budget, result.bound, tree
+        result.graph.name, result.graph.cost_unit, result.loss, peak, result.bound, tree
     )
     check_recompute(result.graph, certificate)
     return certificate
@@ -35,8 +37,16 @@ def _tree(tree: Tree, rows: CutRows | None) -> RecomputeTree:
         uses = [] if rows is None else [_use(rows, rows.keys[i], y) for i, y in tree.rows.items()]
         return RecomputeLeaf(tree.scale, tuple(uses), tree.branches)
     assert rows is not None
-    ops = tuple(rows.problem.ops[u] for u in tree.nodes)
-    return RecomputeBranch(ops, tree.most, _tree(tree.fewer, rows), _tree(tree.more, rows))
+    kind, v, _ = rows.columns[tree.columns[0]]
+    ops = tuple(rows.problem.ops[rows.columns[column][2]] for column in tree.columns)
+    return RecomputeBranch(
+        ops,
+        tree.most,
+        _tree(tree.fewer, rows),
+        _tree(tree.more, rows),
+        kind,
+        rows.problem.ops[v] if kind != "r" else -1,
+    )
 
 
 def _use(rows: CutRows, key: Key, multiplier: int) -> RowUse:
@@ -45,8 +55,9 @@ def _use(rows: CutRows, key: Key, multiplier: int) -> RowUse:
     if kind == "fit":
         return RowUse(kind, op, (), multiplier)
     if kind == "round":
-        return RowUse(kind, op, (a,), multiplier)
+        return RowUse(kind, op, (a, b), multiplier)
     if kind == "live":
         return RowUse(kind, op, (problem.storages[a].buffer, problem.ops[b]), multiplier)
-    ids = (problem.ops[a], problem.ops[b]) if kind == "down" else (problem.ops[a],)
+    two = kind in ("down", "order", "after")
+    ids = (problem.ops[a], problem.ops[b]) if two else (problem.ops[a],)
     return RowUse(kind, op, ids, multiplier)

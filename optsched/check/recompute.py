@@ -12,16 +12,20 @@ module makes each row again from the graph. The variables lie between 0 and 1:
     down   d(p) - d(u) >= 0                 p is needed by u
     live   l(b) - x(w) + x(p) >= 0          w reads what only p makes
     fit    - sum of size * l >= bytes that v uses - peak
-    round  as fit, for integers: buffers of fewer than q bytes are taken as released, and the number
-           of q bytes that each other one has, rounded up, as released if l is 0
+    order  d(w, u) - d(v, u) >= 0            w comes after v, that is, w needs v
+    after  x(v, u) - x(w, u) >= 0            as well
+    round  sum of f(size) * (1 - l) >= f(N)  if "fit" says that N bytes must be released; storages
+           of few bytes are taken as released, and f(a) = F * floor(a / q) + min(F, a mod q) for
+           F = N - q * (ceil(N / q) - 1) grows with a and f(a + b) <= f(a) + f(b)
 
 `x` and `d` of an op are numbers where the graph says so: what v needs has run, what needs v has
 not, and an op that must not run again has `x = 1 - d`. A graph output is live once it is made. The
 sum of the rows `A z >= b` with multipliers y proves `scale * cost >= y b + sum of min(0, c - y A)`,
 for all such integers; with scale 0 and a positive right side no sequence fits.
 
-A branch divides all sequences: at most k ops of a list run again, or at least k + 1. Its bound is
-the smaller one of both parts.
+A branch divides all sequences: at most k ops of a list run again, or at least k + 1; or one op has
+run when another one starts, or has not; or runs later, or does not. Its bound is the smaller one of
+both parts.
 
 Example: in the graph of :mod:`optsched.model.runs`, let `a` cost 3 and the peak be 8 bytes. The
 rows of c with the multipliers again(a) 15, live(a, d) 15 and fit 3 at scale 5 add up to
@@ -38,8 +42,17 @@ from optsched.model.graph import Graph
 from optsched.model.runs import runs_once
 from optsched.model.training import find_loss, forward_ops, with_barrier
 
-KINDS = {"again": 1, "first": 1, "down": 2, "live": 2, "fit": 0, "round": 1}
-"""Kinds of rows, and how many ids follow the op; "round" has a number of bytes instead."""
+KINDS = {
+    "again": 1,
+    "first": 1,
+    "down": 2,
+    "order": 2,
+    "after": 2,
+    "live": 2,
+    "fit": 0,
+    "round": 2,
+}
+"""Kinds of rows, and how many ids follow the op; "round" has two numbers of bytes instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +76,17 @@ class RecomputeLeaf:
 
 @dataclass(frozen=True, slots=True)
 class RecomputeBranch:
-    """Parts in which at most `most` of the ops run again, and more."""
+    """Parts in which at most `most` of the ops run again, and more.
+
+    `kind` is the variable that is meant, `r`, or `d` or `x` of a single op when op `at` runs first.
+    """
 
     ops: tuple[int, ...]
     most: int
     fewer: RecomputeTree
     more: RecomputeTree
+    kind: str = "r"
+    at: int = -1
 
 
 RecomputeTree: TypeAlias = RecomputeLeaf | RecomputeBranch
@@ -132,7 +150,7 @@ _Variable: TypeAlias = tuple[str, int, int]
 _Terms: TypeAlias = dict[_Variable, int]
 """Coefficients of variables; the key "" has the constant."""
 _CONSTANT: _Variable = ("", 0, 0)
-_Above: TypeAlias = tuple[tuple[tuple[int, ...], int, bool], ...]
+_Above: TypeAlias = tuple[tuple[RecomputeBranch, bool], ...]
 
 
 @dataclass(slots=True)
@@ -158,10 +176,13 @@ class _Rows:
         """Return what a tree proves; None if no sequence fits."""
         if isinstance(tree, RecomputeLeaf):
             return self._leaf(tree, above)
-        if not all(self._may_repeat(u) for u in tree.ops) or len(set(tree.ops)) < len(tree.ops):
-            raise PlanError("a branch lists an op twice, or one that must not run again")
+        is_known = tree.kind == "r" or (tree.kind in "dx" and len(tree.ops) == 1)
+        if tree.kind != "d" and not all(self._may_repeat(u) for u in tree.ops):
+            raise PlanError("a branch lists an op that must not run again")
+        if not is_known or len(set(tree.ops)) < len(tree.ops):
+            raise PlanError("a branch lists an op twice, or several at a moment")
         parts = [
-            self.bound(part, (*above, (tree.ops, tree.most, more)))
+            self.bound(part, (*above, (tree, more)))
             for part, more in ((tree.fewer, False), (tree.more, True))
         ]
         known = [part for part in parts if part is not None]
@@ -176,10 +197,8 @@ class _Rows:
         left: _Terms = {}
         total = 0
         uses = [(use.multiplier, self._row(use)) for use in leaf.rows]
-        for number, (ops, most, more) in zip(leaf.branches, above, strict=True):
-            sign = 1 if more else -1
-            row: _Terms = {("r", -1, u): sign for u in ops}
-            uses.append((number, row | {_CONSTANT: -(most + 1) if more else most}))
+        for number, (branch, more) in zip(leaf.branches, above, strict=True):
+            uses.append((number, self._branch_row(branch, more)))
         for number, row in uses:
             for variable, coefficient in row.items():
                 if variable == _CONSTANT:
@@ -194,21 +213,32 @@ class _Rows:
             return None if total > 0 else 0
         return max(0, -(-total // leaf.scale))
 
+    def _branch_row(self, branch: RecomputeBranch, more: bool) -> _Terms:
+        constant, sign = (-(branch.most + 1), 1) if more else (branch.most, -1)
+        if branch.kind == "r":
+            row: _Terms = {("r", -1, u): sign for u in branch.ops}
+            return row | {_CONSTANT: constant}
+        value = self._has_run if branch.kind == "d" else self._later
+        return _sum((sign, value(branch.at, branch.ops[0])), constant=constant)
+
     def _row(self, use: RowUse) -> _Terms:
         """Return a row as `terms + constant >= 0`."""
         if KINDS.get(use.kind) != len(use.ids):
             raise PlanError(f"unknown row {use.kind!r} with {len(use.ids)} ids")
         v, ids = use.op, use.ids
-        if use.kind == "fit":
-            return self._fit(v)
-        if use.kind == "round":
-            return self._round(v, ids[0])
+        if use.kind in ("fit", "round"):
+            return self._round(v, *ids) if ids else self._fit(v)
         if use.kind == "live":
             return self._live_row(v, *ids)
-        if use.kind == "down":
-            if not self.above[ids[1]] >> ids[0] & 1:
-                raise PlanError(f"row 'down': {self._name(ids[1])} does not need the other op")
-            return _sum((1, self._has_run(v, ids[0])), (-1, self._has_run(v, ids[1])))
+        if use.kind in ("down", "order", "after"):
+            return self._ordered(use.kind, v, *ids)
+        if use.kind in ("order", "after"):
+            if not self.above[ids[0]] >> v & 1:
+                raise PlanError(
+                    f"row {use.kind!r}: {self._name(ids[0])} does not need the other op"
+                )
+            value, sign = (self._has_run, -1) if use.kind == "order" else (self._later, 1)
+            return _sum((sign, value(v, ids[1])), (-sign, value(ids[0], ids[1])))
         both = ((1, self._later(v, ids[0])), (1, self._has_run(v, ids[0])))
         if use.kind == "first":
             return _sum(*both, constant=-1)
@@ -216,6 +246,17 @@ class _Rows:
             raise PlanError(f"row 'again': {self._name(ids[0])} must not run again")
         repeats: _Terms = {("r", -1, ids[0]): 1}
         return _sum((1, repeats), *((-number, terms) for number, terms in both), constant=1)
+
+    def _ordered(self, kind: str, v: int, a: int, b: int) -> _Terms:
+        """Return the row of two ops at one moment, or of one op at two moments."""
+        early, late = (a, b) if kind == "down" else (v, a)
+        if not self.above[late] >> early & 1:
+            raise PlanError(f"row {kind!r}: {self._name(late)} does not need the other op")
+        if kind == "down":
+            return _sum((1, self._has_run(v, a)), (-1, self._has_run(v, b)))
+        if kind == "order":
+            return _sum((1, self._has_run(a, b)), (-1, self._has_run(v, b)))
+        return _sum((1, self._later(v, b)), (-1, self._later(a, b)))
 
     def _live_row(self, v: int, b: int, w: int) -> _Terms:
         maker = self.graph.producers[b]
@@ -239,20 +280,23 @@ class _Rows:
                 found[variable] = found.get(variable, 0) - buffer.size * coefficient
         return found
 
-    def _round(self, v: int, q: int) -> _Terms:
-        """Return the row of whole parts of q bytes that are to be released."""
+    def _round(self, v: int, q: int, least: int) -> _Terms:
+        """Return the row of rounded bytes, without variables of fewer than `least` bytes."""
         if q < 1:
             raise PlanError(f"row 'round' divides by {q}")
         fit = self._fit(v)
         room = fit.pop(_CONSTANT)
-        found: _Terms = {_CONSTANT: 0}
-        large = 0
-        for variable, negative in fit.items():
-            if -negative >= q:
-                large -= negative
-                found[variable] = negative // q
-                found[_CONSTANT] -= found[variable]
-        found[_CONSTANT] -= -(-(large - room) // q)
+        sizes = {variable: -x for variable, x in fit.items() if -x >= least}
+        need = sum(sizes.values()) - room
+        if need <= 0:
+            return {_CONSTANT: 0}
+        rest = need - q * (-(-need // q) - 1)
+
+        def rounded(size: int) -> int:
+            return rest * (size // q) + min(rest, size % q)
+
+        found: _Terms = {variable: -rounded(size) for variable, size in sizes.items()}
+        found[_CONSTANT] = -sum(found.values()) - rest * -(-need // q)
         return found
 
     def _live(self, v: int, b: int) -> _Terms:

@@ -1,7 +1,8 @@
 """The format `optsched-recompute-certificate/1`: a proof of a bound on extra compute.
 
 Ops and buffers are named. A leaf is `{"scale": n, "rows": [[kind, op, name.., multiplier]..],
-"branches": [n..]}`; a branch is `{"ops": [..], "at_most": k, "fewer": .., "more": ..}`.
+"branches": [n..]}`; a branch is `{"ops": [..], "at_most": k, "fewer": .., "more": ..}`, with
+`"has_run_at": op` or `"runs_later_than": op` if it is about a moment instead of repeats.
 :mod:`optsched.check.recompute` says what the rows are.
 """
 
@@ -25,6 +26,8 @@ from optsched.formats.fields import Record, check_format, show
 from optsched.model.graph import Graph
 
 RECOMPUTE_FORMAT = "optsched-recompute-certificate/1"
+MOMENTS = {"d": "has_run_at", "x": "runs_later_than"}
+"""Field of the moment of a branch, by its variable."""
 MOST_DEPTH = 500
 """Most branches above a leaf."""
 _KEYS = ("format", "graph", "cost_unit", "loss", "peak", "bound", "tree")
@@ -45,7 +48,8 @@ def recompute_document(graph: Graph, certificate: RecomputeCertificate) -> dict[
 
 def _tree_document(graph: Graph, tree: RecomputeTree) -> dict[str, Any]:
     if isinstance(tree, RecomputeBranch):
-        return {
+        at = {MOMENTS[tree.kind]: graph.ops[tree.at].name} if tree.kind in MOMENTS else {}
+        return at | {
             "ops": [graph.ops[v].name for v in tree.ops],
             "at_most": tree.most,
             "fewer": _tree_document(graph, tree.fewer),
@@ -105,10 +109,12 @@ def _read_tree(graph: Graph, value: object, depth: int) -> RecomputeTree:
     if depth > MOST_DEPTH:
         raise FormatError(f"certificate: the tree is deeper than {MOST_DEPTH}")
     if "ops" in record.value:
-        record.refuse_unknown(("ops", "at_most", "fewer", "more"))
+        record.refuse_unknown(("ops", "at_most", "fewer", "more", *MOMENTS.values()))
         ops = tuple(_id(graph.op_ids, name, "op") for name in record.texts("ops"))
         fewer, more = (_read_tree(graph, record.value.get(x), depth + 1) for x in ("fewer", "more"))
-        return RecomputeBranch(ops, record.count("at_most"), fewer, more)
+        kind = next((kind for kind, field in MOMENTS.items() if record.has(field)), "r")
+        at = _id(graph.op_ids, record.value[MOMENTS[kind]], "op") if kind in MOMENTS else -1
+        return RecomputeBranch(ops, record.count("at_most"), fewer, more, kind, at)
     record.refuse_unknown(("scale", "rows", "branches"))
     rows = tuple(_read_row(graph, row) for row in record.items("rows"))
     branches = [_integer(x) for x in record.items("branches", [])]
@@ -121,8 +127,8 @@ def _read_row(graph: Graph, row: object) -> RowUse:
     if len(row) != 3 + KINDS[row[0]]:
         raise FormatError(f"certificate: row {show(row)} must name {KINDS[row[0]] + 1} things")
     if row[0] == "round":
-        op, size = _id(graph.op_ids, row[1], "op"), _integer(row[2])
-        return RowUse("round", op, (size,), _integer(row[3]))
+        op, *sizes = _id(graph.op_ids, row[1], "op"), _integer(row[2]), _integer(row[3])
+        return RowUse("round", op, tuple(sizes), _integer(row[4]))
     kinds = ["buffer", "op"] if row[0] == "live" else ["op"] * (len(row) - 3)
     tables = {"op": graph.op_ids, "buffer": graph.buffer_ids}
     ids = [_id(tables[what], name, what) for what, name in zip(kinds, row[2:-1], strict=True)]

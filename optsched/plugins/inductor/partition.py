@@ -16,6 +16,7 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 import copy
+import hashlib
 import logging
 import time
 from collections.abc import Sequence
@@ -40,6 +41,7 @@ from optsched.plugins.inductor.calibrate import step_peak
 from optsched.plugins.inductor.split import split_joint
 from optsched.plugins.inductor.support import KeptOrderError
 from optsched.plugins.records import CompiledGraph, remember
+from optsched.plugins.sources import sources_digest
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.result import RecomputeResult
@@ -76,9 +78,10 @@ class PeakPartitioner(CustomPartitionerFn):  # type: ignore[misc]
     cost: str = "kernel"
     calibrated: bool = True
 
-    def uuid(self) -> str | None:
-        """Return None: a plan under a time limit is not a function of its settings."""
-        return None
+    def uuid(self) -> str:
+        """Return a text of all settings, so that PyTorch's caches keep compiled steps apart."""
+        settings = repr((self.peak, self.time_limit, self.cost, self.calibrated))
+        return hashlib.sha256((sources_digest() + settings).encode()).hexdigest()
 
     def __call__(self, gm: GraphModule, joint_inputs: Sequence[Any], **how: Any) -> Modules:
         """Return forward and backward graph; never fail where PyTorch would not."""

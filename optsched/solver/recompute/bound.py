@@ -42,9 +42,9 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A case split: in `fewer` at most `most` of the nodes repeat, in `more` at least one more."""
+    """A case split: in `fewer` the columns add up to at most `most`, in `more` to at least one more."""
 
-    nodes: tuple[int, ...]
+    columns: tuple[int, ...]
     most: int
     fewer: Leaf | Branch
     more: Leaf | Branch
@@ -78,8 +78,8 @@ def added_up(
 
 
 def branch_row(
-    columns: Mapping[int, int], nodes: Sequence[int], most: int, more: bool
+    columns: Sequence[int], most: int, more: bool
 ) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Return terms and bound of a branch; `columns` has the column of each node."""
+    """Return terms and bound of a branch."""
     sign = 1 if more else -1
-    return tuple((columns[u], sign) for u in nodes), most + 1 if more else -most
+    return tuple((column, sign) for column in columns), most + 1 if more else -most

@@ -1,41 +1,40 @@
 """The cheapest set of repeats under the rows so far, and multipliers that prove its bound.
 
-HiGHS solves both: as an integer program for the set, as a linear program for the multipliers. It
-computes with floats, so the set is checked by running a plan with it, and the multipliers are
-rounded to integers and added up exactly (:mod:`optsched.solver.recompute.bound`).
-
-Costs and bytes are scaled to about 1,000 for HiGHS. Of sets of equal cost the one of fewer bytes is
-taken, then of fewer repeats: each repeat has a small price for its bytes and for itself. Whether
-the rows can be satisfied at all is a linear program as well: an excess `e` is added to all rows
-"fit" and branches, and its minimum is positive exactly if no choice of repeats is enough.
+HiGHS solves both (:mod:`optsched.solver.recompute.program`): as an integer program for the set, as
+a linear program for the multipliers. Of sets of equal cost the one of fewer bytes is taken, then of
+fewer repeats: each repeat has a small price for its bytes and for itself.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from optsched.solver.recompute.bound import Leaf, added_up, branch_row
-from optsched.solver.recompute.rows import CutRows
+import numpy as np
 
-SCALED = 1000.0
+from optsched.solver.recompute.bound import IMPOSSIBLE, Leaf, added_up, branch_row
+from optsched.solver.recompute.program import SCALED, Program
+from optsched.solver.recompute.rows import CutRows, rounded
+
 TIE = 2e-5
 """Price of a repeat, and of the largest number of bytes, in parts of the largest cost."""
-PRECISION = 2**20
-"""Least size of the largest rounded multiplier."""
+PRECISION = 12
+"""Bits of rounded multipliers below the inverse of the largest right side."""
+VIOLATED = 0.02
+"""Least violation of a row "round" that is added, in pieces of q bytes."""
 
 Branches = tuple[tuple[tuple[int, ...], int, bool], ...]
-"""Nodes, a number, and True if more than this number of the nodes repeat."""
+"""Columns, a number, and True if their sum is more than this number, False if at most."""
 
 
 class Relaxed(NamedTuple):
-    """Result of a linear program: its leaf of a proof, the bound of the leaf, and `r` by node."""
+    """Result of a linear program: its leaf of a proof, the bound, and the value of each column."""
 
     leaf: Leaf
     bound: int
-    repeats: dict[int, float]
+    values: np.ndarray
 
 
 class Chosen(NamedTuple):
@@ -50,181 +49,157 @@ class Chosen(NamedTuple):
 
 @dataclass(slots=True)
 class Master:
-    """Programs of one problem; rows and peak may change between calls.
+    """Programs of one problem and peak.
 
     Parameters
     ----------
     rows
         The rows; new ones are passed on when a program is solved.
-    peak
-        Bytes that must not be exceeded.
     """
 
     rows: CutRows
-    peak: int
-    _linear: _Program = field(init=False, repr=False)
-    _integer: _Program = field(init=False, repr=False)
+    _linear: Program = field(init=False, repr=False)
+    _integer: Program = field(init=False, repr=False)
+    _bounded: dict[tuple[int, ...], tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._linear, self._integer = _Program(self.rows, ties=False), _Program(self.rows)
-
-    @property
-    def columns(self) -> dict[int, int]:
-        """Column of each node that may run again."""
-        return {u: i for i, u in enumerate(self.rows.problem.again)}
+        problem = self.rows.problem
+        made = [sum(problem.storages[s].size for s in problem.makes[u]) for u in problem.again]
+        most = max([*made, 1])
+        prices = [TIE * SCALED * (0.1 + size / most) for size in made]
+        self._linear = Program(self.rows)
+        self._integer = Program(self.rows, prices, integral=True)
 
     def choose(self, seconds: float) -> Chosen:
         """Return the cheapest nodes that satisfy the rows if each of them runs again."""
-        program = self._integer
-        program.update(self.peak, ())
-        values = program.solve(seconds, integral=True)
+        self._integer.update()
+        values = self._integer.solve(seconds)
         if values is None:
-            return Chosen(None, program.is_infeasible())
-        again = self.rows.problem.again
-        nodes = frozenset(u for i, u in enumerate(again) if values[i] > 0.5)
-        return Chosen(nodes, program.is_optimal())
+            return Chosen(None, self._integer.is_infeasible())
+        return Chosen(self.nodes(values), self._integer.is_optimal())
+
+    def nodes(self, values: np.ndarray) -> frozenset[int]:
+        """Return the nodes that run again."""
+        return frozenset(u for i, u in enumerate(self.rows.problem.again) if values[i] > 0.5)
 
     def relax(self, seconds: float, branches: Branches = ()) -> Relaxed | None:
         """Return the proof of the linear program; None if the time was too short.
 
         If the rows cannot be satisfied, the proof says so.
         """
-        program = self._linear
-        program.update(self.peak, branches)
-        values = program.solve(seconds)
-        if values is None and not program.is_infeasible():
+        self._linear.update()
+        self._bound(branches)
+        values = self._linear.solve(seconds)
+        if values is None and not self._linear.is_infeasible():
             return None
-        if values is None:
-            program.minimize_excess(True)
-            values = program.solve(seconds)
-            scale = 0
-            leaf = None if values is None else self._leaf(program, scale, branches)
-            program.minimize_excess(False)
-        else:
-            leaf = self._leaf(program, 1, branches)
-        if leaf is None:
+        rows, sums = self._linear.multipliers()
+        leaf = self._leaf(rows, sums, branches, scaled=values is not None)
+        bound = self.bound_of(leaf, branches)
+        if values is None and bound < IMPOSSIBLE:
             return None
-        again = self.rows.problem.again
-        found = {u: values[i] for i, u in enumerate(again)} if values else {}
-        return Relaxed(leaf, self.bound_of(leaf, branches), found)
+        return Relaxed(leaf, bound, np.zeros(0) if values is None else values)
 
-    def _leaf(self, program: _Program, scale: int, branches: Branches) -> Leaf:
-        duals = program.multipliers(scale)
-        largest = max((abs(x) for x in duals), default=0.0) or 1.0
-        grid = 2 ** max(0, math.ceil(math.log2(PRECISION / largest)))
-        grid = max(grid, PRECISION) if scale else grid
-        numbers = [max(0, round(x * grid)) for x in duals]
-        count = len(self.rows.keys)
-        kept = {i: y for i, y in enumerate(numbers[:count]) if y}
-        return Leaf(grid if scale else 0, kept, tuple(numbers[count : count + len(branches)]))
+    def narrowed(self, nodes: Collection[int]) -> Master:
+        """Return programs with the rows of some nodes."""
+        rows = CutRows(self.rows.problem, self.rows.peak, self.rows.small)
+        for v in sorted(nodes):
+            rows.add(v)
+        for kind, v, q, least in self.rows.keys:
+            if kind == "round" and v in nodes:
+                rows.round(v, q, least)
+        return Master(rows)
+
+    def separate(self, values: np.ndarray, most: int) -> int:
+        """Add rows "round" that a solution violates, at most some for each node; count them."""
+        added = 0
+        for v in self.rows.active:
+            sizes = sorted({*self.rows.fits[v][0].values()})
+            pairs = [(q, least) for q in sizes for least in (0, *sizes) if least <= q]
+            found = [(self._violation(values, v, *pair), *pair) for pair in pairs]
+            for short, q, least in sorted(found, reverse=True)[:most]:
+                if short > VIOLATED:
+                    added += self.rows.round(v, q, least)
+        return added
+
+    def _violation(self, values: np.ndarray, v: int, q: int, least: int) -> float:
+        """Return how many pieces of q bytes a solution lacks in a row "round"."""
+        sizes, need = self.rows.large(v, least)
+        if need <= 0 or q <= 0:
+            return 0.0
+        bytes_ = np.fromiter(sizes.values(), np.int64, len(sizes))
+        rest = (need - 1) % q + 1
+        parts = bytes_ // q * float(rest) + np.minimum(rest, bytes_ % q)
+        released = 1 - values[np.fromiter(sizes, np.int64, len(sizes))]
+        return (rounded(need, need, q) - float(parts @ released)) / rest
+
+    def _bound(self, branches: Branches) -> None:
+        """Bound sums of columns as branches say, and no others."""
+        wanted: dict[tuple[int, ...], tuple[float, float]] = {}
+        for columns, most, more in branches:
+            low, high = wanted.get(columns, (0.0, float(len(columns))))
+            wanted[columns] = (max(low, most + 1), high) if more else (low, min(high, most))
+        for columns in self._bounded.keys() - wanted.keys():
+            self._linear.bound_sum(columns, 0.0, float(len(columns)))
+        for columns, both in wanted.items():
+            if self._bounded.get(columns) != both:
+                self._linear.bound_sum(columns, *both)
+        self._bounded = wanted
+
+    def _leaf(
+        self,
+        rows: Mapping[int, float],
+        sums: Mapping[tuple[int, ...], float],
+        branches: Branches,
+        *,
+        scaled: bool,
+    ) -> Leaf:
+        # Half a unit of a multiplier changes a right side by less than a part of the cost.
+        most = max((abs(self.rows.bounds[i]) for i in rows), default=1)
+        if scaled:
+            grid = 2 ** (most.bit_length() + PRECISION)
+        else:
+            largest = max((abs(x) for x in (*rows.values(), *sums.values())), default=1.0)
+            grid = 2 ** (most.bit_length() + PRECISION + max(0, -math.frexp(largest)[1]))
+        sign = 1 if scaled or sum(rows.values()) >= 0 else -1
+        numbers = {i: y for i, x in rows.items() if (y := round(sign * x * grid)) > 0}
+        scale = grid if scaled else 0
+        left = self._left(scale, numbers, sums, sign * grid)
+        of_branches = []
+        taken: set[tuple[tuple[int, ...], bool]] = set()
+        for columns, _, more in reversed(branches):
+            # Of nested branches the innermost is the strongest.
+            if len(columns) == 1:
+                y = left.get(columns[0], 0)
+            else:
+                y = round(sign * sums.get(columns, 0.0) * grid)
+            is_new = (columns, more) not in taken
+            taken.add((columns, more))
+            of_branches.append(max(0, y if more else -y) if is_new else 0)
+        return Leaf(scale, numbers, tuple(reversed(of_branches)))
+
+    def _left(
+        self,
+        scale: int,
+        numbers: Mapping[int, int],
+        sums: Mapping[tuple[int, ...], float],
+        grid: int,
+    ) -> dict[int, int]:
+        """Return the cost that multiplied rows leave, by column."""
+        problem = self.rows.problem
+        left = {i: scale * problem.cost[u] for i, u in enumerate(problem.again)}
+        for i, y in numbers.items():
+            for column, value in self.rows.terms[i]:
+                left[column] = left.get(column, 0) - y * value
+        for columns, x in sums.items():
+            for column in columns:
+                left[column] = left.get(column, 0) - round(x * grid)
+        return left
 
     def bound_of(self, leaf: Leaf, branches: Branches) -> int:
-        """Return what a leaf proves under the current peak."""
+        """Return what a leaf proves."""
         rows = self.rows
-        listed = [(y, rows.terms[i], rows.bound(i, self.peak)) for i, y in leaf.rows.items()]
-        columns = self.columns
+        listed = [(y, rows.terms[i], rows.bounds[i]) for i, y in leaf.rows.items()]
         for y, branch in zip(leaf.branches, branches, strict=True):
-            listed.append((y, *branch_row(columns, *branch)))
+            listed.append((y, *branch_row(*branch)))
         cost = [rows.problem.cost[u] for u in rows.problem.again]
         return added_up(cost, leaf.scale, listed)
-
-
-class _Program:
-    """A program in HiGHS, grown row by row. Column 0 is the excess, column i + 1 column i."""
-
-    def __init__(self, rows: CutRows, *, ties: bool = True) -> None:
-        import highspy
-
-        self.rows, self.highs, self.kinds = rows, highspy.Highs(), highspy
-        for name, value in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 1e-7)):
-            self.highs.setOptionValue(name, value)
-        problem = rows.problem
-        cost = [problem.cost[u] for u in problem.again]
-        self.unit = max([*cost, 1]) / SCALED
-        self.bytes = max(1.0, max((s.size for s in problem.storages), default=1) / SCALED)
-        self.costs = [c / self.unit for c in cost]
-        if ties:
-            made = [sum(problem.storages[s].size for s in problem.makes[u]) for u in problem.again]
-            most = max([*made, 1])
-            self.costs = [
-                c + TIE * SCALED * (0.1 + size / most)
-                for c, size in zip(self.costs, made, strict=True)
-            ]
-        self.columns = self.count = self.extra = 0
-        self.highs.addCol(0.0, 0.0, 0.0, 0, [], [])
-
-    def update(self, peak: int, branches: Branches) -> None:
-        """Pass on new columns, rows, the peak and the branches."""
-        if self.extra:
-            listed = list(range(self.count, self.count + self.extra))
-            self.highs.deleteRows(len(listed), listed)
-        for i in range(self.columns, self.rows.columns):
-            cost = self.costs[i] if i < len(self.costs) else 0.0
-            self.highs.addCol(cost, 0.0, 1.0, 0, [], [])
-        self.columns = self.rows.columns
-        for i in range(self.count, len(self.rows.keys)):
-            kind = self.rows.keys[i][0]
-            self._add(self.rows.terms[i], 0, kind == "fit", kind == "round")
-        for i, key in enumerate(self.rows.keys):
-            if i >= self.count or key[0] in ("fit", "round"):
-                bound = self.rows.bound(i, peak) / (self.bytes if key[0] == "fit" else 1.0)
-                self.highs.changeRowBounds(i, bound, self.kinds.kHighsInf)
-        self.count = len(self.rows.keys)
-        columns = {u: i for i, u in enumerate(self.rows.problem.again)}
-        for branch in branches:
-            self._add(*branch_row(columns, *branch), excess=True)
-        self.extra = len(branches)
-
-    def _add(
-        self, terms: Sequence[tuple[int, int]], bound: int, fit: bool = False, excess: bool = False
-    ) -> None:
-        by = self.bytes if fit else 1.0
-        columns = [column + 1 for column, _ in terms]
-        values = [value / by for _, value in terms]
-        if fit or excess:
-            columns, values = [0, *columns], [1.0, *values]
-        self.highs.addRow(bound / by, self.kinds.kHighsInf, len(columns), columns, values)
-
-    def minimize_excess(self, on: bool) -> None:
-        """Choose between the least excess bytes and the least cost."""
-        self.highs.changeColBounds(0, 0.0, self.kinds.kHighsInf if on else 0.0)
-        self.highs.changeColCost(0, 1.0 if on else 0.0)
-        for i, cost in enumerate(self.costs):
-            self.highs.changeColCost(i + 1, 0.0 if on else cost)
-
-    def solve(self, seconds: float, *, integral: bool = False) -> list[float] | None:
-        """Return the values of the rows' columns, or None without a solution."""
-        if integral:
-            listed = list(range(1, len(self.costs) + 1))
-            self.highs.changeColsIntegrality(
-                len(listed), listed, [self.kinds.HighsVarType.kInteger] * len(listed)
-            )
-        # HiGHS adds up the time of all runs.
-        self.highs.setOptionValue("time_limit", self.highs.getRunTime() + max(seconds, 0.05))
-        self.highs.run()
-        status, kinds = self.highs.getModelStatus(), self.kinds.HighsModelStatus
-        timed = integral and status in (kinds.kTimeLimit, kinds.kInterrupt)
-        if status != kinds.kOptimal and not timed:
-            return None
-        solution = self.highs.getSolution()
-        if not solution.value_valid or not (integral or solution.dual_valid):
-            return None
-        return list(solution.col_value)[1:]
-
-    def is_infeasible(self) -> bool:
-        """Return True if the last run found that no solution exists."""
-        kinds = self.kinds.HighsModelStatus
-        found = (kinds.kInfeasible, kinds.kUnboundedOrInfeasible)
-        return self.highs.getModelStatus() in found
-
-    def is_optimal(self) -> bool:
-        """Return True if the last run ended with an optimum."""
-        return bool(self.highs.getModelStatus() == self.kinds.HighsModelStatus.kOptimal)
-
-    def multipliers(self, scale: int) -> list[float]:
-        """Return the multipliers of the rows in integers' units: costs per byte, or per 1."""
-        duals = list(self.highs.getSolution().row_dual)
-        unit = self.unit if scale else 1.0
-        fits = [key[0] == "fit" for key in self.rows.keys]
-        fits += [False] * (len(duals) - len(fits))
-        return [y * unit / (self.bytes if fit else 1.0) for y, fit in zip(duals, fits, strict=True)]

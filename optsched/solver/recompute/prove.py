@@ -1,25 +1,35 @@
-"""Raise the bound of the rows by a tree over the repeats of nodes.
+"""Raise the bound of the rows by a tree over repeats and first runs.
 
 The linear program lets half a node repeat. Where this makes its bound weak, the nodes are divided
 into classes of equal kind, cost and bytes: in a network of equal layers only the number of repeats
 in a class matters. If 6.4 nodes of a class repeat, the tree branches on the class: at most 6, or at
-least 7. If the sums of all classes are integers, it branches on single nodes.
+least 7. If the sums of all classes are integers, it branches on single nodes, then on whether a
+node has run by a moment, then on whether it runs later. A solution in which all of these are
+integers is a set of repeats that satisfies the rows. If it costs less than the target, the planner
+is offered it.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
+import numpy as np
+
 from optsched.runtime.clock import Clock
-from optsched.solver.recompute.bound import IMPOSSIBLE, Branch, Leaf, Tree
+from optsched.solver.recompute.bound import Branch, Leaf, Tree
 from optsched.solver.recompute.master import Branches, Master, Relaxed
-from optsched.solver.recompute.problem import RecomputeProblem
 from optsched.solver.recompute.rows import CutRows
 
 WHOLE = 1e-6
+DEEPEST = 400
+"""Most branches above a leaf."""
+ROUNDS = 12
+"""Most times that rows "round" are added."""
+GAIN = 1e-4
+"""Least rise of the bound for which this goes on."""
 
 
 @dataclass(slots=True)
@@ -33,61 +43,171 @@ class _Node:
     def tree(self) -> Tree:
         if self.parts is None:
             return self.relaxed.leaf
-        nodes, most, fewer, more = self.parts
-        return Branch(nodes, most, fewer.tree(), more.tree())
+        columns, most, fewer, more = self.parts
+        return Branch(columns, most, fewer.tree(), more.tree())
 
 
 @dataclass(slots=True)
 class Proof:
-    """A bound on the extra compute and its tree; :data:`IMPOSSIBLE` if no schedule exists."""
+    """A bound on the extra compute and its tree; :data:`IMPOSSIBLE` if no schedule exists.
+
+    Parameters
+    ----------
+    bound, tree
+        The bound, and the multipliers behind it.
+    rows
+        The rows that leaves number; their peak is that of the proof.
+    """
 
     bound: int = 0
     tree: Tree = field(default_factory=lambda: Leaf(1, {}))
     rows: CutRows | None = None
-    """The rows that leaves number."""
 
 
-def prove(master: Master, target: int, clock: Clock, most: int) -> Proof:
+Offer = Callable[[frozenset[int], CutRows], int | None]
+"""Takes nodes whose repeats satisfy the rows for less than the target, and returns the new target;
+None if nothing came of it, neither a plan nor a row."""
+
+
+def prove(master: Master, target: int, clock: Clock, most: int, offer: Offer) -> Proof:
     """Return the best proof found.
 
     Parameters
     ----------
     master
-        Rows and peak.
+        Rows of a peak.
     target
         Bound that is enough: the cost of a known plan, or what the integer program claims.
     clock, most
         Limits; `most` is the number of linear programs.
+    offer
+        Called with sets that cost less than the target; it may add rows.
     """
-    rows = master.rows
-    relaxed = master.relax(_seconds(clock))
+    relaxed = _tighten(master, target, clock)
+    if relaxed is not None and relaxed.bound < target:
+        # Rows that the first bound does not use only slow the tree down.
+        master = master.narrowed(used_rows(relaxed.leaf, master.rows))
+        relaxed = _tighten(master, target, clock)
     if relaxed is None:
-        return Proof(rows=rows)
-    root, order = _Node((), relaxed), count()
-    heap, open_ = [(relaxed.bound, next(order), root)], root
-    solved = 1
-    while heap:
-        bound, _, open_ = heap[0]
-        if bound >= target or bound >= IMPOSSIBLE or solved >= most or clock.expired():
-            return Proof(bound, root.tree(), rows)
-        heapq.heappop(heap)
-        chosen = _choose(master.rows.problem, open_.relaxed)
-        if chosen is None:
-            return Proof(bound, root.tree(), rows)
-        nodes, least = chosen
-        sides = []
+        return Proof(rows=master.rows)
+    return _Search(master, target, clock, most, offer).run(_Node((), relaxed))
+
+
+def _tighten(master: Master, target: int, clock: Clock) -> Relaxed | None:
+    """Solve the linear program, and add rows "round" while they raise its bound."""
+    best = master.relax(_seconds(clock))
+    for _ in range(ROUNDS):
+        if best is None or best.bound >= target or clock.expired():
+            break
+        if not master.separate(best.values, 2):
+            break
+        found = master.relax(_seconds(clock))
+        if found is None or found.bound < best.bound:
+            break
+        is_slow, best = found.bound < best.bound * (1 + GAIN), found
+        if is_slow:
+            break
+    return best
+
+
+class _Search:
+    """Branch and bound: the lowest bound first, then down to a leaf."""
+
+    def __init__(self, master: Master, target: int, clock: Clock, most: int, offer: Offer) -> None:
+        self.master, self.target, self.clock, self.left = master, target, clock, most
+        self.offer, self.classes = offer, _classes(master.rows)
+
+    def run(self, root: _Node) -> Proof:
+        heap, order = [(root.relaxed.bound, 0, root)], count(1)
+        while heap and heap[0][0] < self.target:
+            _, _, open_ = heapq.heappop(heap)
+            while open_.relaxed.bound < self.target:
+                chosen = self._choose(open_)
+                sides = [] if chosen is None else self._divide(open_, *chosen)
+                if not sides and (chosen is not None or not self._offer(open_)):
+                    least = min([open_.relaxed.bound, *(row[0] for row in heap)])
+                    return Proof(least, root.tree(), self.master.rows)
+                if sides:
+                    open_, other = sorted(sides, key=lambda side: side.relaxed.bound)
+                    heapq.heappush(heap, (other.relaxed.bound, next(order), other))
+            heapq.heappush(heap, (open_.relaxed.bound, next(order), open_))
+        return Proof(heap[0][0], root.tree(), self.master.rows)
+
+    def _offer(self, node: _Node) -> bool:
+        """Offer a solution in integers; return True if the target or the node's bound changed."""
+        if len(node.relaxed.values) == 0:
+            return False
+        nodes = self.master.nodes(node.relaxed.values)
+        cost = sum(self.master.rows.problem.cost[u] for u in nodes)
+        target = self.offer(nodes, self.master.rows) if cost < self.target else None
+        if target is None:
+            return False
+        is_lower, self.target = target < self.target, min(target, self.target)
+        found = None if is_lower else self.master.relax(_seconds(self.clock), node.branches)
+        if found is not None:
+            node.relaxed = found
+        return is_lower or found is not None
+
+    def _divide(self, node: _Node, columns: tuple[int, ...], most: int) -> list[_Node]:
+        """Return both sides of a branch, or nothing if the limits are reached."""
+        sides: list[_Node] = []
         for more in (False, True):
-            branches = (*open_.branches, (nodes, least, more))
-            found = master.relax(_seconds(clock), branches)
+            if self.left <= 0 or self.clock.expired():
+                return []
+            branches = (*node.branches, (columns, most, more))
+            found = self.master.relax(_seconds(self.clock), branches)
+            self.left -= 1
             if found is None:
-                return Proof(bound, root.tree(), rows)
-            # A part of a part has at least its bound; rounding may have lost a little.
+                return []
+            if found.bound < self.target and self.master.separate(found.values, 1):
+                found = self.master.relax(_seconds(self.clock), branches) or found
             sides.append(_Node(branches, found))
-        solved += 2
-        open_.parts = (nodes, least, sides[0], sides[1])
-        for side in sides:
-            heapq.heappush(heap, (side.relaxed.bound, next(order), side))
-    return Proof(0, root.tree(), rows)
+        node.parts = (columns, most, sides[0], sides[1])
+        return sides
+
+    def _choose(self, node: _Node) -> tuple[tuple[int, ...], int] | None:
+        """Return the columns to branch on, and their largest sum in the first part."""
+        values = node.relaxed.values
+        if len(values) == 0 or len(node.branches) >= DEEPEST:
+            return None
+        best: tuple[float, tuple[int, ...], int] | None = None
+        for columns, cost in self._candidates(values):
+            total = float(values[list(columns)].sum())
+            whole = int(total + WHOLE)
+            part = min(total - whole, whole + 1 - total)
+            if part >= WHOLE and (best is None or cost * part > best[0]):
+                best = (cost * part, columns, whole)
+        return None if best is None else best[1:]
+
+    def _candidates(self, values: np.ndarray) -> Iterator[tuple[tuple[int, ...], int]]:
+        """Yield classes, single repeats if all classes are whole, then first runs, then later."""
+        rows = self.master.rows
+        nodes = len(rows.problem.again)
+        if any(_is_part(float(values[list(each)].sum())) for each, _ in self.classes):
+            yield from self.classes
+            return
+        parts = [int(i) for i in np.flatnonzero(np.minimum(values, 1 - values) > WHOLE)]
+        single = [i for i in parts if i < nodes]
+        for kind in "dx":
+            single = single or [i for i in parts if rows.columns[i][0] == kind]
+        for i in single:
+            yield (i,), 1 + (rows.problem.cost[rows.problem.again[i]] if i < nodes else 0)
+
+
+def used_nodes(proof: Proof) -> set[int]:
+    """Return the nodes of whose rows a proof makes use."""
+    return set() if proof.rows is None else used_rows(proof.tree, proof.rows)
+
+
+def used_rows(tree: Tree, rows: CutRows) -> set[int]:
+    """Return the nodes of whose rows a tree makes use."""
+    if isinstance(tree, Branch):
+        return used_rows(tree.fewer, rows) | used_rows(tree.more, rows)
+    return {rows.keys[i][1] for i in tree.rows}
+
+
+def _is_part(total: float) -> bool:
+    return abs(total - round(total)) > WHOLE
 
 
 def _seconds(clock: Clock) -> float:
@@ -95,30 +215,13 @@ def _seconds(clock: Clock) -> float:
     return 30.0 if left is None or clock.limits.work is not None else max(0.05, min(30.0, left))
 
 
-def _choose(problem: RecomputeProblem, relaxed: Relaxed) -> tuple[tuple[int, ...], int] | None:
-    """Return the nodes to branch on, and the most repeats in the first part."""
-    best: tuple[float, tuple[int, ...], int] | None = None
-    for nodes in _classes(problem, relaxed):
-        total = sum(relaxed.repeats[u] for u in nodes)
-        whole = int(total + WHOLE)
-        part = total - whole
-        if min(part, 1 - part) < WHOLE:
-            continue
-        weight = (problem.cost[nodes[0]] + 1) * min(part, 1 - part)
-        if best is None or weight > best[0]:
-            best = (weight, nodes, whole)
-    return None if best is None else best[1:]
-
-
-def _classes(problem: RecomputeProblem, relaxed: Relaxed) -> Iterator[tuple[int, ...]]:
-    """Yield classes of equal nodes, then single nodes if all classes are whole."""
+def _classes(rows: CutRows) -> list[tuple[tuple[int, ...], int]]:
+    """Return the columns of equal nodes, and their cost."""
+    problem = rows.problem
     found: dict[tuple[object, ...], list[int]] = {}
-    for u in relaxed.repeats:
+    for i, u in enumerate(problem.again):
         sizes = tuple(problem.storages[s].size for s in problem.makes[u])
-        found.setdefault((problem.cost[u], sizes), []).append(u)
-    classes = [tuple(nodes) for nodes in found.values()]
-    totals = [sum(relaxed.repeats[u] for u in nodes) for nodes in classes]
-    if any(abs(total - round(total)) > WHOLE for total in totals):
-        yield from classes
-    else:
-        yield from ((u,) for u in relaxed.repeats)
+        found.setdefault((problem.cost[u], sizes), []).append(i)
+    return [
+        (tuple(columns), 1 + problem.cost[problem.again[columns[0]]]) for columns in found.values()
+    ]

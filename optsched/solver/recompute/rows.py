@@ -22,11 +22,20 @@ and the bytes must fit:
 
     sum of size * l <= peak - bytes that v reads and writes        "fit"
 
-Storages often come in multiples of a size q. Let a storage be large if it has at least q bytes, and
-call `1 - l` released. The bytes to release, less all small storages, are at most the sum of
-`size * (1 - l)` over the large ones. Dividing by q and rounding up gives
+If a moment v comes before a moment w in every schedule, what has run at v has run at w, and what
+runs later than w runs later than v:
 
-    sum of ceil(size / q) * (1 - l) >= ceil(large bytes to release / q)        "round"
+    d(w, u) >= d(v, u)      "order"
+    x(v, u) >= x(w, u)      "after"
+
+Storages often come in multiples of a size q. Call `1 - l` released, let N bytes have to be released
+and F = N - q * (ceil(N / q) - 1). With the function `f(a) = F * floor(a / q) + min(F, a mod q)`, of
+which f(a + b) <= f(a) + f(b) is known, whole storages satisfy
+
+    sum of f(size) * (1 - l) >= f(N) = F * ceil(N / q)         "round"
+
+This is a mixed-integer rounding of "fit" (Nemhauser and Wolsey, 1990). Such rows are made for those
+q at which a solution of the other rows violates them.
 
 All variables lie between 0 and 1 in every schedule, regardless of its order and its repeats.
 The variable `r` of a node is the same in the rows of all v, so the least sum of `cost * r` over
@@ -46,7 +55,10 @@ from typing import NamedTuple
 from optsched.solver.recompute.problem import RecomputeProblem
 
 Key = tuple[str, int, int, int]
-"""Kind of a row, and up to three numbers: the node v, then nodes, or a storage and a node."""
+"""Kind of a row, and numbers: the node v, then nodes, bytes, or a storage and a node."""
+
+Column = tuple[str, int, int]
+"""`r`, `d`, `x` or `l`, the node v (-1 for `r`), and a node or a storage."""
 
 
 class Affine(NamedTuple):
@@ -62,32 +74,37 @@ ZERO, ONE = Affine(0), Affine(1)
 
 @dataclass(slots=True)
 class CutRows:
-    """Rows `sum of coefficients * columns >= bound`, in integers, made for one node after another.
+    """Rows `sum of coefficients * columns >= bound` under a peak, in integers.
 
-    The first columns are `r` of the nodes that may run again, in their order. A row "fit" is stored
-    with the bytes that v reads and writes as its bound; :meth:`bound` takes the peak into account.
+    They are made for one node after another. The first columns are `r` of the nodes that may run
+    again, in their order.
 
     Parameters
     ----------
     problem
         The problem.
+    peak
+        Bytes that must not be exceeded.
     small
-        Storages with fewer bytes are left out, which only lowers the bounds.
-    most_divisors
-        Rows "round" per node.
+        Storages with fewer bytes have no `l`: they count where they are live for certain.
     """
 
     problem: RecomputeProblem
+    peak: int
     small: int = 0
-    most_divisors: int = 6
-    columns: int = field(init=False)
+    columns: list[Column] = field(init=False)
     keys: list[Key] = field(default_factory=list)
     terms: list[tuple[tuple[int, int], ...]] = field(default_factory=list)
     bounds: list[int] = field(default_factory=list)
     active: list[int] = field(default_factory=list)
+    fits: dict[int, tuple[dict[int, int], int]] = field(default_factory=dict)
+    """Bytes by column and the bytes that must be released, of each node."""
+    rounds: set[Key] = field(default_factory=set)
+    moments: dict[tuple[str, int], dict[int, int]] = field(default_factory=dict)
+    """Column by node v, of each `d` and `x`."""
 
     def __post_init__(self) -> None:
-        self.columns = len(self.problem.again)
+        self.columns = [("r", -1, u) for u in self.problem.again]
 
     def add(self, v: int) -> bool:
         """Add the rows of a node; return False if they are there already."""
@@ -97,16 +114,26 @@ class CutRows:
         _NodeRows(self, v).make()
         return True
 
-    def bound(self, i: int, peak: int) -> int:
-        """Return the bound of a row under a peak."""
-        kind, _, q, _ = self.keys[i]
-        if kind == "fit":
-            return self.bounds[i] - peak
-        if kind == "round":
-            # The bound is `own bytes + large bytes`; released are the parts of the large storages.
-            parts = -sum(value for _, value in self.terms[i])
-            return -(-(self.bounds[i] - peak) // q) - parts
-        return self.bounds[i]
+    def round(self, v: int, q: int, least: int) -> bool:
+        """Add the row "round" of a node; return False if it is there already.
+
+        Storages of fewer than `least` bytes are taken as released.
+        """
+        key = ("round", v, q, max(least, self.small))
+        if key in self.rounds:
+            return False
+        self.rounds.add(key)
+        sizes, need = self.large(v, least)
+        parts = {column: rounded(size, need, q) for column, size in sizes.items()}
+        terms = tuple((column, -part) for column, part in parts.items())
+        self.put(key, terms, rounded(need, need, q) - sum(parts.values()))
+        return True
+
+    def large(self, v: int, least: int) -> tuple[dict[int, int], int]:
+        """Return the large storages by column, and the bytes that they must release."""
+        sizes, need = self.fits[v]
+        found = {column: size for column, size in sizes.items() if size >= least}
+        return found, need - sum(sizes.values()) + sum(found.values())
 
     def put(self, key: Key, terms: tuple[tuple[int, int], ...], bound: int) -> None:
         """Append a row."""
@@ -114,10 +141,36 @@ class CutRows:
         self.terms.append(terms)
         self.bounds.append(bound)
 
-    def column(self) -> int:
-        """Return a new column."""
-        self.columns += 1
-        return self.columns - 1
+    def column(self, kind: str, v: int, which: int) -> int:
+        """Return a new column, and order it among those of other moments."""
+        self.columns.append((kind, v, which))
+        made = len(self.columns) - 1
+        if kind != "l":
+            self._order_moments(kind, v, which, made)
+        return made
+
+    def _order_moments(self, kind: str, v: int, u: int, made: int) -> None:
+        """Add the rows "order" or "after" between a moment and those next to it."""
+        known = self.moments.setdefault((kind, u), {})
+        before = [w for w in known if self.is_above(w, v)]
+        behind = [w for w in known if self.is_above(v, w)]
+        pairs = [(w, v) for w in before if not any(self.is_above(w, y) for y in before)]
+        pairs += [(v, w) for w in behind if not any(self.is_above(y, w) for y in behind)]
+        known[v] = made
+        for early, late in pairs:
+            sign = 1 if kind == "x" else -1
+            terms = ((known[early], sign), (known[late], -sign))
+            self.put(("after" if kind == "x" else "order", early, late, u), terms, 0)
+
+    def is_above(self, u: int, w: int) -> bool:
+        """Return True if w needs u, directly or not."""
+        return bool(self.problem.above[w] >> u & 1)
+
+
+def rounded(size: int, need: int, q: int) -> int:
+    """Return f of the rows "round"."""
+    rest = (need - 1) % q + 1
+    return size // q * rest + min(rest, size % q)
 
 
 @dataclass(slots=True)
@@ -138,34 +191,38 @@ class _NodeRows:
         self.repeat = {u: i for i, u in enumerate(self.problem.again)}
 
     def make(self) -> None:
-        # Outputs of one node share its column `d`: together they count as one storage.
-        bytes_: dict[int, int] = {}
+        sizes: dict[int, int] = {}
         constant = self.problem.own_bytes(self.v)
         used = {*self.problem.reads[self.v], *self.problem.makes[self.v]}
         for s, storage in enumerate(self.problem.storages):
-            if s in used or storage.size < self.rows.small:
+            if s in used:
                 continue
-            live = self._live(s)
+            live = self._live(s) if self._bytes(s) >= self.rows.small else self._surely_live(s)
             constant += live.constant * storage.size
             if live.column >= 0:
-                bytes_[live.column] = bytes_.get(live.column, 0) - live.sign * storage.size
-        fit = list(bytes_.items())
+                # Outputs of one node share its column `d`: together they count as one storage.
+                sizes[live.column] = sizes.get(live.column, 0) + live.sign * storage.size
         self._order_first_runs()
-        # -sum(size * l) >= constant - peak
-        self.rows.put(("fit", self.v, 0, 0), tuple(fit), constant)
-        for q in self._divisors(fit):
-            large = [(column, size) for column, size in fit if -size >= q]
-            # Sizes are negative here, so that rounding down rounds their number up.
-            terms = tuple((column, size // q) for column, size in large)
-            total = constant - sum(size for _, size in large)
-            self.rows.put(("round", self.v, q, 0), terms, total)
+        terms = tuple((column, -size) for column, size in sizes.items())
+        self.rows.put(("fit", self.v, 0, 0), terms, constant - self.rows.peak)
+        self.rows.fits[self.v] = (sizes, sum(sizes.values()) + constant - self.rows.peak)
 
-    def _divisors(self, fit: list[tuple[int, int]]) -> list[int]:
-        """Return the sizes that rows "round" divide by: those of the most bytes."""
-        bytes_: dict[int, int] = {}
-        for _, size in fit:
-            bytes_[-size] = bytes_.get(-size, 0) - size
-        return sorted(bytes_, key=lambda size: -bytes_[size])[: self.rows.most_divisors]
+    def _bytes(self, s: int) -> int:
+        """Return the bytes that share the column of a storage."""
+        storage, all_ = self.problem.storages[s], self.problem.storages
+        if not storage.kept or storage.maker < 0:
+            return storage.size
+        made = (all_[b] for b in self.problem.makes[storage.maker])
+        return sum(each.size for each in made if each.kept)
+
+    def _surely_live(self, s: int) -> Affine:
+        """Return one if the bytes of a storage are live whatever runs again."""
+        storage = self.problem.storages[s]
+        is_made = storage.maker < 0 or self.rows.is_above(storage.maker, self.v)
+        if storage.kept:
+            return ONE if is_made else ZERO
+        is_read = any(self.rows.is_above(self.v, w) for w in storage.readers)
+        return ONE if is_made and is_read and storage.maker not in self.repeat else ZERO
 
     def _live(self, s: int) -> Affine:
         """Return whether a storage is live as a term of the fit."""
@@ -180,7 +237,7 @@ class _NodeRows:
             return ONE
         if not readers:
             return ZERO
-        column = self.rows.column()
+        column = self.rows.column("l", self.v, s)
         for w, x in readers:
             terms = {column: 1}
             for term, sign in ((x, -1), (made, 1)):
@@ -190,17 +247,14 @@ class _NodeRows:
             self.rows.put(("live", self.v, s, w), tuple(terms.items()), bound)
         return Affine(0, column, 1)
 
-    def _is_above(self, u: int, w: int) -> bool:
-        return bool(self.problem.above[w] >> u & 1)
-
     def _has_run(self, u: int) -> Affine:
         """Return `d`."""
-        if self._is_above(u, self.v):
+        if self.rows.is_above(u, self.v):
             return ONE
-        if u == self.v or self._is_above(self.v, u):
+        if u == self.v or self.rows.is_above(self.v, u):
             return ZERO
         if u not in self.done:
-            self.done[u] = self.rows.column()
+            self.done[u] = self.rows.column("d", self.v, u)
         return Affine(0, self.done[u], 1)
 
     def _runs_later(self, u: int) -> Affine:
@@ -215,7 +269,7 @@ class _NodeRows:
             return ONE
         if u not in self.repeat:
             return Affine(1 - has_run.constant, has_run.column, -has_run.sign)
-        column, again = self.rows.column(), (self.repeat[u], 1)
+        column, again = self.rows.column("x", self.v, u), (self.repeat[u], 1)
         if has_run == ONE:
             self.rows.put(("again", self.v, u, 0), (again, (column, -1)), 0)
         else:
@@ -231,12 +285,13 @@ class _NodeRows:
             u = waiting.pop()
             for p in self._free_predecessors(u):
                 if p not in self.done:
-                    self.done[p] = self.rows.column()
+                    self.done[p] = self.rows.column("d", self.v, p)
                     waiting.append(p)
                 terms = ((self.done[p], 1), (self.done[u], -1))
                 self.rows.put(("down", self.v, p, u), terms, 0)
 
     def _free_predecessors(self, u: int) -> Iterator[int]:
+        is_above = self.rows.is_above
         for p in self.problem.preds[u]:
-            if p != self.v and not self._is_above(p, self.v) and not self._is_above(self.v, p):
+            if p != self.v and not is_above(p, self.v) and not is_above(self.v, p):
                 yield p

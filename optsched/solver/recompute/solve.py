@@ -16,7 +16,7 @@ An interrupt or the end of the time at any step leaves the best plan and bound s
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -29,7 +29,7 @@ from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.recompute.bound import IMPOSSIBLE
 from optsched.solver.recompute.master import Chosen, Master
 from optsched.solver.recompute.problem import RecomputeProblem, make_problem
-from optsched.solver.recompute.prove import Proof, prove
+from optsched.solver.recompute.prove import Proof, prove, used_nodes
 from optsched.solver.recompute.repair import Repair, limited
 from optsched.solver.recompute.result import RecomputeResult, proved_bound
 from optsched.solver.recompute.rows import CutRows
@@ -48,7 +48,7 @@ class RecomputeEffort:
     choose_seconds: float = 5.0
     repairs: int = 60
     """Cuts of one repair."""
-    programs: int = 400
+    programs: int = 20_000
     """Linear programs of a proof."""
     small: int = 8192
     """Storages below the peak without repeats, divided by this number, are left out of the rows."""
@@ -81,17 +81,16 @@ class Planner:
     effort: RecomputeEffort = EFFORT
     problem: RecomputeProblem = field(init=False)
     unroller: Unroller = field(init=False)
-    master: Master = field(init=False)
     base: Schedule = field(init=False)
     pool: dict[Nodes, Schedule] = field(default_factory=dict)
     proofs: dict[int, Proof] = field(default_factory=dict)
+    moments: set[int] = field(default_factory=set)
+    """Nodes whose rows were of use for another budget."""
 
     def __post_init__(self) -> None:
         self.problem = make_problem(self.graph, self.loss)
         self.unroller = Unroller(self.problem)
         self.base = self._keep(self.unroller.measure(tuple(range(len(self.problem.ops)))))
-        rows = CutRows(self.problem, self.base.peak // self.effort.small)
-        self.master = Master(rows, self.base.peak)
         node = {v: i for i, v in enumerate(self.problem.ops)}
         for sequence in self.known:
             nodes = tuple(node[v] for v in sequence if v in node)
@@ -167,14 +166,14 @@ class Planner:
             self.find_base(limited(clock, self.effort.order_seconds))
         if self.base.peak <= peak:
             return
-        self.master.peak = peak
-        start, target, exact = self._search_sets(peak, clock)
+        master = self._master(peak, self.moments)
+        start, target, exact = self._search_sets(master, clock)
         fits = start.peak <= peak
         # An exact set that fits cannot be improved: only its proof may be missing.
-        self._prove(peak, target, clock if fits and exact else clock.share(0.5))
+        self._prove(master, target, clock if fits and exact else clock.share(0.5))
         if self._is_done(peak) or self.proof(peak).bound >= IMPOSSIBLE or (fits and exact):
             return
-        starts = [start, *self._other_starts(peak, clock)]
+        starts = [start, *self._other_starts(master, clock)]
         near = [x for x in self.pool.values() if x.peak <= 1.1 * peak and x.cost]
         starts += sorted(near, key=lambda x: x.cost)[:3]
         for each in [*dict.fromkeys(x.nodes for x in starts), self.base.nodes]:
@@ -183,7 +182,14 @@ class Planner:
             self._repair(peak, self.pool[each], limited(clock, self._part(clock, 3)))
         best = self.best(peak)
         if best is not None and not self._is_done(peak):
-            self._prove(peak, best.cost, clock)
+            self._prove(master, best.cost, clock)
+
+    def _master(self, peak: int, moments: Iterable[int]) -> Master:
+        """Return the programs of a peak with the rows of some nodes."""
+        rows = CutRows(self.problem, peak, self.base.peak // self.effort.small)
+        for v in sorted(moments):
+            rows.add(v)
+        return Master(rows)
 
     def _part(self, clock: Clock, parts: int) -> float:
         left = clock.left()
@@ -193,61 +199,71 @@ class Planner:
         best = self.best(peak)
         return best is not None and best.cost <= self.proof(peak).bound
 
-    def _search_sets(self, peak: int, clock: Clock) -> tuple[Schedule, int, bool]:
+    def _search_sets(self, master: Master, clock: Clock) -> tuple[Schedule, int, bool]:
         """Ask the master and search orders.
 
         Return the last schedule, the cost of its set, and True if no set satisfies the rows at
         smaller cost. The cost is :data:`IMPOSSIBLE` if no set satisfies them.
         """
         found, target, exact = self.base, 0, False
-        for _ in range(self.effort.turns):
-            if not self._add_rows(found, peak) or clock.expired():
+        for turn in range(self.effort.turns):
+            added = self._add_rows(master.rows, found)
+            if not (added or (turn == 0 and self.moments)) or clock.expired():
                 break
-            nodes, exact = self._choose(clock)
+            nodes, exact = self._choose(master, clock)
             if nodes is None:
                 return found, IMPOSSIBLE if exact else target, exact
-            found = self._order(nodes, peak, clock)
+            found = self._order(nodes, master.rows.peak, clock)
             target = found.cost
-            if found.peak <= peak:
+            if found.peak <= master.rows.peak:
                 break
         return found, target, exact
 
-    def _choose(self, clock: Clock) -> Chosen:
-        return self.master.choose(min(self.effort.choose_seconds, self._part(clock, 3)))
+    def _choose(self, master: Master, clock: Clock) -> Chosen:
+        return master.choose(min(self.effort.choose_seconds, self._part(clock, 3)))
 
     def _order(self, again: frozenset[int], peak: int, clock: Clock) -> Schedule:
         nodes = with_repeats(self.problem, self.base.nodes, again)
         limit = limited(clock, self.effort.order_seconds)
         return self._keep(self.unroller.search(nodes, peak, limit))
 
-    def _add_rows(self, found: Schedule, peak: int) -> bool:
-        """Add rows of the first runs that exceed a peak, the largest first."""
-        over = [i for i, live in enumerate(found.running) if live > peak]
+    def _add_rows(self, rows: CutRows, found: Schedule) -> bool:
+        """Add rows of the first runs that exceed the peak, the largest first."""
+        over = [i for i, live in enumerate(found.running) if live > rows.peak]
         added = 0
         for i in sorted(over, key=lambda i: -found.running[i]):
             v = found.nodes[i]
-            if found.nodes.index(v) == i and self.master.rows.add(v):
+            if found.nodes.index(v) == i and rows.add(v):
                 added += 1
                 if added == self.effort.nodes_per_turn:
                     break
         return added > 0
 
-    def _prove(self, peak: int, target: int, clock: Clock) -> None:
-        proof = prove(self.master, target, clock, self.effort.programs)
+    def _prove(self, master: Master, target: int, clock: Clock) -> None:
+        """Prove a bound; sets that the proof finds on its way are tried as plans."""
+        peak = master.rows.peak
+
+        def offer(nodes: frozenset[int], rows: CutRows) -> int | None:
+            found = self._order(nodes, peak, clock)
+            if found.peak <= peak:
+                return found.cost
+            return target if self._add_rows(rows, found) else None
+
+        proof = prove(master, target, clock, self.effort.programs, offer)
+        self.moments |= used_nodes(proof)
         if proof.bound >= self.proof(peak).bound:
             self.proofs[peak] = proof
 
-    def _other_starts(self, peak: int, clock: Clock) -> list[Schedule]:
+    def _other_starts(self, master: Master, clock: Clock) -> list[Schedule]:
         """Return schedules of sets that are chosen for smaller peaks."""
-        found = []
+        found, peak = [], master.rows.peak
         for part in self.effort.shrink:
             if clock.expired():
                 break
-            self.master.peak = int(part * peak)
-            again = self._choose(clock).nodes
+            smaller = self._master(int(part * peak), master.rows.active)
+            again = self._choose(smaller, clock).nodes
             if again is not None:
                 found.append(self._order(again, peak, clock))
-        self.master.peak = peak
         return found
 
     def _repair(self, peak: int, start: Schedule, clock: Clock) -> None:
@@ -266,7 +282,7 @@ class Planner:
         if own > peak:
             return f"op {name!r} alone reads and writes {own:,} bytes"
         at = max(
-            self.master.rows.active,
+            self.moments,
             key=lambda v: self.base.running[self.base.nodes.index(v)],
             default=worst,
         )

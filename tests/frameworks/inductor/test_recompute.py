@@ -77,6 +77,18 @@ def test_the_setting_is_there_only_with_a_peak() -> None:
     assert plugins.explain()
 
 
+def test_every_setting_is_part_of_the_key_of_pytorchs_caches() -> None:
+    one = PeakPartitioner(1000, 4.0)
+    others = [
+        PeakPartitioner(1001, 4.0),
+        PeakPartitioner(1000, 5.0),
+        PeakPartitioner(1000, 4.0, "flops"),
+        PeakPartitioner(1000, 4.0, calibrated=False),
+    ]
+    assert one.uuid() == PeakPartitioner(1000, 4.0).uuid()
+    assert len({one.uuid(), *(other.uuid() for other in others)}) == 5
+
+
 def test_budgets_approach_the_simulated_peak() -> None:
     assert next_budget(80, 0, 100) == 80
     assert next_budget(99, 0, 100) == 95

@@ -13,6 +13,7 @@ from optsched.check.recompute import (
     RecomputeBranch,
     RecomputeCertificate,
     RecomputeLeaf,
+    RowUse,
     check_recompute,
 )
 from optsched.check.runs import check_runs
@@ -23,6 +24,7 @@ from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.bound import Leaf, added_up
+from optsched.solver.recompute.rows import rounded
 from optsched.solver.recompute.solve import Planner, recompute
 from tests.support.brute_recompute import least_extra, training_graph
 
@@ -132,6 +134,18 @@ def _other_row(x: RecomputeCertificate) -> RecomputeCertificate:
     return replace(x, tree=replace(leaf, rows=rows))
 
 
+def _moved(kind: str) -> Callable[[RecomputeCertificate], RecomputeCertificate]:
+    """Return a change that adds a row of a kind about the last op, which no op needs."""
+
+    def change(x: RecomputeCertificate) -> RecomputeCertificate:
+        leaf, last = _first_leaf(x), 12
+        ids = (0, 0) if kind in ("order", "after") else (0, 1)
+        row = RowUse(kind, last, ids, 1)
+        return replace(x, tree=replace(leaf, rows=(*leaf.rows, row)))
+
+    return change
+
+
 CORRUPTIONS: list[tuple[Callable[[RecomputeCertificate], RecomputeCertificate], str]] = [
     (lambda x: replace(x, bound=(x.bound or 0) + 1), "its rows prove only"),
     (lambda x: replace(x, bound=None), "claims no sequence fits"),
@@ -142,6 +156,9 @@ CORRUPTIONS: list[tuple[Callable[[RecomputeCertificate], RecomputeCertificate], 
     (lambda x: replace(x, tree=replace(_first_leaf(x), branches=(1, 1))), "one multiplier per"),
     (_negative, "multipliers must be at least 0"),
     (_other_row, "does not read"),
+    (_moved("order"), "does not need the other op"),
+    (_moved("after"), "does not need the other op"),
+    (_moved("round"), "divides by 0"),
 ]
 
 
@@ -153,6 +170,25 @@ def test_corrupted_certificates_are_refused(
     assert check_recompute(graph, certificate) == certificate.bound
     with pytest.raises(PlanError, match=message):
         check_recompute(graph, corrupt(certificate))
+
+
+def test_rounded_bytes_satisfy_what_whole_storages_release() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        sizes = [int(x) for x in rng.integers(1, 12, 6)]
+        q, need = int(rng.integers(1, 12)), int(rng.integers(1, 20))
+        released = [size for size in sizes if rng.random() < 0.6]
+        if sum(released) >= need:
+            parts = sum(rounded(size, need, q) for size in released)
+            assert parts >= rounded(need, need, q)
+
+
+def test_whole_storages_need_no_tree() -> None:
+    # Six storages of 10 bytes, of which 4.5 must be released: "round" says 5 at once.
+    (result,) = recompute(layers(12), [76], limits=LIMITS)
+    assert result.status == "optimal"
+    kinds = {row.kind for row in _first_leaf(certify_recompute(result)).rows}
+    assert "round" in kinds
 
 
 def test_a_work_limit_keeps_what_is_known() -> None:
