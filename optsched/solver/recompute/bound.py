@@ -42,7 +42,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A case split: in `fewer` the columns add up to at most `most`, in `more` to at least one more."""
+    """A case split: in `fewer` the columns add up to at most `most`, in `more` to more."""
 
     columns: tuple[int, ...]
     most: int

@@ -54,7 +54,7 @@ class Proof:
     Parameters
     ----------
     bound, tree
-        The bound, and the multipliers behind it.
+        The bound, and the multipliers that prove it.
     rows
         The rows that leaves number; their peak is that of the proof.
     """
@@ -66,7 +66,7 @@ class Proof:
 
 Offer = Callable[[frozenset[int], CutRows], int | None]
 """Takes nodes whose repeats satisfy the rows for less than the target, and returns the new target;
-None if nothing came of it, neither a plan nor a row."""
+None if this gave no plan and no row."""
 
 
 def prove(master: Master, target: int, clock: Clock, most: int, offer: Offer) -> Proof:

@@ -216,7 +216,7 @@ class _NodeRows:
         return sum(each.size for each in made if each.kept)
 
     def _surely_live(self, s: int) -> Affine:
-        """Return one if the bytes of a storage are live whatever runs again."""
+        """Return one if the bytes of a storage are live for every set of repeats."""
         storage = self.problem.storages[s]
         is_made = storage.maker < 0 or self.rows.is_above(storage.maker, self.v)
         if storage.kept:

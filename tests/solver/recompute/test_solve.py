@@ -184,7 +184,7 @@ def test_rounded_bytes_satisfy_what_whole_storages_release() -> None:
 
 
 def test_whole_storages_need_no_tree() -> None:
-    # Six storages of 10 bytes, of which 4.5 must be released: "round" says 5 at once.
+    # Six storages of 10 bytes; 45 bytes must be released, and "round" says 5 storages at once.
     (result,) = recompute(layers(12), [76], limits=LIMITS)
     assert result.status == "optimal"
     kinds = {row.kind for row in _first_leaf(certify_recompute(result)).rows}
