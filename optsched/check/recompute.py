@@ -23,9 +23,9 @@ not, and an op that must not run again has `x = 1 - d`. A graph output is live o
 sum of the rows `A z >= b` with multipliers y proves `scale * cost >= y b + sum of min(0, c - y A)`,
 for all such integers; with scale 0 and a positive right side no sequence fits.
 
-A branch divides all sequences: at most k ops of a list run again, or at least k + 1; or one op has
-run when another one starts, or it did not; or runs later, or does not. Its bound is the smaller one
-of both parts.
+A branch divides all sequences: at most k ops of a list run again, or at least k + 1. A branch may
+also be about one op and the moment when another one starts: it has run by then, or it runs later.
+Its bound is the smaller one of both parts.
 
 Example: in the graph of :mod:`optsched.model.runs`, let `a` cost 3 and the peak be 8 bytes. The
 rows of c with the multipliers again(a) 15, live(a, d) 15 and fit 3 at scale 5 add up to

@@ -87,6 +87,9 @@ class Master:
 
         If the rows cannot be satisfied, the proof says so.
         """
+        known = self._without_program(branches)
+        if known is not None:
+            return known
         self._linear.update()
         self._bound(branches)
         values = self._linear.solve(seconds)
@@ -98,6 +101,14 @@ class Master:
         if values is None and bound < IMPOSSIBLE:
             return None
         return Relaxed(leaf, bound, np.zeros(0) if values is None else values)
+
+    def _without_program(self, branches: Branches) -> Relaxed | None:
+        """Return what is known where no column is left: fixed bytes fit or prove that none do."""
+        rows, zeros = self.rows, (0,) * len(branches)
+        for i, terms in enumerate(rows.terms):
+            if not terms and rows.bounds[i] > 0:
+                return Relaxed(Leaf(0, {i: 1}, zeros), IMPOSSIBLE, np.zeros(0))
+        return None if rows.columns else Relaxed(Leaf(1, {}, zeros), 0, np.zeros(0))
 
     def narrowed(self, nodes: Collection[int]) -> Master:
         """Return programs with the rows of some nodes."""

@@ -191,6 +191,20 @@ def test_whole_storages_need_no_tree() -> None:
     assert "round" in kinds
 
 
+def test_bytes_that_no_choice_can_release_prove_a_peak_impossible() -> None:
+    build = GraphBuilder("fixed", cost_unit="units")
+    build.input("tangents_1", 0, "excluded")
+    build.op("a", writes={"x": 5}, once=True)
+    build.op("b", reads=["x"], writes={"y": 4}, once=True)
+    build.op("loss", reads=["y"], writes={"l": 1}, once=True)
+    build.output("l")
+    build.op("back", reads=["x", "l", "tangents_1"], writes={"g": 1})
+    build.output("g")
+    (result,) = recompute(build.build(), [9], limits=LIMITS)
+    assert result.status == "infeasible"
+    assert certify_recompute(result).bound is None
+
+
 def test_a_work_limit_keeps_what_is_known() -> None:
     planner = Planner(layers(8))
     result = planner.plan(61, Clock.of(Limits(work=1)))
