@@ -4,11 +4,12 @@ One :class:`Planner` serves all budgets of a graph. Rows hold for every peak, an
 fits a peak fits every larger one, so each budget starts from what the others found, and a larger
 budget never gets a plan of larger cost. For one budget:
 
-1. Add the rows of the runs that exceed the peak in the best order so far.
-2. Ask the master for the cheapest repeats, and search an order with these repeats.
-3. If no order fits, go to 1; if all rows are there, repair the schedule (see `repair`) and drop the
+1. Repeat all nodes that cost nothing; if that schedule can be repaired, no other costs less.
+2. Add the rows of the runs that exceed the peak in the best order so far.
+3. Ask the master for the cheapest repeats, and search an order with these repeats.
+4. If no order fits, go to 2; if all rows are there, repair the schedule (see `repair`) and drop the
    repeats that it does not need.
-4. Prove a bound; the cost of the plan is the target.
+5. Prove a bound; the cost of the plan is the target.
 
 An interrupt or the end of the time at any step leaves the best plan and bound so far.
 """
@@ -166,6 +167,9 @@ class Planner:
             self.find_base(limited(clock, self.effort.order_seconds))
         if self.base.peak <= peak:
             return
+        self._repeat_free(peak, clock)
+        if self._is_done(peak):
+            return
         master = self._master(peak, self.moments)
         start, target, exact = self._search_sets(master, clock)
         fits = start.peak <= peak
@@ -183,6 +187,17 @@ class Planner:
         best = self.best(peak)
         if best is not None and not self._is_done(peak):
             self._prove(master, best.cost, clock)
+
+    def _repeat_free(self, peak: int, clock: Clock) -> None:
+        """Try a plan of cost 0: repeat all nodes that are free, and repair that schedule.
+
+        The master cannot tell sets of cost 0 apart, and its sets have few repeats, so this schedule
+        is the better start where fused ops are free.
+        """
+        free = frozenset(v for v in self.problem.again if not self.problem.cost[v])
+        if free:
+            limit = limited(clock, self._part(clock, 3))
+            self._repair(peak, self._order(free, peak, limit), limit, most=1)
 
     def _master(self, peak: int, moments: Iterable[int]) -> Master:
         """Return the programs of a peak with the rows of some nodes."""
@@ -266,10 +281,11 @@ class Planner:
                 found.append(self._order(again, peak, clock))
         return found
 
-    def _repair(self, peak: int, start: Schedule, clock: Clock) -> None:
+    def _repair(self, peak: int, start: Schedule, clock: Clock, most: int | None = None) -> None:
         best = self.best(peak)
         repair = Repair(self.unroller, peak, clock)
-        most = IMPOSSIBLE if best is None else best.cost + best.cost // 3
+        if most is None:
+            most = IMPOSSIBLE if best is None else best.cost + best.cost // 3
         found = repair.repair(start, most, self.effort.repairs)
         if found is not None:
             self._keep(repair.prune(self._keep(found)))

@@ -24,6 +24,7 @@ from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.bound import Leaf, added_up
+from optsched.solver.recompute.master import Master
 from optsched.solver.recompute.rows import rounded
 from optsched.solver.recompute.solve import Planner, recompute
 from tests.support.brute_recompute import least_extra, training_graph
@@ -56,6 +57,11 @@ def test_no_plan_and_no_bound_contradicts_all_schedules(seed: int) -> None:
             checked = check_runs(graph, result.sequence)
             assert checked.peak <= peak
             assert truth <= checked.extra == result.extra
+
+
+def free(graph: Graph) -> Graph:
+    """Return the graph in which repeats cost nothing."""
+    return replace(graph, ops=tuple(replace(op, cost=0) for op in graph.ops))
 
 
 @pytest.mark.parametrize("seed", range(60, 80))
@@ -94,6 +100,16 @@ def test_layers_are_planned_and_proved() -> None:
     assert result.peak <= 51
     assert result.repeats[0].cost == 3
     assert result.repeats[0].readers
+
+
+def test_free_repeats_need_no_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the master was asked")
+
+    monkeypatch.setattr(Master, "choose", refuse)
+    (result,) = recompute(free(layers(6)), [51], limits=LIMITS)
+    assert result.extra == result.bound == 0
+    assert result.repeats
 
 
 def test_a_blocker_is_named() -> None:
