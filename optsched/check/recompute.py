@@ -232,13 +232,6 @@ class _Rows:
             return self._live_row(v, *ids)
         if use.kind in ("down", "order", "after"):
             return self._ordered(use.kind, v, *ids)
-        if use.kind in ("order", "after"):
-            if not self.above[ids[0]] >> v & 1:
-                raise PlanError(
-                    f"row {use.kind!r}: {self._name(ids[0])} does not need the other op"
-                )
-            value, sign = (self._has_run, -1) if use.kind == "order" else (self._later, 1)
-            return _sum((sign, value(v, ids[1])), (-sign, value(ids[0], ids[1])))
         both = ((1, self._later(v, ids[0])), (1, self._has_run(v, ids[0])))
         if use.kind == "first":
             return _sum(*both, constant=-1)
