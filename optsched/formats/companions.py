@@ -41,16 +41,23 @@ def copy_companions(folder: str, names: Sequence[str], output: str | Path) -> No
         )
     target = Path(os.path.realpath(output)).parent
     wanted = [(Path(folder) / name, target / name) for name in names]
+    require_companions(folder, names)
     for kept, copied in wanted:
-        _check(kept, copied, output)
+        _check(copied, kept, output)
     for kept, copied in wanted:
         if not copied.exists() and target.is_dir():
             _copy(kept, copied)
 
 
-def _check(kept: Path, copied: Path, output: str | Path) -> None:
-    if not kept.is_file():
-        raise FormatError(f"{kept}: the model's data is not there")
+def require_companions(folder: str, names: Sequence[str]) -> None:
+    """Raise `FormatError` if a file next to a model in this folder is missing."""
+    for name in names:
+        path = Path(folder) / name
+        if not path.is_file():
+            raise FormatError(f"{path}: the model's data is not there; put the file beside it")
+
+
+def _check(copied: Path, kept: Path, output: str | Path) -> None:
     if copied == Path(os.path.realpath(output)):
         raise UsageError(f"{label_of(output)}: the output would overwrite the data of the model")
     if copied.exists() and not _is_same(kept, copied):

@@ -12,6 +12,7 @@ from optsched.formats.native_plan import PLAN_FORMAT
 from optsched.formats.opening import extra_named, open_source
 from optsched.formats.source import STANDARD_STREAM, errors_named, label_of
 from optsched.formats.table import find_format
+from optsched.runtime.text import nearest_word
 
 
 def planned_dims(
@@ -43,12 +44,20 @@ def planned_dims(
         sizes = {name: kept.count(name) for name in kept.value}
     for name, size in found.items():
         if sizes.get(name) != size:
-            made = " ".join(f"{key}={value}" for key, value in sizes.items())
-            raise UsageError(
-                f"{label_of(plan)}: the plan is for {made}, not for {show(name)[1:-1]}={size}; "
-                "leave out --dim, or plan the model with these dimensions"
-            )
+            raise UsageError(f"{label_of(plan)}: {_other_dimension(name, size, sizes)}")
     return _settable(model, sizes)
+
+
+def _other_dimension(name: str, size: int, sizes: Mapping[str, int]) -> str:
+    """Return the message for a dimension that differs from those of a plan."""
+    made = " ".join(f"{key}={value}" for key, value in sizes.items())
+    near = nearest_word(name, sizes) if name not in sizes else None
+    if near:
+        return f"unknown dimension {show(name)}; the plan is for {made}; did you mean {near!r}?"
+    return (
+        f"the plan is for {made}, not for {show(name)[1:-1]}={size}; "
+        "leave out --dim, or plan the model with these dimensions"
+    )
 
 
 def is_plan_apart(plan: str | Path) -> bool:

@@ -20,9 +20,15 @@ from typing import Any, Final
 from optsched.errors import FormatError, MissingDependencyError
 from optsched.formats import read_recorded
 from optsched.formats.apply import apply_plan
+from optsched.formats.companions import require_companions
 from optsched.formats.format import Content
 from optsched.formats.onnx.dims import set_dimensions
-from optsched.formats.onnx.model import initializers, operation_nodes, parse_model
+from optsched.formats.onnx.model import (
+    external_files,
+    initializers,
+    operation_nodes,
+    parse_model,
+)
 from optsched.formats.opening import extra_named, open_source, opened
 from optsched.formats.source import label_of, write_bytes
 from optsched.measure.blocks import Blocks, explain
@@ -45,6 +51,8 @@ def measure(request: Request) -> Measurement:
     """Run a model in ONNX Runtime; see :func:`optsched.measure.measure_model`."""
     _require()
     path, graph, plan = request.path, request.graph, request.plan
+    source = open_source(path)
+    require_companions(source.folder, external_files(source))
     with tempfile.TemporaryDirectory() as folder:
         inputs = _describe_inputs(path, dict(graph.dims))
         optimized = str(Path(folder, "optimized.onnx"))
@@ -88,7 +96,7 @@ def write_fused(path: str, output: str) -> int:
     with opened(path, Content.GRAPH) as (row, source), extra_named(row):
         if row.name != "onnx":
             raise FormatError(f"expected an ONNX model, got {row.holds} ({row.name})")
-        parse_model(source.data)
+        require_companions(source.folder, external_files(source))
         _require()
         from optsched.measure.ort_child import open_session
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from optsched.errors import FormatError
 from optsched.formats.fields import show
 from optsched.formats.format import Source
+from optsched.formats.onnx.cycles import not_made_yet
 
 RANDOM: Final = frozenset(
     {
@@ -32,8 +33,10 @@ def parse_model(data: bytes) -> Any:
         model = onnx.load_model_from_string(data)
     except Exception as error:  # protobuf's own classes differ between its implementations
         raise FormatError(f"no ONNX model: {first_line(error)}") from None
-    if not model.HasField("graph") or not model.opset_import:
-        raise FormatError("no ONNX model: it has no graph, or names no operator set")
+    if not model.HasField("graph"):
+        raise FormatError("the ONNX model has no graph; export it again")
+    if not model.opset_import:
+        raise FormatError("the ONNX model names no operator set; export it again")
     _check_external(model)
     if model.functions:
         from onnx.inliner import inline_local_functions
@@ -141,7 +144,6 @@ def drop_weights(graph: Any) -> None:
 def _check_graph(graph: Any, outer: set[str], where: str) -> None:
     """Refuse values that are made twice, or read before they are made; cycles are among these."""
     known = {*outer, *initializers(graph), *(value.name for value in graph.input)}
-    later = {name: node for node in reversed(graph.node) for name in node.output if name}
     names = node_names(graph)
     for name, node in zip(names, graph.node, strict=True):
         label = f"{where}op {show(name)} ({show(node.op_type)[1:-1]})"
@@ -149,8 +151,7 @@ def _check_graph(graph: Any, outer: set[str], where: str) -> None:
             raise FormatError(f"{where}op {show(name)} has no operator type")
         for read in (*node.input, *captures(node)):
             if read and read not in known:
-                made = f"which op {show(later[read].name)} makes later" if read in later else ""
-                raise FormatError(f"{label} reads {show(read)}, {made or 'which nothing makes'}")
+                raise FormatError(f"{label} reads {show(read)}, {_reason(graph, name, read)}")
         for graph_inside in subgraphs(node):
             _check_graph(graph_inside, known, f"{label}: ")
         for written in filter(None, node.output):
@@ -160,6 +161,19 @@ def _check_graph(graph: Any, outer: set[str], where: str) -> None:
     for value in graph.output:
         if value.name not in known:
             raise FormatError(f"{where}graph output {show(value.name)} is made by no op")
+
+
+def _reason(graph: Any, reader: str, value: str) -> str:
+    """Return the end of the message for a value that an op reads before it is made."""
+    pairs = [*zip(node_names(graph), graph.node, strict=True)]
+    makers = {x: name for name, node in reversed(pairs) for x in node.output if x}
+    if value not in makers:
+        return "which nothing makes"
+    read = {
+        name: [makers[x] for x in (*node.input, *captures(node)) if x in makers]
+        for name, node in pairs
+    }
+    return not_made_yet(reader, makers[value], read)
 
 
 def external_files(source: Source) -> list[str]:

@@ -403,7 +403,16 @@ def test_a_profile_of_another_model_is_refused(tmp_path: Path) -> None:
     [
         (
             [node("Exp", "b", "a", "p"), node("Exp", "a", "b", "q")],
-            "op 'p' .Exp. reads 'b', which op 'q' makes later",
+            "op 'p' .Exp. reads 'b', which op 'q' makes later, in a cycle: 'p' -> 'q' -> 'p'$",
+        ),
+        (
+            [node("Exp", "b", "y", "p"), node("Exp", "x", "b", "q")],
+            "op 'p' .Exp. reads 'b', which op 'q' makes later; sort the model's ops first$",
+        ),
+        (
+            [node("Add", "x,z", "a", "p"), node("Exp", "a", "y"), node("Exp", "y", "z")],
+            "op 'p' .Add. reads 'z', which op 'Exp_2' makes later, in a cycle: "
+            "'p' -> 'Exp_1' -> 'Exp_2' -> 'p'$",
         ),
         ([node("Exp", "z", "y", "p")], "op 'p' .Exp. reads 'z', which nothing makes"),
         (
