@@ -12,8 +12,9 @@ module makes each row again from the graph. The variables lie between 0 and 1:
     down   d(p) - d(u) >= 0                 p is needed by u
     live   l(b) - x(w) + x(p) >= 0          w reads what only p makes
     fit    - sum of size * l >= bytes that v uses - peak
-    order  d(w, u) - d(v, u) >= 0            w comes after v, that is, w needs v
-    after  x(v, u) - x(w, u) >= 0            as well
+    order  d(w, u) - d(v, u) - d(w, v) >= -1      what has run at v has run at w, if v is first
+    after  x(v, u) - x(w, u) - d(w, v) >= -1      what runs later than w runs later than v
+    either d(v, w) + d(w, v) >= 1            one of two moments comes first
     round  sum of f(size) * (1 - l) >= f(N)  if "fit" says that N bytes must be released; storages
            of few bytes are taken as released, and f(a) = F * floor(a / q) + min(F, a mod q) for
            F = N - q * (ceil(N / q) - 1) grows with a and f(a + b) <= f(a) + f(b)
@@ -34,6 +35,7 @@ rows of c with the multipliers again(a) 15, live(a, d) 15 and fit 3 at scale 5 a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -45,6 +47,7 @@ from optsched.model.training import find_loss, forward_ops, with_barrier
 KINDS = {
     "again": 1,
     "first": 1,
+    "either": 1,
     "down": 2,
     "order": 2,
     "after": 2,
@@ -225,31 +228,45 @@ class _Rows:
         """Return a row as `terms + constant >= 0`."""
         if KINDS.get(use.kind) != len(use.ids):
             raise PlanError(f"unknown row {use.kind!r} with {len(use.ids)} ids")
-        v, ids = use.op, use.ids
-        if use.kind in ("fit", "round"):
-            return self._round(v, *ids) if ids else self._fit(v)
-        if use.kind == "live":
-            return self._live_row(v, *ids)
-        if use.kind in ("down", "order", "after"):
-            return self._ordered(use.kind, v, *ids)
-        both = ((1, self._later(v, ids[0])), (1, self._has_run(v, ids[0])))
-        if use.kind == "first":
-            return _sum(*both, constant=-1)
-        if not self._may_repeat(ids[0]):
-            raise PlanError(f"row 'again': {self._name(ids[0])} must not run again")
-        repeats: _Terms = {("r", -1, ids[0]): 1}
-        return _sum((1, repeats), *((-number, terms) for number, terms in both), constant=1)
+        makers: dict[str, Callable[..., _Terms]] = {
+            "fit": self._fit,
+            "round": self._round,
+            "live": self._live_row,
+            "down": self._down,
+            "order": self._order,
+            "after": self._after,
+            "either": self._either,
+            "first": self._first,
+            "again": self._again,
+        }
+        return makers[use.kind](use.op, *use.ids)
 
-    def _ordered(self, kind: str, v: int, a: int, b: int) -> _Terms:
-        """Return the row of two ops at one moment, or of one op at two moments."""
-        early, late = (a, b) if kind == "down" else (v, a)
-        if not self.above[late] >> early & 1:
-            raise PlanError(f"row {kind!r}: {self._name(late)} does not need the other op")
-        if kind == "down":
-            return _sum((1, self._has_run(v, a)), (-1, self._has_run(v, b)))
-        if kind == "order":
-            return _sum((1, self._has_run(a, b)), (-1, self._has_run(v, b)))
-        return _sum((1, self._later(v, b)), (-1, self._later(a, b)))
+    def _first(self, v: int, u: int) -> _Terms:
+        return _sum((1, self._later(v, u)), (1, self._has_run(v, u)), constant=-1)
+
+    def _again(self, v: int, u: int) -> _Terms:
+        if not self._may_repeat(u):
+            raise PlanError(f"row 'again': {self._name(u)} must not run again")
+        repeats: _Terms = {("r", -1, u): 1}
+        return _sum((1, repeats), (-1, self._later(v, u)), (-1, self._has_run(v, u)), constant=1)
+
+    def _down(self, v: int, p: int, u: int) -> _Terms:
+        if not self.above[u] >> p & 1:
+            raise PlanError(f"row 'down': {self._name(u)} does not need {self._name(p)}")
+        return _sum((1, self._has_run(v, p)), (-1, self._has_run(v, u)))
+
+    def _order(self, v: int, w: int, u: int) -> _Terms:
+        first = self._has_run(w, v)
+        return _sum((1, self._has_run(w, u)), (-1, self._has_run(v, u)), (-1, first), constant=1)
+
+    def _after(self, v: int, w: int, u: int) -> _Terms:
+        first = self._has_run(w, v)
+        return _sum((1, self._later(v, u)), (-1, self._later(w, u)), (-1, first), constant=1)
+
+    def _either(self, v: int, w: int) -> _Terms:
+        if v == w:
+            raise PlanError(f"row 'either' names {self._name(v)} twice")
+        return _sum((1, self._has_run(v, w)), (1, self._has_run(w, v)), constant=-1)
 
     def _live_row(self, v: int, b: int, w: int) -> _Terms:
         maker = self.graph.producers[b]

@@ -8,6 +8,7 @@ fewer repeats: each repeat has a small price for its bytes and for itself.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optsched.solver.recompute.bound import IMPOSSIBLE, Leaf, added_up, branch_row
+from optsched.solver.recompute.pairs import separate_pairs
 from optsched.solver.recompute.program import SCALED, Program
 from optsched.solver.recompute.rows import CutRows, rounded
 
@@ -72,10 +74,14 @@ class Master:
 
     def choose(self, seconds: float) -> Chosen:
         """Return the cheapest nodes that satisfy the rows if each of them runs again."""
-        self._integer.update()
-        values = self._integer.solve(seconds)
-        if values is None:
-            return Chosen(None, self._integer.is_infeasible())
+        stop = time.monotonic() + seconds
+        while True:
+            self._integer.update()
+            values = self._integer.solve(stop - time.monotonic())
+            if values is None:
+                return Chosen(None, self._integer.is_infeasible())
+            if time.monotonic() > stop or not separate_pairs(self.rows, values):
+                break
         return Chosen(self.nodes(values), self._integer.is_optimal())
 
     def nodes(self, values: np.ndarray) -> frozenset[int]:
@@ -121,8 +127,8 @@ class Master:
         return Master(rows)
 
     def separate(self, values: np.ndarray, most: int) -> int:
-        """Add rows "round" that a solution violates, at most some for each node; count them."""
-        added = 0
+        """Add rows that a solution violates, at most some "round" of each node; count them."""
+        added = separate_pairs(self.rows, values)
         for v in self.rows.active:
             sizes = sorted({*self.rows.fits[v][0].values()})
             pairs = [(q, least) for q in sizes for least in (0, *sizes) if least <= q]

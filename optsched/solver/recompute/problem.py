@@ -104,6 +104,16 @@ class RecomputeProblem:
         used = {*self.reads[node], *self.makes[node]}
         return self.fixed + sum(self.storages[s].size for s in used)
 
+    def twins(self, node: int) -> list[int]:
+        """Return the nodes that the graph does not order with a node and that need equal bytes."""
+        need, above = (self.own_bytes(node), self.cost[node]), self.above
+        return [
+            w
+            for w in range(len(self.ops))
+            if not (above[node] >> w & 1 or above[w] >> node & 1 or w == node)
+            and (self.own_bytes(w), self.cost[w]) == need
+        ]
+
     def sequence(self, nodes: Sequence[int]) -> tuple[int, ...]:
         """Return the sequence of ops of a sequence of nodes: views are put before their readers."""
         writer = _ViewWriter(self)

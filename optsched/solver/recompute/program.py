@@ -63,8 +63,10 @@ class Program:
             self.highs.addCols(
                 new, cost, np.zeros(new), np.ones(new), 0, np.zeros(new), empty, empty
             )
-        if self.integral and not self.columns:
-            listed = np.arange(len(self.costs), dtype=np.int32)
+        if self.integral and new:
+            pairs = [i for i in self.rows.pairs.values() if i >= self.columns]
+            repeats = range(self.columns, len(self.costs))
+            listed = np.array([*repeats, *pairs], np.int32)
             kind = np.full(len(listed), self.kinds.HighsVarType.kInteger)
             self.highs.changeColsIntegrality(len(listed), listed, kind)
         self.columns = len(self.rows.columns)

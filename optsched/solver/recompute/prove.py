@@ -187,7 +187,8 @@ class _Search:
             yield from self.classes
             return
         parts = [int(i) for i in np.flatnonzero(np.minimum(values, 1 - values) > WHOLE)]
-        single = [i for i in parts if i < nodes]
+        pairs = {*rows.pairs.values()}
+        single = [i for i in parts if i in pairs] or [i for i in parts if i < nodes]
         for kind in "dx":
             single = single or [i for i in parts if rows.columns[i][0] == kind]
         for i in single:
@@ -203,7 +204,9 @@ def used_rows(tree: Tree, rows: CutRows) -> set[int]:
     """Return the nodes of whose rows a tree makes use."""
     if isinstance(tree, Branch):
         return used_rows(tree.fewer, rows) | used_rows(tree.more, rows)
-    return {rows.keys[i][1] for i in tree.rows}
+    keys = [rows.keys[i] for i in tree.rows]
+    moments = {key[1] for key in keys}
+    return moments | {key[2] for key in keys if key[0] in ("order", "after", "either")}
 
 
 def _is_part(total: float) -> bool:

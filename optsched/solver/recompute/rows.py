@@ -22,11 +22,15 @@ and the bytes must fit:
 
     sum of size * l <= peak - bytes that v reads and writes        "fit"
 
-If a moment v comes before a moment w in every schedule, what has run at v has run at w, and what
-runs later than w runs later than v:
+If the moment v comes before the moment w, that is, if d(w, v) = 1, what has run at v has run at w,
+and what runs later than w runs later than v. One of two moments comes first:
 
-    d(w, u) >= d(v, u)      "order"
-    x(v, u) >= x(w, u)      "after"
+    d(w, u) >= d(v, u) + d(w, v) - 1      "order"
+    x(v, u) >= x(w, u) + d(w, v) - 1      "after"
+    d(v, w) + d(w, v) >= 1                "either"
+
+Where the graph orders v and w, these rows are made at once; elsewhere where a solution violates
+them (:mod:`optsched.solver.recompute.pairs`).
 
 Storages often come in multiples of a size q. Call `1 - l` released, let N bytes have to be released
 and F = N - q * (ceil(N / q) - 1). With the function `f(a) = F * floor(a / q) + min(F, a mod q)`, of
@@ -99,9 +103,13 @@ class CutRows:
     active: list[int] = field(default_factory=list)
     fits: dict[int, tuple[dict[int, int], int]] = field(default_factory=dict)
     """Bytes by column and the bytes that must be released, of each node."""
-    rounds: set[Key] = field(default_factory=set)
+    extra: set[Key] = field(default_factory=set)
+    """Rows that were added because a solution violated them."""
     moments: dict[tuple[str, int], dict[int, int]] = field(default_factory=dict)
     """Column by node v, of each `d` and `x`."""
+    nodes: dict[int, NodeRows] = field(default_factory=dict)
+    pairs: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Column `d(w, v)` by moments v and w that the graph does not order."""
 
     def __post_init__(self) -> None:
         self.columns = [("r", -1, u) for u in self.problem.again]
@@ -110,8 +118,15 @@ class CutRows:
         """Add the rows of a node; return False if they are there already."""
         if v in self.active:
             return False
+        made = self.nodes[v] = NodeRows(self, v)
+        made.make()
+        for w in self.active:
+            if not self.is_above(v, w) and not self.is_above(w, v):
+                self.pairs[v, w] = self.nodes[w].first_run(v)
+                self.pairs[w, v] = made.first_run(w)
+                terms = ((self.pairs[v, w], 1), (self.pairs[w, v], 1))
+                self.put(("either", v, w, 0), terms, 1)
         self.active.append(v)
-        _NodeRows(self, v).make()
         return True
 
     def round(self, v: int, q: int, least: int) -> bool:
@@ -120,9 +135,9 @@ class CutRows:
         Storages of fewer than `least` bytes are taken as released.
         """
         key = ("round", v, q, max(least, self.small))
-        if key in self.rounds:
+        if key in self.extra:
             return False
-        self.rounds.add(key)
+        self.extra.add(key)
         sizes, need = self.large(v, least)
         parts = {column: rounded(size, need, q) for column, size in sizes.items()}
         terms = tuple((column, -part) for column, part in parts.items())
@@ -174,8 +189,8 @@ def rounded(size: int, need: int, q: int) -> int:
 
 
 @dataclass(slots=True)
-class _NodeRows:
-    """Rows of one node while they are made; columns are made where a row needs them."""
+class NodeRows:
+    """Rows of one node; columns are made where a row needs them."""
 
     rows: CutRows
     v: int
@@ -185,12 +200,15 @@ class _NodeRows:
     """Column `d` by node."""
     later: dict[int, Affine] = field(default_factory=dict)
     """`x` by node."""
+    ordered: set[int] = field(default_factory=set)
+    """Nodes whose rows "down" are made."""
 
     def __post_init__(self) -> None:
         self.problem = self.rows.problem
         self.repeat = {u: i for i, u in enumerate(self.problem.again)}
 
     def make(self) -> None:
+        """Make the rows."""
         sizes: dict[int, int] = {}
         constant = self.problem.own_bytes(self.v)
         used = {*self.problem.reads[self.v], *self.problem.makes[self.v]}
@@ -247,6 +265,18 @@ class _NodeRows:
             self.rows.put(("live", self.v, s, w), tuple(terms.items()), bound)
         return Affine(0, column, 1)
 
+    def first_run(self, u: int) -> int:
+        """Return the column `d` of a node that the graph does not order."""
+        column = self._has_run(u).column
+        self._order_first_runs()
+        return column
+
+    def known_first(self, u: int) -> Affine | None:
+        """Return `d` if it is a number or has a column."""
+        is_free = u != self.v and not self.rows.is_above(u, self.v)
+        is_free = is_free and not self.rows.is_above(self.v, u)
+        return self._has_run(u) if u in self.done or not is_free else None
+
     def _has_run(self, u: int) -> Affine:
         """Return `d`."""
         if self.rows.is_above(u, self.v):
@@ -280,9 +310,10 @@ class _NodeRows:
 
     def _order_first_runs(self) -> None:
         """Make the rows "down" of all nodes in question, and of the nodes between them."""
-        waiting = list(self.done)
+        waiting = [u for u in self.done if u not in self.ordered]
         while waiting:
             u = waiting.pop()
+            self.ordered.add(u)
             for p in self._free_predecessors(u):
                 if p not in self.done:
                     self.done[p] = self.rows.column("d", self.v, p)

@@ -46,7 +46,7 @@ class RecomputeEffort:
     turns: int = 40
     order_seconds: float = 3.0
     """Seconds for one order search, and for one run of the master."""
-    choose_seconds: float = 5.0
+    choose_seconds: float = 2.0
     repairs: int = 60
     """Cuts of one repair."""
     programs: int = 20_000
@@ -243,16 +243,19 @@ class Planner:
         return self._keep(self.unroller.search(nodes, peak, limit))
 
     def _add_rows(self, rows: CutRows, found: Schedule) -> bool:
-        """Add rows of the first runs that exceed the peak, the largest first."""
+        """Add rows of the first runs that exceed the peak, the largest first, then of twins."""
         over = [i for i, live in enumerate(found.running) if live > rows.peak]
-        added = 0
-        for i in sorted(over, key=lambda i: -found.running[i]):
-            v = found.nodes[i]
-            if found.nodes.index(v) == i and rows.add(v):
-                added += 1
-                if added == self.effort.nodes_per_turn:
-                    break
-        return added > 0
+        firsts = [
+            found.nodes[i]
+            for i in sorted(over, key=lambda i: -found.running[i])
+            if found.nodes.index(found.nodes[i]) == i
+        ]
+        new = [v for v in firsts if v not in rows.active]
+        # Where all are there, another order may exceed the peak at a twin of one of them.
+        new = new or [w for v in firsts for w in self.problem.twins(v) if w not in rows.active]
+        for v in [*dict.fromkeys(new)][: self.effort.nodes_per_turn]:
+            rows.add(v)
+        return bool(new)
 
     def _prove(self, master: Master, target: int, clock: Clock) -> None:
         """Prove a bound; sets that the proof finds on its way are tried as plans."""

@@ -13,6 +13,7 @@ from optsched.check.recompute import (
     RecomputeBranch,
     RecomputeCertificate,
     RecomputeLeaf,
+    RecomputeTree,
     RowUse,
     check_recompute,
 )
@@ -155,7 +156,7 @@ def _moved(kind: str) -> Callable[[RecomputeCertificate], RecomputeCertificate]:
 
     def change(x: RecomputeCertificate) -> RecomputeCertificate:
         leaf, last = _first_leaf(x), 12
-        ids = (0, 0) if kind in ("order", "after") else (0, 1)
+        ids = {"down": (1, 0), "either": (last,), "round": (0, 1)}[kind]
         row = RowUse(kind, last, ids, 1)
         return replace(x, tree=replace(leaf, rows=(*leaf.rows, row)))
 
@@ -172,8 +173,8 @@ CORRUPTIONS: list[tuple[Callable[[RecomputeCertificate], RecomputeCertificate], 
     (lambda x: replace(x, tree=replace(_first_leaf(x), branches=(1, 1))), "one multiplier per"),
     (_negative, "multipliers must be at least 0"),
     (_other_row, "does not read"),
-    (_moved("order"), "does not need the other op"),
-    (_moved("after"), "does not need the other op"),
+    (_moved("down"), "'f0' does not need op 'f1'"),
+    (_moved("either"), "row 'either' names op 'b0' twice"),
     (_moved("round"), "divides by 0"),
 ]
 
@@ -205,6 +206,44 @@ def test_whole_storages_need_no_tree() -> None:
     assert result.status == "optimal"
     kinds = {row.kind for row in _first_leaf(certify_recompute(result)).rows}
     assert "round" in kinds
+
+
+def experts(count: int) -> Graph:
+    """Return parallel forward ops of 10 bytes each, whose backward ops run in any order."""
+    build = GraphBuilder("experts", cost_unit="units")
+    build.input("tangents_1", 0, "excluded")
+    build.op("gate", writes={"g": 1}, cost=1)
+    for i in range(count):
+        build.op(f"f{i}", reads=["g"], writes={f"x{i}": 10, f"y{i}": 1}, cost=3)
+    build.op("loss", reads=[f"y{i}" for i in range(count)], writes={"loss": 1}, cost=1)
+    build.output("loss")
+    for i in range(count):
+        build.op(f"b{i}", reads=["tangents_1", "loss", f"x{i}"], writes={f"d{i}": 12})
+    build.op("end", reads=[f"d{i}" for i in range(count)], writes={"out": 1})
+    build.output("out")
+    return build.build()
+
+
+def test_moments_that_the_graph_does_not_order_are_ordered_by_the_proof() -> None:
+    # Whichever backward op comes first, the bytes of the others are to come or kept.
+    graph = experts(3)
+    planner = Planner(graph)
+    base = planner.find_base(Clock.of(LIMITS)).peak
+    again = [planner.problem.ops[u] for u in planner.problem.again]
+    kinds = set[str]()
+    for peak in range(base - 14, base):
+        result = planner.plan(peak, Clock.of(LIMITS))
+        truth = least_extra(planner.problem.graph, peak, again)
+        if truth is not None:
+            assert (result.extra, result.bound) == (truth, truth)
+        kinds |= {kind for leaf in _leaves(certify_recompute(result).tree) for kind in leaf}
+    assert {"either", "order"} <= kinds
+
+
+def _leaves(tree: RecomputeTree) -> list[set[str]]:
+    if isinstance(tree, RecomputeBranch):
+        return [*_leaves(tree.fewer), *_leaves(tree.more)]
+    return [{row.kind for row in tree.rows}]
 
 
 def test_bytes_that_no_choice_can_release_prove_a_peak_impossible() -> None:
