@@ -6,6 +6,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 EXTRAS ?= test,lint
 FRAMEWORKS ?= torch,onnx,tflite,executorch,jax,runtimes,dask,ray
+# `make test-frameworks TORCH=2.15.0` tests the plugin for torch.compile with another version.
+TORCH  ?= 2.13.0
 OUT    ?= out
 GRAPHS ?= instances/inductor
 # Tests that wait for other processes leave room for one more beside those that compute.
@@ -43,9 +45,16 @@ test: $(ready)
 frameworks:
 	@$(MAKE) --no-print-directory setup VENV=$(VENV)-frameworks EXTRAS=test,$(FRAMEWORKS)
 
+ifeq ($(TORCH),2.13.0)
 test-frameworks: frameworks
 	@echo "== Round trips through the frameworks themselves"
 	@$(VENV)-frameworks/bin/python -m pytest -n auto tests/frameworks $(PYTEST_ARGS)
+else
+test-frameworks:
+	@$(MAKE) --no-print-directory setup VENV=$(VENV)-torch-$(TORCH) EXTRAS=test,torch
+	@echo "== The plugin for torch.compile with torch $(TORCH)"
+	@$(VENV)-torch-$(TORCH)/bin/python -m pytest -n auto tests/plugins tests/frameworks/inductor $(PYTEST_ARGS)
+endif
 
 nightly: $(ready)
 	@echo "== Kernels: Python, compiled, and plain numba, state for state"
@@ -76,8 +85,9 @@ $(ready): pyproject.toml
 	@echo "== Setting up $(VENV) with $(PYTHON) (once; a minute or two)"
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version) if sys.version_info < (3, 11) else None'
 	@test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
-	@$(bin)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@echo 'torch==$(TORCH)' > $(VENV)/constraints.txt
+	@$(bin)/python -m pip install --quiet --disable-pip-version-check --constraint $(VENV)/constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-frameworks $(OUT)
+	rm -rf $(VENV) $(VENV)-frameworks $(VENV)-torch-* $(OUT)

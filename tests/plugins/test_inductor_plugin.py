@@ -80,7 +80,8 @@ def test_gradients_are_right_where_those_of_stock_torch_are_not() -> None:
         training_step(network, inputs)()
     for name, gradient in gradients(network).items():
         torch.testing.assert_close(gradient, right[name], rtol=1e-5, atol=1e-5)
-    assert "a mutation needs" in plugins.explain()
+    # Since torch 2.14 Inductor knows the dependency that its own order broke.
+    assert ("a mutation needs" in plugins.explain()) is torch.__version__.startswith("2.13.")
 
 
 def test_one_call_of_compile_with_options() -> None:
@@ -347,7 +348,7 @@ def broken_hook(*_: object) -> None:
     ("time_limit", "patched", "line"),
     [
         (0, {}, "time_limit must be positive, got 0.0"),
-        (1, {"TESTED_TORCH": "1.0."}, f"torch {torch.__version__} is not one of 1.0.x"),
+        (1, {"is_tested": lambda _: False}, f"torch {torch.__version__} is not one of 2.13, 2."),
         (1, {"_require_node": broken_hook}, "RuntimeError: something new"),
     ],
 )

@@ -28,13 +28,18 @@ from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
 
 DEFAULT_TIME_LIMIT = 5.0
-TESTED_TORCH = "2.13."
+TESTED_TORCH = ("2.13", "2.14", "2.15")
 """The rules of the wrapper were read from, and measured with, these versions of torch."""
 _LOG = logging.getLogger("optsched.plugins.inductor")
 LIFECYCLES = ("assert", "log")
 """Reactions to a buffer whose lifetime differs from the plan."""
 
 __all__ = ["enabled", "options"]
+
+
+def is_tested(version: str) -> bool:
+    """Return True if the rules of the wrapper are known for a version of torch, like "2.13.0"."""
+    return version.startswith(tuple(f"{known}." for known in TESTED_TORCH))
 
 
 @contextlib.contextmanager
@@ -143,12 +148,11 @@ def options(
         from torch._inductor import config
     except ImportError as error:
         raise MissingDependencyError("torch", "torch") from error
-    if not torch.__version__.startswith(TESTED_TORCH):
+    if not is_tested(torch.__version__):
         _LOG.warning(
-            "torch %s is not supported, no order changed: "
-            "the plugin knows the wrapper of torch %sx",
+            "torch %s is not supported, no order changed: the plugin knows the wrapper of torch %s",
             torch.__version__,
-            TESTED_TORCH,
+            ", ".join(TESTED_TORCH),
         )
         return {}
     try:

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch._inductor import ir, memory
 from torch._inductor.codegen.cpp import CppScheduling
-from torch._inductor.codegen.wrapper import buffer_reuse_key
 from torch._inductor.scheduler import NopKernelSchedulerNode
 from torch._inductor.virtualized import V
 
@@ -22,7 +21,7 @@ from optsched.plugins.inductor.guards import find_draws, find_guards, settle_con
 from optsched.plugins.inductor.inplace import find_candidates, find_kept_rows, find_local_buffers
 from optsched.plugins.inductor.kernel_memory import KernelMemory, Path, ReturnedTensor, path_of
 from optsched.plugins.inductor.ownership import Ownership
-from optsched.plugins.inductor.storages import find_root, storage_bytes
+from optsched.plugins.inductor.storages import find_root, reuse_key, storage_bytes
 from optsched.plugins.inductor.support import KeptOrderError
 from optsched.plugins.inductor.triton import add_triton_rules, runs_on_gpu
 from optsched.plugins.inductor.wrapper import (
@@ -248,12 +247,11 @@ def _allocation(node: Any) -> tuple[Allocation, str | None]:
 
 
 def _reuse_key(node: Any) -> Hashable:
-    """Return the key that must be equal for reuse, without the alignment, which may change."""
+    """Return the key that must be equal for reuse, or None if nothing can be reused."""
     layout = node.get_output_spec()
     if isinstance(layout, (*_NOTHING_NEW, ir.MultiOutputLayout)) or _aliases(node):
         return None
-    device, dtype, size, _, stream = buffer_reuse_key(node)
-    return (str(device), str(dtype), size, stream)
+    return reuse_key(node)
 
 
 def _read_estimate(nodes: Sequence[Any], outputs: Iterable[str]) -> tuple[EstimatedBuffer, ...]:

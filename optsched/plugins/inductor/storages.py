@@ -1,4 +1,4 @@
-"""The storage of a name in a graph that Inductor compiles, and its bytes.
+"""The storage of a name in a graph that Inductor compiles, its bytes, and its key for reuse.
 
 Symbolic sizes count by their hints. This module imports torch at its top: import it inside the
 function that needs it.
@@ -6,9 +6,11 @@ function that needs it.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from torch._inductor import ir
+from torch._inductor.codegen.wrapper import buffer_reuse_key
 from torch._inductor.virtualized import V
 
 
@@ -35,3 +37,13 @@ def input_bytes(name: str) -> int:
 def _bytes(count: Any, value: Any) -> int:
     hint = V.graph.sizevars.optimization_hint(count, fallback=0)
     return int(hint) * int(value.get_dtype().itemsize)
+
+
+def reuse_key(buffer: Any) -> Hashable:
+    """Return the key of a buffer that must be equal for reuse, without the alignment.
+
+    Inductor may change the alignment later. A stream follows it, and since torch 2.14 a memory
+    pool.
+    """
+    device, dtype, size, _, *places = buffer_reuse_key(buffer)
+    return (str(device), str(dtype), size, *places)

@@ -14,7 +14,7 @@ from torch._inductor.utils import is_collective, is_wait
 from torch._inductor.virtualized import V
 
 from optsched.errors import OptschedError, UsageError
-from optsched.plugins.inductor import TESTED_TORCH
+from optsched.plugins.inductor import TESTED_TORCH, is_tested
 from optsched.runtime.text import listed
 
 _GPU_NODES = (
@@ -25,8 +25,6 @@ _GPU_NODES = (
     "FusedMixOrderReductions",
 )
 """Kinds of nodes whose memory on a GPU is known; a subclass may allocate what they do not."""
-
-_HOLDS_GRAPHS = (ir.Conditional, ir.WhileLoop, ir.InvokeSubgraph)
 
 
 class KeptOrderError(OptschedError):
@@ -51,8 +49,9 @@ def require_support(nodes: Sequence[Any], time_limit: float, *, cuda: bool = Fal
     KeptOrderError
         If the graph has a feature that the rules do not cover.
     """
-    if not torch.__version__.startswith(TESTED_TORCH):
-        raise UnknownTorchError(f"torch {torch.__version__} is not one of {TESTED_TORCH}x")
+    if not is_tested(torch.__version__):
+        known = ", ".join(TESTED_TORCH)
+        raise UnknownTorchError(f"torch {torch.__version__} is not one of {known}")
     if not time_limit > 0:
         raise UsageError(f"time_limit must be positive, got {time_limit}")
     _require_settings()
@@ -72,6 +71,11 @@ def _require_settings() -> None:
         raise KeptOrderError("memory_planning is on")
     if config.combo_kernels:
         raise KeptOrderError("combo_kernels is on: nodes are joined later")
+    # Two features that torch 2.13 does not have: pools since 2.14, retained inputs since 2.15.
+    if getattr(V.graph.scheduler, "_mempool_nodes", False):
+        raise KeptOrderError("some nodes allocate from a memory pool of the program's own")
+    if retained := getattr(V.graph, "never_reuse_but_free_buffers", None):
+        raise KeptOrderError(f"an op with effects may keep its input {min(retained)!r}")
 
 
 def _require_gpu(nodes: Sequence[Any], devices: Collection[Any], cuda: bool) -> None:
@@ -125,7 +129,7 @@ def _require_kernel(node: Any) -> None:
 def _require_node(node: Any) -> None:
     name = node.get_name()
     for inner in node.get_nodes():
-        if isinstance(inner.node, _HOLDS_GRAPHS):
+        if inner.node is not None and inner.node.get_subgraphs():
             raise KeptOrderError(f"node {name!r} holds graphs of its own")
         if is_collective(inner.node) or is_wait(inner.node):
             raise KeptOrderError(f"node {name!r} is a collective")

@@ -34,13 +34,13 @@ from torch._inductor.codegen.simd_kernel_features import (
     SIMDKernelFeatures,
 )
 from torch._inductor.codegen.triton import upcast_compute_type
-from torch._inductor.codegen.wrapper import buffer_reuse_key
 from torch._inductor.runtime.hints import DeviceProperties
 from torch._inductor.runtime.runtime_utils import last_power_of_2
 from torch._inductor.scheduler import FusedMixOrderReductions, MixOrderReduction
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import CeilDiv
 
+from optsched.plugins.inductor.storages import reuse_key
 from optsched.plugins.inductor.support import KeptOrderError
 from optsched.plugins.inductor.wrapper import (
     Allocation,
@@ -125,13 +125,12 @@ def _workspace_buffer(name: str, workspace: _Workspace) -> WrapperBuffer:
         outer_name=name,
         dtype=workspace.dtype,
     )
-    device, dtype, size, _, stream = buffer_reuse_key(argument)
     count = _hint(workspace.count)
     return WrapperBuffer(
         name,
         count * workspace.dtype.itemsize,
         Allocation.OWN,
-        reuse_key=(str(device), str(dtype), size, stream),
+        reuse_key=reuse_key(argument),
     )
 
 
