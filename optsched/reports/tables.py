@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _NAME = 14
 """Characters at which names in the first column are wrapped before columns are moved."""
+_SHORT = 30
+"""Maximum number of characters in a column of texts on a terminal."""
 AT_ONCE = 12
 """Number of rows of a long HTML table that are visible before it is unfolded."""
 
@@ -199,11 +201,16 @@ def _rich(table: Table, shown: Sequence[int]) -> RichTable:
             # If even the fixed columns do not fit, shorten names, not numbers.
             no_wrap=i != shown[0],
             overflow="ellipsis",
-            max_width=30 if column.kind == "s" else None,
+            max_width=_SHORT if column.kind == "s" else None,
         )
     for row in table.rows:
         if len(row) == 1:
             made.add_row(f"[dim]{unstyled(_text(row[0]))}[/dim]")
         else:
-            made.add_row(*(unstyled(readable(_text(row[i]))) for i in shown))
+            made.add_row(*(unstyled(_shown(_text(row[i]), table.columns[i].kind)) for i in shown))
     return made
+
+
+def _shown(text: str, kind: str) -> str:
+    """Return the text of a cell; where columns of texts are short, the middle is left out."""
+    return readable(text, _SHORT if kind == "s" else LONGEST)

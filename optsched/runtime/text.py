@@ -20,9 +20,23 @@ LONGEST = 160
 
 
 def readable(name: str, longest: int = LONGEST) -> str:
-    """Return a name for display: on one line, without invisible characters, and not too long."""
-    shown = plain(name[: longest + 1].replace("\n", "\\n"))
-    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+    """Return a name for display: on one line, without invisible characters, and not too long.
+
+    Long names are shortened in the middle: exporters write a path to a tensor, and many paths begin
+    alike, or end alike.
+
+    Examples
+    --------
+    >>> readable("encoder/layers.11/attention/softmax", 20)
+    'encoder/la…n/softmax'
+    """
+    if len(name) > 2 * longest:  # of very long names only the ends are looked at
+        name = f"{name[:longest]}{name[-longest:]}"
+    shown = plain(name.replace("\n", "\\n"))
+    if len(shown) <= longest:
+        return shown
+    tail = (longest - 1) // 2
+    return f"{shown[: longest - 1 - tail]}…{shown[len(shown) - tail :]}"
 
 
 def plain(text: str) -> str:

@@ -137,7 +137,7 @@ def test_colours_tell_sizes_and_the_largest_kinds_apart() -> None:
 def test_names_are_made_readable() -> None:
     assert readable("conv 日本 🙂") == "conv 日本 🙂"
     assert readable("a\x00\n\u202e\ud800") == "a\\x00\\n\\u202e\\ud800"
-    assert readable("x" * 500) == "x" * 159 + "…"
+    assert readable("x" * 500) == "x" * 80 + "…" + "x" * 79
 
 
 def _graph_of(count: int) -> Graph:

@@ -36,7 +36,9 @@ def test_a_text_keeps_its_lines_and_a_name_has_one() -> None:
     assert readable(EVIL).isprintable()
     assert readable("a\nb\\") == "a\\nb\\"
     assert readable("\udcff\ud800") == "\\xff\\ud800"
-    assert readable("x" * 200, 50) == "x" * 49 + "…"
+    assert readable("a" * 100 + "b" * 100, 50) == "a" * 25 + "…" + "b" * 24
+    assert readable("a" * 9_999 + "b", 5) == "aa…ab"
+    assert readable("abcde", 5) == "abcde"
 
 
 def swapped(path: Path, plan: Path) -> None:

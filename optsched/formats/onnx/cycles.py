@@ -26,7 +26,7 @@ def not_made_yet(reader: str, maker: str, read: Mapping[str, Iterable[str]]) -> 
 
 
 def _path(first: str, last: str, read: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return ops from `first` to `last`, each of which reads from the one before, or nothing."""
+    """Return ops from `first` to `last` where each reads from the one before; empty if none."""
     next_op = {last: ""}
     stack = [last]
     while stack and first not in next_op:

@@ -10,7 +10,7 @@ suggests sizes that such models usually take, as a line to paste::
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any, Final
@@ -40,7 +40,8 @@ class OpenDimension:
     """A dimension of a graph input without a size.
 
     `name` is its name in the file, or `INPUT.AXIS` if it has none; `rank` is the number of
-    dimensions of the input. It is `alone` if the input's other dimensions have sizes.
+    dimensions of the input. It is `alone` if the input's other dimensions have sizes. Exporters may
+    write 0 for a size that they do not know; `is_zero` marks these.
     """
 
     name: str
@@ -49,6 +50,7 @@ class OpenDimension:
     is_named: bool
     is_float: bool
     alone: bool
+    is_zero: bool = False
 
     @property
     def suggested(self) -> int:
@@ -89,8 +91,13 @@ def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
 def settable(graph: Any) -> list[str]:
     """Return all names that sizes can be given by: of open dimensions, and of integer inputs."""
     names = [name for value in _values(graph) for name, _, _ in _open_axes(value)]
-    names += [value.name for value in graph.input if _is_integer(value, set(initializers(graph)))]
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys([*names, *integer_inputs(graph)]))
+
+
+def integer_inputs(graph: Any) -> list[str]:
+    """Return the inputs with one integer, whose value a size gives."""
+    constants = set(initializers(graph))
+    return [value.name for value in graph.input if _is_integer(value, constants)]
 
 
 def _is_integer(value: Any, constants: Collection[str]) -> bool:
@@ -132,17 +139,22 @@ def require_input_shapes(
     """Raise `FormatError` if an input has open dimensions, naming all of them.
 
     `dims` are the sizes that were given, which the suggested line repeats; `how` is the advice for
-    an input without a shape.
+    an input without a shape. A dimension of size 0 counts as a size.
     """
     for value in graph.input:
         if value.name in constants:
             continue
         label = f"input {show(value.name)}"
         if not value.type.HasField("tensor_type"):
-            raise FormatError(f"{label} is not a tensor; the size of other types is unknown")
+            # Inputs are not counted; ops that take tensors out of a sequence may be refused.
+            continue
         if not value.type.tensor_type.HasField("shape"):
             raise FormatError(f"{label} has no shape; {how}")
-    found = open_dimensions(graph, constants)
+    refuse_open([x for x in open_dimensions(graph, constants) if not x.is_zero], dims)
+
+
+def refuse_open(found: Sequence[OpenDimension], dims: Mapping[str, int]) -> None:
+    """Raise `FormatError` if there are open dimensions; `dims` are the sizes that were given."""
     if found:
         names = ", ".join(show(dim.name)[1:-1] for dim in found[:_SHOWN])
         more = ", ..." if len(found) > _SHOWN else ""
@@ -160,7 +172,8 @@ def open_dimensions(graph: Any, constants: Collection[str]) -> list[OpenDimensio
         tensor, axes = value.type.tensor_type, list(_open_axes(value))
         rank, is_float = len(tensor.shape.dim), tensor.elem_type in _FLOATS
         for name, axis, dim in axes:
-            kind = (rank, _given_name(dim) != "", is_float, len(axes) == 1)
+            is_zero = dim.HasField("dim_value") and dim.dim_value == 0
+            kind = (rank, _given_name(dim) != "", is_float, len(axes) == 1, is_zero)
             found.setdefault(name, OpenDimension(name, axis, *kind))
     return list(found.values())
 

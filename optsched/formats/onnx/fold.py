@@ -58,17 +58,13 @@ class Folder:
 
         `shapes` are the known shapes by name of value.
         """
-        before = len(self.values)
-        for graph in run_graphs(self.model.graph):
+        before, copied = len(self.values), False
+        for number, graph in enumerate(run_graphs(self.model.graph)):
+            copied |= number > 0 and self._copy_captured(graph)
             for node in graph.node:
-                new = any(x and x not in self.values for x in node.output)
-                if (
-                    new
-                    and node.domain in _STANDARD
-                    and not self._ambiguous.intersection(node.output)
-                ):
+                if node.domain in _STANDARD and self._is_open(node):
                     self._fold_node(node, shapes)
-        return len(self.values) > before
+        return copied or len(self.values) > before
 
     def branch_of(self, node: Any) -> str:
         """Return the attribute with the branch that an If always runs, or "" if that is unknown."""
@@ -100,15 +96,16 @@ class Folder:
             self._put(name, value)
         if node.op_type != "Constant" and len(node.output) == 1 and node.output[0] in self.values:
             name = node.name
-            node.CopyFrom(_constant_node(node.output[0], self.values[node.output[0]]))
+            node.CopyFrom(constant_node(node.output[0], self.values[node.output[0]]))
             node.name = name
 
-    def _copy_captured(self, graph: Any) -> None:
+    def _copy_captured(self, graph: Any) -> bool:
         """Repeat known values of outer graphs in a branch, since inference looks only there."""
         own = set(_names(graph))
         read = {name for node in graph.node for name in node.input if name and name not in own}
-        nodes = [_constant_node(x, self.values[x]) for x in sorted(read) if x in self.values]
-        _put_first(graph, nodes)
+        nodes = [constant_node(x, self.values[x]) for x in sorted(read) if x in self.values]
+        put_first(graph, nodes)
+        return bool(nodes)
 
     def _is_open(self, node: Any) -> bool:
         """Return True if a result of an op is unknown, and its name has one meaning."""
@@ -189,13 +186,15 @@ def _array(tensor: Any) -> Any:
         return None
 
 
-def _constant_node(name: str, value: np.ndarray[Any, Any]) -> Any:
+def constant_node(name: str, value: np.ndarray[Any, Any]) -> Any:
+    """Return a Constant that makes a value of these numbers."""
     from onnx import helper, numpy_helper
 
     return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
 
 
-def _put_first(graph: Any, nodes: Sequence[Any]) -> None:
+def put_first(graph: Any, nodes: Sequence[Any]) -> None:
+    """Put nodes before all others of a GraphProto, which is changed in place."""
     if nodes:
         every = [*nodes, *map(deepcopy, graph.node)]
         del graph.node[:]
@@ -207,7 +206,7 @@ def _move_initializers(graph: Any) -> None:
     from onnx import helper
 
     small = [x for x in graph.initializer if np.prod(x.dims, dtype=float) <= MOST_ELEMENTS]
-    _put_first(graph, [helper.make_node("Constant", [], [x.name], value=x) for x in small])
+    put_first(graph, [helper.make_node("Constant", [], [x.name], value=x) for x in small])
     names = {x.name for x in small}
     rest = [deepcopy(x) for x in graph.initializer if x.name not in names]
     del graph.initializer[:]

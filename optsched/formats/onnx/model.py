@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -17,6 +18,13 @@ RANDOM: Final = frozenset(
     }
 )
 """Ops whose outputs differ from run to run although their inputs are constant."""
+_GENERIC: Final = re.compile(
+    r"(main|onnx|spox|jax|sub)?[_-]?(graph|model)|main|tf2onnx.*|tensorflow.*"
+    r"|torch[-_]jit([-_]export)?|mxnet[-_]converted[-_]model|extracted from .*"
+    r"|(model from )?paddle(paddle|-onnx)\b.*|(keras_)?functional(_\d+)?|\d+",
+    re.IGNORECASE,
+)
+"""Names of graphs that exporters give to every model."""
 _EXTERNAL: Final = 1
 _KEPT_BYTES: Final = 4096
 
@@ -48,6 +56,17 @@ def parse_model(data: bytes) -> Any:
             raise FormatError(message) from None
     _check_graph(model.graph, set(), "")
     return model
+
+
+def name_graph(graph: Any, file: str) -> str:
+    """Return the name of a GraphProto, or of its file if the exporter names every model so.
+
+    `FormatError` is raised if the name is not UTF-8.
+    """
+    if isinstance(graph.name, bytes):
+        # protobuf returns the bytes of a text that is damaged.
+        raise FormatError(f"name of the graph is not UTF-8: {graph.name[:40]!r}")
+    return graph.name if graph.name and not _GENERIC.fullmatch(graph.name) else file
 
 
 def first_line(error: Exception) -> str:

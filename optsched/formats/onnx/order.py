@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from optsched.formats.format import Source
 from optsched.formats.onnx.bake import fix_dimensions
-from optsched.formats.onnx.model import captures, operation_nodes, parse_model
+from optsched.formats.onnx.model import captures, name_graph, operation_nodes, parse_model
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 
@@ -46,16 +46,18 @@ def default_order(nodes: Sequence[Any]) -> tuple[int, ...]:
 
 def reorder(source: Source, graph: Graph, plan: Plan) -> bytes:
     """Return the model with its nodes in a plan's order, for the dimensions of the graph."""
-    return reorder_onnx(source, [graph.ops[v].name for v in plan.order], dict(graph.dims))
+    order = [graph.ops[v].name for v in plan.order]
+    return reorder_onnx(source, order, dict(graph.dims), name=graph.name)
 
 
 def reorder_onnx(
-    source: Source, order: Sequence[str], dims: Mapping[str, int] | None = None
+    source: Source, order: Sequence[str], dims: Mapping[str, int] | None = None, *, name: str = ""
 ) -> bytes:
     """Return the model with its nodes in this order, names of all ops; all else stays as it is.
 
     `dims` are sizes of open dimensions, which the model has from then on: ONNX Runtime writes in
-    place only where it knows all sizes.
+    place only where it knows all sizes. `name` is that of the planned graph: a model with a name
+    that many models have gets it, so that a plan fits the model it was put into as well.
 
     ONNX Runtime runs the nodes in this order if the session says
     `options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED`. Functions are inlined.
@@ -74,6 +76,7 @@ def reorder_onnx(
         queue.put(node)
     del model.graph.node[:]
     model.graph.node.extend(queue.placed)
+    model.graph.name = name_graph(model.graph, name) or model.graph.name
     data: bytes = model.SerializeToString(deterministic=True)
     return data
 

@@ -15,25 +15,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from optsched.errors import FormatError
-from optsched.formats.fields import show
 from optsched.formats.format import Source
 from optsched.formats.onnx.contrib import stand_in
-from optsched.formats.onnx.dims import require_input_shapes, set_dimensions
+from optsched.formats.onnx.dims import (
+    open_dimensions,
+    refuse_open,
+    require_input_shapes,
+    set_dimensions,
+)
 from optsched.formats.onnx.model import (
     captures,
     drop_weights,
     find_constants,
+    name_graph,
     operation_nodes,
     parse_model,
     subgraphs,
 )
 from optsched.formats.onnx.order import default_order
 from optsched.formats.onnx.profile import profiled_order, profiled_types, read_profile
+from optsched.formats.onnx.reasons import unknown_size
 from optsched.formats.onnx.rules import body_workspace, is_view, overwritten_inputs, scratch_bytes
 from optsched.formats.onnx.sizes import (
     HOW,
     TensorType,
+    Types,
     branch_of,
     infer_types,
 )
@@ -71,8 +77,11 @@ def read_onnx(
     folded.CopyFrom(model)
     stand_in(folded.graph)
     found = infer_types(folded, types)
-    reader = _ModelReader(model.graph, constants, found.by_name, found.branches)
-    return reader.build(source.name).with_inplace()
+    graph = _ModelReader(model.graph, constants, found, model.graph).build(source.name)
+    if graph.ops and not any(graph.buffers[b].size for op in graph.ops for b in op.writes):
+        # A model does not compute nothing: its zeros are sizes that the exporter did not know.
+        refuse_open(open_dimensions(model.graph, constants), dims or {})
+    return graph.with_inplace()
 
 
 def read_orders(
@@ -97,9 +106,13 @@ class _ModelReader:
 
     graph: Any
     constants: set[str]
-    types: Mapping[str, TensorType]
-    branches: Mapping[str, str]
+    found: Types
+    whole: Any
     given: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def types(self) -> Mapping[str, TensorType]:
+        return self.found.by_name
 
     @cached_property
     def inputs(self) -> list[str]:
@@ -124,10 +137,7 @@ class _ModelReader:
         policy: OutputPolicy = OutputPolicy.LIVE,
     ) -> Graph:
         """Return the graph; `captured` are values of enclosing graphs, which hold their bytes."""
-        if isinstance(self.graph.name, bytes):
-            # protobuf returns the bytes of a text that is damaged.
-            raise FormatError(f"name of the graph is not UTF-8: {self.graph.name[:40]!r}")
-        build = GraphBuilder(self.graph.name or name, MEMORY_MODEL, ALIGNMENT)
+        build = GraphBuilder(name_graph(self.graph, name), MEMORY_MODEL, ALIGNMENT)
         self.given.update(dict.fromkeys((*self.inputs, *captured)))
         for value in self.given:
             # What is not counted may be of unknown size.
@@ -163,7 +173,7 @@ class _ModelReader:
         found = 0
         for body in self._run_bodies(node):
             constants = find_constants(body, self.constants)
-            reader = _ModelReader(body, constants, self.types, self.branches)
+            reader = _ModelReader(body, constants, self.found, self.whole)
             outer = [x for x in captures(node) if x not in self.constants]
             inside = reader.build(f"body of {op}", outer, policy).with_inplace()
             peak = peak_memory(inside, tuple(range(len(inside.ops))))
@@ -172,7 +182,7 @@ class _ModelReader:
 
     def _run_bodies(self, node: Any) -> list[Any]:
         """Return the subgraphs that a node may run: one of an If whose condition is known."""
-        chosen = self.branches.get(node.output[0], "") if node.output else ""
+        chosen = self.found.branches.get(node.output[0], "") if node.output else ""
         return [branch_of(node, chosen)] if chosen else list(subgraphs(node))
 
     def _renames(self, node: Any) -> bool:
@@ -194,8 +204,5 @@ class _ModelReader:
 
     def _size(self, value: str, op: str, node: Any) -> int:
         if value not in self.types:
-            raise FormatError(
-                f"op {show(op)} ({show(node.op_type)[1:-1]}): the size of its output "
-                f"{show(value)} is not known; {HOW}"
-            )
+            raise unknown_size(op, node, value, self.found, self.whole)
         return self.types[value].size

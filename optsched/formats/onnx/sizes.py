@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from math import prod
@@ -12,8 +12,10 @@ from optsched.errors import FormatError
 from optsched.formats.onnx.fold import Folder, run_graphs
 from optsched.formats.onnx.loops import renamed, settle_loops
 from optsched.formats.onnx.model import first_line, subgraphs
+from optsched.formats.onnx.sequences import sequence_bytes
 
-HOW: Final = "give --dim NAME=N for each dimension, or --profile with a profile of ONNX Runtime"
+PROFILE: Final = "give --profile with a profile that ONNX Runtime wrote of a run"
+HOW: Final = f"give --dim NAME=N for each dimension, or {PROFILE.removeprefix('give ')}"
 ELEMENT_BITS: Final[dict[str, int]] = {
     **dict.fromkeys(("BOOL", "INT8", "UINT8", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2"), 8),
     **dict.fromkeys(("FLOAT8E5M2FNUZ", "FLOAT8E8M0"), 8),
@@ -23,8 +25,10 @@ ELEMENT_BITS: Final[dict[str, int]] = {
     "COMPLEX128": 128,
     **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1"), 4),
     **dict.fromkeys(("INT2", "UINT2"), 2),
+    "STRING": 256,
 }
-"""Bits of an element by the name of its type in `TensorProto.DataType`; strings have no size."""
+"""Bits of an element by the name of its type in `TensorProto.DataType`. A string has those of
+`std::string`; longer texts lie outside of the tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,13 @@ class TensorType:
 class Types:
     """Types of the values of a model by name, and the branches that its Ifs always run.
 
-    `branches` has the name of the branch's attribute by the name of the first result of an If.
+    `branches` has the name of the branch's attribute by the name of the first result of an If, and
+    `values` has the names of values whose numbers are known.
     """
 
     by_name: Mapping[str, TensorType]
     branches: Mapping[str, str]
+    values: Collection[str] = ()
 
 
 def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
@@ -80,8 +86,10 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
             shapes.settle()
     kinds = {name: _type_of(value, bits) for name, value in shapes.found.items()}
     types = {name: kind for name, kind in kinds.items() if kind}
+    bytes_ = sequence_bytes(model.graph, {name: kind.size for name, kind in types.items()})
+    types = {**{name: TensorType(8, (size,)) for name, size in bytes_.items()}, **types}
     larger = _larger_results(model, types)
-    return Types({**larger, **types, **known}, shapes.branches)
+    return Types({**larger, **types, **known}, shapes.branches, shapes.folder.values.keys())
 
 
 class _Shapes:
@@ -100,11 +108,18 @@ class _Shapes:
         while True:
             folded = self.folder.fold({name: _shape_of(x) for name, x in self.found.items()})
             settled = self._branch_results()
-            settled |= settle_loops(self.model, self.found, self.infer)
+            settled |= settle_loops(self.model, self.found, self.folder.values, self._inside)
             if not (folded or settled):
                 return
             self.model.graph.value_info.extend(settled.values())
             self.found = {**self.found, **settled, **self.infer(self.model)}
+
+    def _inside(self, body: Any) -> dict[str, Any]:
+        """Return the values of known shape of a loop's body, and note its branches."""
+        shapes = _Shapes(body, self.infer)
+        shapes.settle()
+        self.branches.update(shapes.branches)
+        return shapes.found
 
     def _branch_results(self) -> dict[str, Any]:
         """Return the new results of each If whose branch is known."""
