@@ -65,11 +65,13 @@ if TYPE_CHECKING:
     from optsched.model.question import Question
     from optsched.model.streams import in_levels, in_streams, with_streams
     from optsched.runtime.limits import Limits, Objective, Proof, StopReason
-    from optsched.solver.module import ModuleResult, solve_module
+    from optsched.solver.module import solve_module
+    from optsched.solver.module_result import ModuleResult
     from optsched.solver.pack import pack
     from optsched.solver.packing_result import PackingResult
-    from optsched.solver.pipeline import Engine, solve
+    from optsched.solver.pipeline import solve
     from optsched.solver.result import Result
+    from optsched.solver.schedule import Engine
     from optsched.solver.spill.pack import pack_pools
     from optsched.solver.spill.solve import solve_in_pools
     from optsched.solver.status import Status
@@ -106,11 +108,13 @@ _HOME = {
     "optsched.model.question": "Question",
     "optsched.model.streams": "in_levels in_streams with_streams",
     "optsched.runtime.limits": "Limits Objective Proof StopReason",
-    "optsched.solver.module": "ModuleResult solve_module",
+    "optsched.solver.module": "solve_module",
+    "optsched.solver.module_result": "ModuleResult",
     "optsched.solver.pack": "pack",
-    "optsched.solver.pipeline": "Engine solve",
+    "optsched.solver.pipeline": "solve",
     "optsched.solver.packing_result": "PackingResult",
     "optsched.solver.result": "Result",
+    "optsched.solver.schedule": "Engine",
     "optsched.solver.spill.pack": "pack_pools",
     "optsched.solver.spill.solve": "solve_in_pools",
     "optsched.solver.status": "Status",

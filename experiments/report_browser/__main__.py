@@ -26,7 +26,8 @@ from optsched.model.plan import Plan, make_plan
 from optsched.reports.report import make_report
 from optsched.reports.write import write_report
 from optsched.runtime.limits import Limits
-from optsched.solver.pipeline import Engine, solve
+from optsched.solver.pipeline import solve
+from optsched.solver.schedule import Engine
 from tests.support.browser import Browser
 
 HERE = Path(__file__).parent

@@ -44,7 +44,7 @@ def _compare(args: argparse.Namespace) -> int:
 
     from optsched.compare import Journal, StudySettings, compare_files, parse_methods
     from optsched.compare.saving import own_methods
-    from optsched.solver.pipeline import Engine
+    from optsched.solver.schedule import Engine
 
     files = common.graph_files(args.graph)
     common.protect(

@@ -16,7 +16,7 @@ from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.model.module import Module
-    from optsched.solver.module import ModuleResult
+    from optsched.solver.module_result import ModuleResult
 
 
 def solve_module(args: argparse.Namespace, module: Module) -> int:

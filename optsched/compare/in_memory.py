@@ -18,7 +18,7 @@ from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, choose_limits, choose_member
 from optsched.runtime.text import free_name
 from optsched.runtime.worker_pool import GRACE
-from optsched.solver.pipeline import Engine
+from optsched.solver.schedule import Engine
 
 
 @overload

@@ -25,8 +25,9 @@ from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import pool_rows
 from optsched.model.steps import Order
 from optsched.runtime.limits import Limits, OnEvent, StopReason
-from optsched.solver.pipeline import Engine, solve
+from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
+from optsched.solver.schedule import Engine
 
 DEFAULT_PACKING = "greedy_by_size"
 """Packer for the orders of methods that choose only an order."""

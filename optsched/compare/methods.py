@@ -18,7 +18,7 @@ from optsched.errors import UsageError
 from optsched.formats.format import CHOSEN
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.solver.pipeline import Engine
+from optsched.solver.schedule import Engine
 
 OUR_METHOD = "optsched"
 INDUCTOR = {f"recorded:{order}": order for order in ("baseline", "lpmf", "bfs", "dfs")}

@@ -29,8 +29,8 @@ from optsched.runtime.limits import (
     OnEvent,
 )
 from optsched.runtime.worker_pool import GRACE, Deadline
-from optsched.solver.pipeline import Engine
 from optsched.solver.result import Result
+from optsched.solver.schedule import Engine
 
 EVENT_PAUSE = 0.1
 """Minimum seconds between two events that are passed on."""

@@ -10,7 +10,6 @@ from typing import SupportsIndex
 from optsched.errors import UsageError
 from optsched.model.elements import MAX_TOTAL_BYTES, Buffer, InputPolicy
 from optsched.model.graph import Graph
-from optsched.model.order_rules import NO_RULES, OrderRules
 from optsched.model.regions import ConstantsRegion, with_constants, with_workspace_apart
 from optsched.model.streams import in_levels
 from optsched.runtime.bytes import parse_bytes
@@ -136,16 +135,11 @@ def _is_placed(buffer: Buffer) -> bool:
     )
 
 
-def plannable(
-    graph: Graph,
-    inplace: bool,
-    align: str | SupportsIndex | None = None,
-    order_rules: OrderRules = NO_RULES,
-) -> Graph:
-    """Return the graph to plan: in the requested memory model and under the order rules.
+def plannable(graph: Graph, inplace: bool, align: str | SupportsIndex | None = None) -> Graph:
+    """Return the graph to plan: in the requested memory model.
 
-    All functions that plan a graph start here. The buffers that count and the allowed orders are
-    plain data of the result. Arguments that are not graphs are rejected with a hint.
+    All functions that plan a graph start here. The buffers that count are plain data of the result.
+    Arguments that are not graphs are rejected with a hint.
     """
     if isinstance(graph, str | Path):
         raise UsageError(f"expected a Graph, got {str(graph)!r}: read the file with read_graph")
@@ -155,7 +149,7 @@ def plannable(
         raise UsageError(f"expected a Graph, got {kind}{hint}")
     if align is not None:
         graph = _aligned(graph, parse_alignment(align))
-    return order_rules.apply(_with_inplace(graph) if inplace else graph)
+    return _with_inplace(graph) if inplace else graph
 
 
 def _with_inplace(graph: Graph) -> Graph:

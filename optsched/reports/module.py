@@ -11,7 +11,7 @@ from optsched.formats.native_plan import claims_of
 from optsched.reports.results import end_line, result_lines, solve_record
 from optsched.runtime.facts import versions
 from optsched.runtime.text import counted, readable
-from optsched.solver.module import ModuleResult
+from optsched.solver.module_result import ModuleResult
 
 
 def module_record(found: ModuleResult) -> dict[str, Any]:

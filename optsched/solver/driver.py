@@ -13,34 +13,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Flag, auto
 from typing import Any, Generic, TypeVar
 
 from optsched.errors import expect_function
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts, take_interrupt
 from optsched.runtime.limits import Event, Limits, OnEvent, StopReason
+from optsched.solver.features import Feature
 from optsched.solver.finding import Finding
-
-
-class Feature(Flag):
-    """Features of a question that stages need, or cannot handle."""
-
-    NONE = 0
-    INPLACE = auto()
-    """Ops may write into dying inputs."""
-    POOLS = auto()
-    """Several slabs."""
-    PEAK = auto()
-    """The peak is minimized, so offsets decide nothing."""
-    MOVES = auto()
-    """Orders may move only a limited number of ops of a baseline."""
-    FEWEST = auto()
-    """The objective is decided, and moved ops are minimized among plans that are as good."""
-    STREAMS = auto()
-    """Ops run on several streams."""
-    ONE_ORDER = auto()
-    """The ops of each stream can run in one order only."""
 
 
 class Knowledge(ABC):

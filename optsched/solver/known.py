@@ -17,12 +17,12 @@ from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.pools import apart_bytes, pinned_bytes
 from optsched.model.question import Question
-from optsched.model.streams import has_one_order
 from optsched.runtime.clock import Clock
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReason
-from optsched.solver.driver import Feature, Knowledge
+from optsched.solver.driver import Knowledge
 from optsched.solver.effort import EFFORT
+from optsched.solver.features import Feature, features_of
 from optsched.solver.finding import MOVED, Bound, Finding
 from optsched.solver.order_list import OrderList
 from optsched.solver.result import Result, SearchLog
@@ -278,23 +278,6 @@ class Known(Knowledge):
         if slab <= own.value:
             return own.proof
         return Proof.CLAIMED if slab <= self.claimed[Objective.SLAB] else None
-
-
-def features_of(question: Question) -> Feature:
-    """Return the features of a question that decide which stages can answer it."""
-    graph, near = question.planned, question.near
-    has = {
-        Feature.INPLACE: graph.in_place,
-        Feature.POOLS: bool(question.pool_graphs),
-        Feature.PEAK: question.objective is Objective.PEAK,
-        Feature.MOVES: near is not None and near.max_moved is not None,
-        Feature.STREAMS: graph.on_streams,
-        Feature.ONE_ORDER: graph.on_streams and has_one_order(graph),
-    }
-    found = Feature.NONE
-    for feature, present in has.items():
-        found |= feature if present else Feature.NONE
-    return found
 
 
 @paused_collector()

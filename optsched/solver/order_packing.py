@@ -25,8 +25,9 @@ from optsched.model.steps import Order
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Objective
-from optsched.solver.driver import Feature, Stage, run_stages
+from optsched.solver.driver import Stage, run_stages
 from optsched.solver.effort import EFFORT
+from optsched.solver.features import Feature
 from optsched.solver.finding import Finding, slab_bound
 from optsched.solver.known import Known, Measured
 from optsched.solver.order_list import packing_key

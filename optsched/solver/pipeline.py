@@ -1,19 +1,15 @@
 """solve(): heuristics, bounds, exact search of orders, packing, the joint model; one checked plan.
 
 :func:`solve` makes a question of its arguments, and :func:`answer` runs the stages of an engine on
-it. Each stage runs only while something is left to prove, so that an easy graph imports no solver.
+it (:mod:`optsched.solver.schedule`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from functools import partial
+from collections.abc import Sequence
 from types import NoneType
 from typing import SupportsIndex, Unpack
 
-from heuristics.orderings.program import program
-from optsched.check.plan import check_order
 from optsched.errors import UsageError, expect
 from optsched.model.arrays import Integers
 from optsched.model.graph import Graph
@@ -31,33 +27,18 @@ from optsched.runtime.limits import (
     Limits,
     Objective,
     OnEvent,
-    Proof,
     choose_limits,
     choose_member,
 )
-from optsched.solver import near, order_packing, stages, streams
-from optsched.solver.driver import Feature, Stage, run_stages
+from optsched.solver import near
+from optsched.solver.driver import run_stages
 from optsched.solver.effort import EFFORT
-from optsched.solver.finding import Finding, slab_bound
+from optsched.solver.features import Feature
 from optsched.solver.known import Known
-from optsched.solver.order_packing import Findings, found_orders
 from optsched.solver.result import Result
 from optsched.solver.resume import Resume
-
-Stages = tuple[Stage[Known], ...]
-
-
-class Engine(StrEnum):
-    """Exact engine to run after heuristics and simple bounds."""
-
-    AUTO = "auto"
-    """Our own search; then the joint CP-SAT model if the graph is small."""
-    CPSAT = "cpsat"
-    """The joint CP-SAT model, regardless of the size."""
-    MILP = "milp"
-    """The order by MILP: an independent second opinion on small graphs."""
-    HEURISTICS = "heuristics"
-    """None: heuristics and bounds only."""
+from optsched.solver.schedule import Engine, Stages, schedule
+from optsched.solver.start import make_a_plan, take_up
 
 
 @keywords
@@ -164,10 +145,7 @@ def solve(
         _refuse_with_pools(question, progress, independent)
     clock = Clock.of(choose_limits(limits, named))
     engine = choose_member(Engine, engine, "engine")
-    if independent and engine not in _INDEPENDENT:
-        raise UsageError(f"independent needs engine cpsat or milp, got {engine.value!r}")
-    stages_of = _INDEPENDENT if independent else None
-    return answer(question, clock, engine, warm_start, progress, on_event, stages_of)
+    return answer(question, clock, engine, warm_start, progress, on_event, independent)
 
 
 def _refuse_with_pools(question: Question, progress: Resume | None, independent: bool) -> None:
@@ -190,7 +168,7 @@ def answer(
     plan: Plan | None = None,
     start: Resume | None = None,
     on_event: OnEvent | None = None,
-    stages_of: Mapping[Engine, Stages] | None = None,
+    independent: bool = False,
 ) -> Result:
     """Answer a question about one graph: run an engine's stages until their findings settle it.
 
@@ -206,37 +184,24 @@ def answer(
         A plan and the state of an earlier search to start from.
     on_event
         Called with every better plan and bound.
-    stages_of
-        Stages of each engine (default: with all bounds).
+    independent
+        True to use none of our reductions and bounds.
     """
     if question.pools:
         from optsched.solver.spill.solve import answer_in_pools
 
         return answer_in_pools(question, clock, engine, plan, on_event)
     known, resume = Known(question, clock, on_event), Resume.of(question, start)
-    schedule = _schedule(known, engine, stages_of or _STAGES)
-    for finding in _take_up(known, resume, plan):
+    stages = schedule(known, engine, answer, independent=independent)
+    for finding in take_up(known, resume, plan):
         known.merge(finding)
-    cut_short = _run(known, resume, schedule)
-    for finding in _make_a_plan(known):
+    cut_short = _run(known, resume, stages)
+    for finding in make_a_plan(known):
         known.merge(finding)
     return known.result(resume, cut_short)
 
 
-def _schedule(known: Known, engine: Engine, stages_of: Mapping[Engine, Stages]) -> Stages:
-    """Return an engine's stages; refuse engines that assume one op at a time on streams."""
-    if not known.graph.on_streams:
-        return stages_of[engine]
-    if known.question.near is not None:
-        known.graph.refuse_streams("a count of moved ops")
-    if engine is Engine.AUTO:
-        return _STREAM_STAGES
-    if engine is not Engine.HEURISTICS:
-        known.graph.refuse_streams(f"engine {engine}")
-    return stages_of[engine]
-
-
-def _run(known: Known, resume: Resume, schedule: Stages) -> bool:
+def _run(known: Known, resume: Resume, stages: Stages) -> bool:
     """Run all stages, then those that minimize moves if that is asked for.
 
     Returns
@@ -249,7 +214,7 @@ def _run(known: Known, resume: Resume, schedule: Stages) -> bool:
     try:
         if minimizes_moves:
             known.clock = clock.share(EFFORT.objective_share)
-        cut_short = run_stages(known, resume, schedule)
+        cut_short = run_stages(known, resume, stages)
         known.clock = clock
         if minimizes_moves and not known.interrupted:
             known.features |= Feature.FEWEST
@@ -258,139 +223,3 @@ def _run(known: Known, resume: Resume, schedule: Stages) -> bool:
         op = f"{known.graph.name}: op {known.graph.ops[error.op].name!r}"
         raise UsageError(f"{op}: {error}; solve without in-place") from None
     return cut_short
-
-
-# What is known before, and at the end.
-
-
-def _take_up(known: Known, resume: Resume, plan: Plan | None) -> Findings:
-    """Yield the caller's plan, and what an earlier search has found and proved."""
-    if plan is not None:
-        _refuse_start(known.question, plan)
-        yield Finding("warm start", plans=(plan,))
-        yield from found_orders(known, "warm start", plan.order)
-    if resume.graph:
-        yield from _resumed(known, resume)
-    if known.question.near is not None:
-        yield from near.baseline_order(known)
-
-
-def _refuse_start(question: Question, plan: Plan) -> None:
-    if plan.placed(question.planned) != question.planned:
-        raise UsageError("the warm start has buffers in other pools than their own")
-    if not question.allows(plan.order):
-        raise UsageError(f"the warm start moves more than {question.max_moved} ops of the baseline")
-
-
-def _resumed(known: Known, resume: Resume) -> Findings:
-    name, source = known.graph.name, "earlier search"
-    for order in resume.orders:
-        check_order(known.graph, order)
-        yield from found_orders(known, source, order)
-    least = known.orders.least_peak()
-    if least is not None and least < resume.peak_bound:
-        raise UsageError(f"{name}: an order refutes the bound of an earlier search")
-    yield Finding(source, bounds=resume.bounds)
-    if known.plan is not None and known.measured.slab < known.slab_bound:
-        raise UsageError(f"{name}: a plan refutes the bound of an earlier search")
-    # Heuristics and bounds are not repeated once there are orders.
-    resume.orders = tuple(tuple(order.tolist()) for _, order in known.best_orders(1))
-    if known.plan is None:
-        # Without the plan that came of them, these packings are worth another look.
-        resume.packed.clear()
-        resume.seen.clear()
-
-
-def _make_a_plan(known: Known) -> Findings:
-    """Yield a plan of the best order if limits or an interrupt left none, however late it is."""
-    if known.plan is None and known.interrupted:
-        yield from found_orders(known, "program order", program(known.question.graph))
-    yield from order_packing.pack_at_the_end(known)
-
-
-# The stages of each engine.
-
-
-def _pools_apart(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Plan each pool separately, regardless of the other pools' orders: a bound, and orders."""
-    peaks = slabs = 0
-    parts = known.question.pool_graphs
-    for number, graph in enumerate(parts):
-        found = answer(Question(graph), clock.share(1 / (len(parts) - number)))
-        peaks, slabs = peaks + found.peak_bound, slabs + found.slab_bound
-        if found.plan is not None:
-            yield from found_orders(known, f"order of pool {number}", found.plan.order)
-        found.stop_reason.raise_if_interrupted()
-    bounds = (*slab_bound(slabs), *slab_bound(peaks, Proof.JOINT))
-    yield Finding("pools apart", bounds=bounds)
-
-
-def _stages() -> dict[Engine, Stages]:
-    effort, small = EFFORT, EFFORT.small_ops
-    bounds = (
-        Stage(stages.heuristic_orders),
-        Stage(stages.closure_bounds, share=effort.closure_share),
-    )
-    heuristics = (*bounds, Stage(order_packing.pack_heuristically))
-    searches = (
-        *bounds,
-        Stage(order_packing.pack_before_search),
-        Stage(_pools_apart, share=effort.pool_share, needs=Feature.POOLS, lacks=Feature.PEAK),
-        Stage(stages.order_search),
-        Stage(near.orders_near, share=effort.moves_share, needs=Feature.MOVES),
-        Stage(order_packing.first_packing, share=effort.first_packing_share),
-        Stage(
-            stages.pooled_walk,
-            share=effort.walk_share,
-            needs=Feature.POOLS,
-            lacks=Feature.PEAK | Feature.MOVES,
-        ),
-        Stage(stages.all_orders, share=effort.all_orders_share, most=small),
-        Stage(
-            stages.joint_model_if_exact, share=effort.joint_share, lacks=Feature.MOVES, most=small
-        ),
-        Stage(stages.search_again, share=effort.again_share, lacks=Feature.MOVES, repeat=True),
-        Stage(
-            stages.other_orders,
-            share=effort.others_share,
-            lacks=stages.OTHER_ORDERS_LACK,
-            repeat=True,
-        ),
-        Stage(
-            stages.neighbourhoods,
-            share=effort.neighbourhood_share,
-            lacks=stages.OTHER_ORDERS_LACK,
-            repeat=True,
-        ),
-        Stage(order_packing.last_packing, repeat=True),
-    )
-    return {
-        Engine.AUTO: searches,
-        Engine.CPSAT: (*heuristics, Stage(stages.joint_model, named=True)),
-        Engine.MILP: (*heuristics, Stage(stages.milp_order, named=True)),
-        Engine.HEURISTICS: heuristics,
-    }
-
-
-_STAGES = _stages()
-_ORDERS_ONLY = (
-    Stage(stages.heuristic_orders_alone),
-    Stage(order_packing.pack_heuristically),
-)
-_INDEPENDENT: dict[Engine, Stages] = {
-    Engine.CPSAT: (*_ORDERS_ONLY, Stage(partial(stages.joint_model, independent=True), named=True)),
-    Engine.MILP: (*_ORDERS_ONLY, Stage(partial(stages.milp_order, independent=True), named=True)),
-}
-"""Stages that give an engine orders to start from, but no reductions and no bounds of ours."""
-_STREAM_STAGES: Stages = (
-    Stage(stages.heuristic_orders),
-    Stage(streams.only_order, needs=Feature.ONE_ORDER),
-    Stage(order_packing.pack_before_search),
-    Stage(streams.one_at_a_time, share=EFFORT.one_stream_share),
-    Stage(streams.stream_walk, share=EFFORT.walk_share),
-    Stage(order_packing.first_packing, share=EFFORT.first_packing_share),
-    Stage(streams.all_stream_orders, share=EFFORT.all_orders_share, most=EFFORT.small_ops),
-    Stage(streams.stream_walk, repeat=True),
-    Stage(order_packing.last_packing, repeat=True),
-)
-"""Stages of engine AUTO on several streams."""

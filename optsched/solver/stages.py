@@ -1,42 +1,32 @@
-"""The stages of solve(): each calls one engine for its share of the time and yields its findings.
+"""Stages of solve() that find orders and bounds: each calls one engine and yields its findings.
 
-Stages that pack orders are in :mod:`optsched.solver.order_packing`, those for several streams in
+Stages that pack orders are in :mod:`optsched.solver.order_packing`, those that choose orders and
+offsets together in :mod:`optsched.solver.joint_stages`, those for several streams in
 :mod:`optsched.solver.streams`, those for orders near a baseline in :mod:`optsched.solver.near`.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict
 
 import numpy as np
 
 from heuristics.portfolio import candidate_orders
-from optsched.errors import GraphError, UsageError
-from optsched.model.elements import MAX_ADDRESS
-from optsched.model.pools import roof
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
-from optsched.runtime.limits import Objective, Proof
-from optsched.solver.driver import Feature
+from optsched.runtime.limits import Proof
 from optsched.solver.effort import EFFORT
-from optsched.solver.finding import Bound, Finding, peak_bound, slab_bound
+from optsched.solver.finding import Finding, peak_bound
+from optsched.solver.joint_stages import OTHER_ORDERS_LACK
 from optsched.solver.known import Known
 from optsched.solver.order_packing import (
     Findings,
     before_last_packing,
     found_orders,
-    left_before_last_packing,
     pack_quickly,
 )
 from optsched.solver.resume import Resume
-
-OTHER_ORDERS_LACK = Feature.INPLACE | Feature.POOLS | Feature.PEAK | Feature.MOVES
-"""Features that the packing of other orders cannot handle."""
-
-
-# Orders and bounds.
 
 
 def heuristic_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
@@ -144,163 +134,3 @@ def pooled_walk(known: Known, resume: Resume, clock: Clock) -> Findings:
         yield from pack_quickly(known, order, "pooled order")
         if known.done() or clock.expired():
             break
-
-
-# Orders and offsets together.
-
-
-def all_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Pack or refute each order of a small graph: a proof if the slab exceeds the peak.
-
-    If only the peak is minimized, any plan will do; without one, pins may clash in every order.
-    """
-    from optsched.joint import enumerate_orders
-
-    if Feature.PEAK & known.features and known.plan is not None:
-        return
-    # With as much room as `roof`, only clashing pins can refute an order.
-    room = roof(known.graph)
-    below = room if known.plan is None else known.measured.slab - 1
-    below = below if known.capacity is None else min(known.capacity, room)
-    found = enumerate_orders(
-        known.graph,
-        below,
-        floor=known.slab_bound,
-        offer=lambda plan: known.merge(Finding("all orders", plans=(plan,))),
-        limits=clock,
-        baseline=known.question.near,
-    )
-    if found.complete and known.plan is None:
-        _refuse_without_plan(known, below, room)
-    if found.complete:
-        yield Finding("all orders", bounds=slab_bound(found.refuted + 1))
-
-
-def _refuse_without_plan(known: Known, below: int, room: int) -> None:
-    """Raise GraphError if no order has a packing within `room`, which is enough for any."""
-    name = known.graph.name
-    if below > MAX_ADDRESS:
-        pinned = any(buffer.pin is not None for buffer in known.graph.buffers)
-        clash = "has buffers pinned onto each other, or " if pinned else ""
-        raise GraphError(f"{name}: every order {clash}takes more than 2**63 - 1 bytes")
-    if below == room:
-        raise GraphError(f"{name}: buffers are pinned onto each other in every order")
-
-
-def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Pack other orders of minimum peak, each for a short while, and then orders above it.
-
-    The end of the time is kept for packing the best plan's own order, unless that is done.
-    """
-    from optsched.joint import other_plans
-
-    if known.plan is None:
-        return
-    is_late = left_before_last_packing(known) == 0.0
-    clock = before_last_packing(known, resume, clock)
-    orders = [(known.measured.peak, np.array(known.plan.order, np.int64))]
-    orders += known.best_orders(EFFORT.packed_orders)
-    room = max(known.peak_bound, min(peak for peak, _ in orders))
-    if known.capacity is not None:
-        room = known.capacity
-    elif room >= known.measured.slab:
-        # Only an order of smaller peak could lower the slab.
-        return
-    part, before = clock.share(EFFORT.least_peak_share), len(resume.seen)
-    while not known.done():
-        slab, seen = known.measured.slab, len(resume.seen)
-        starts = [order for peak, order in orders if peak <= room]
-        if not starts:
-            break
-        for plan in other_plans(
-            known.graph, starts, room, bound=known.peak_bound, limits=part, seen=resume.seen
-        ):
-            yield Finding("other order", plans=(plan,))
-            orders.insert(0, (known.measured.peak, np.array(known.plan.order, np.int64)))
-            if is_late and known.measured.slab < slab:
-                # The time left is for packing this order.
-                yield Finding("other order", more=True)
-                return
-        same = known.measured.slab == slab
-        nothing_new = same and (part.left() is None or len(resume.seen) == seen)
-        if clock.expired() or known.capacity is not None or (part is clock and nothing_new):
-            break
-        # Orders above the minimum peak may pack into less than all of that peak.
-        part, room = clock, known.measured.slab - 1
-    yield Finding("other order", more=len(resume.seen) > before)
-
-
-def neighbourhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Free order and offsets near the top of the slab, all else fixed, and let CP-SAT lower it."""
-    from optsched.joint.neighbourhood import better_plans
-
-    if known.plan is None or clock.left() is None or known.capacity is not None:
-        return
-    clock = before_last_packing(known, resume, clock)
-    resume.searches += 1
-    floor, seed = known.slab_bound, resume.searches
-    # Sizes may be outside the range in which CP-SAT is exact.
-    with suppress(UsageError):
-        for plan in better_plans(known.graph, known.plan, clock=clock, seed=seed, floor=floor):
-            yield Finding("neighbourhood", plans=(plan,), more=True)
-
-
-def joint_model(
-    known: Known, resume: Resume, clock: Clock, *, independent: bool = False
-) -> Findings:
-    """Choose order and offsets together by CP-SAT; its bound is a claim."""
-    from optsched.joint.cpsat import solve_joint
-
-    if Feature.MOVES in known.features:
-        raise UsageError("engine cpsat does not limit moved ops (max_moved)")
-    objective = known.question.objective
-    outcome = solve_joint(
-        known.graph,
-        objective=objective,
-        capacity=known.capacity,
-        limits=clock,
-        warm_start=known.plan,
-        peak_bound=0 if independent else known.peak_bound,
-        slab_bound=0 if independent else known.slab_bound,
-        on_event=known.relay("cpsat"),
-        independent=independent,
-    )
-    yield Finding(
-        "cpsat",
-        plans=() if outcome.plan is None else (outcome.plan,),
-        bounds=(Bound(objective, outcome.bound, Proof.CLAIMED),),
-        more=outcome.stop_reason.is_limit,
-    )
-    outcome.stop_reason.raise_if_interrupted()
-
-
-def joint_model_if_exact(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Run the joint model unless sizes exceed its exact range; the caller did not ask for it."""
-    try:
-        yield from joint_model(known, resume, clock)
-    except UsageError:
-        return
-
-
-def milp_order(
-    known: Known, resume: Resume, clock: Clock, *, independent: bool = False
-) -> Findings:
-    """Choose the order by MILP, then pack it by heuristics; the bound is a claim."""
-    from optsched.joint.milp import solve_order_milp
-
-    if known.size > (most := EFFORT.milp_ops):
-        raise UsageError(f"engine milp takes up to {most} ops, {known.graph.name} has {known.size}")
-    if Feature.MOVES in known.features:
-        raise UsageError("engine milp does not limit moved ops (max_moved)")
-    start = known.best_orders(1)[0][1].tolist() if len(known.orders) else None
-    outcome = solve_order_milp(
-        known.graph,
-        limits=clock,
-        peak_bound=0 if independent else known.peak_bound,
-        start=start,
-        independent=independent,
-    )
-    if outcome.order is not None:
-        yield from found_orders(known, "milp", outcome.order)
-        yield from pack_quickly(known, outcome.order, "milp")
-    yield Finding("milp", bounds=(Bound(Objective.PEAK, outcome.bound, Proof.CLAIMED),))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from optsched.model.steps import Order
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Objective, Proof
-from optsched.solver.driver import Feature
 from optsched.solver.effort import EFFORT
+from optsched.solver.features import Feature
 from optsched.solver.finding import Finding, peak_bound, slab_bound
 from optsched.solver.known import Known
 from optsched.solver.order_packing import Findings, found_orders, pack_quickly

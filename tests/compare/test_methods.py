@@ -20,7 +20,7 @@ from optsched.compare.methods import (
     with_reference,
 )
 from optsched.errors import UsageError
-from optsched.solver.pipeline import Engine
+from optsched.solver.schedule import Engine
 from tests.support.generators import random_graph
 
 

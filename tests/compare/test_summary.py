@@ -11,8 +11,8 @@ from optsched.compare.methods import Exact, Heuristic, Method
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble, judge
 from optsched.compare.summary import rows_against_optimum
 from optsched.runtime.limits import Proof, StopReason
-from optsched.solver.pipeline import Engine
 from optsched.solver.result import Result
+from optsched.solver.schedule import Engine
 from tests.support.families.small import chain
 
 OURS = Exact("optsched")

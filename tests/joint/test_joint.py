@@ -22,9 +22,11 @@ from optsched.reports.capacity import packing_refusal, refusal
 from optsched.reports.results import pack_record, pack_text, solve_record, solve_text
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
-from optsched.solver import pipeline, stages
+from optsched.solver import pipeline
+from optsched.solver.joint_stages import all_orders
 from optsched.solver.pack import pack
-from optsched.solver.pipeline import Engine, solve
+from optsched.solver.pipeline import solve
+from optsched.solver.schedule import Engine, stages_of
 from optsched.solver.status import Status
 from tests.support import brute
 from tests.support.families.small import make_graph
@@ -210,11 +212,11 @@ def test_interrupts_keep_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     schedule = tuple(
-        replace(stage, run=interrupted) if stage.run is stages.all_orders else stage
-        for stage in pipeline._STAGES[Engine.AUTO]
+        replace(stage, run=interrupted) if stage.run is all_orders else stage
+        for stage in stages_of(Engine.AUTO, pipeline.answer)
         if not stage.repeat
     )
-    monkeypatch.setitem(pipeline._STAGES, Engine.AUTO, schedule)
+    monkeypatch.setattr(pipeline, "schedule", lambda *_, **__: schedule)
     result = solve(GAP)
     assert result.stop_reason is StopReason.INTERRUPTED
     assert result.status is Status.FEASIBLE

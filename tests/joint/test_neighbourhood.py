@@ -17,12 +17,13 @@ from optsched.model.plan import Plan
 from optsched.model.question import Question
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
-from optsched.solver import pipeline, stages
+from optsched.solver import pipeline
 from optsched.solver.driver import Stage, run_stage
 from optsched.solver.finding import Finding
+from optsched.solver.joint_stages import neighbourhoods
 from optsched.solver.known import Known
-from optsched.solver.pipeline import Engine
 from optsched.solver.resume import Resume
+from optsched.solver.schedule import Engine, stages_of
 from tests.joint.cpsat.common import random_plan
 from tests.support.brute import least_joint
 from tests.support.families.wiring import random_wiring
@@ -75,12 +76,13 @@ def test_what_the_model_does_not_have_is_left_alone() -> None:
 
 
 def test_solve_lowers_a_slab_with_it() -> None:
-    assert any(stage.run is stages.neighbourhoods for stage in pipeline._STAGES[Engine.AUTO])
+    searches = stages_of(Engine.AUTO, pipeline.answer)
+    assert any(stage.run is neighbourhoods for stage in searches)
     graph = random_wiring(32, 1, unit=False)
     known = Known(Question(graph), Limits(work=400_000))
     plan = best_plan(graph, program(graph).tolist(), Clock.of(Limits(work=1)))
     assert plan is not None
     known.merge(Finding("start", plans=(plan,)))
     slab = known.measured.slab
-    run_stage(known, Resume(), Stage(stages.neighbourhoods, share=0.2))
+    run_stage(known, Resume(), Stage(neighbourhoods, share=0.2))
     assert known.measured.slab < slab

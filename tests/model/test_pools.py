@@ -21,7 +21,8 @@ from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.pools import pinned_bytes, pool_graph, pools_of, roof
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
-from optsched.solver.pipeline import Engine, solve
+from optsched.solver.pipeline import solve
+from optsched.solver.schedule import Engine
 from optsched.solver.status import Status
 from tests.support import brute
 from tests.support.generators import PLANNABLE, random_graph

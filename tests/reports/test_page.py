@@ -15,7 +15,8 @@ from optsched.reports.report import Report, make_report
 from optsched.reports.sections import left_out, live_table, verdicts
 from optsched.reports.tables import percent
 from optsched.runtime.limits import Event
-from optsched.solver.pipeline import Engine, solve
+from optsched.solver.pipeline import solve
+from optsched.solver.schedule import Engine
 from tests.reports.conftest import naive_plan
 from tests.reports.hostile import NAMES, hostile_graph
 from tests.reports.reader import Reader

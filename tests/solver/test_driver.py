@@ -18,7 +18,7 @@ from optsched.solver.known import Known
 from optsched.solver.order_packing import found_orders
 from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
-from optsched.solver.stages import other_orders
+from optsched.solver.joint_stages import other_orders
 
 
 def clashing_pins() -> Graph:

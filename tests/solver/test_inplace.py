@@ -19,7 +19,8 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits, Proof
 from optsched.solver.known import Known
-from optsched.solver.pipeline import Engine, solve
+from optsched.solver.pipeline import solve
+from optsched.solver.schedule import Engine
 from tests.model.test_inplace import chain, more_candidates
 from tests.support.brute import least_peak
 from tests.support.generators import PLANNABLE, random_graph

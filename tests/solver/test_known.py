@@ -15,7 +15,8 @@ from optsched.model.plan import Plan
 from optsched.model.question import Question
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective, Proof
-from optsched.solver.driver import Feature, Stage, run_stages
+from optsched.solver.driver import Stage, run_stages
+from optsched.solver.features import Feature
 from optsched.solver.finding import Bound, Finding, peak_bound, slab_bound
 from optsched.solver.known import Known, features_of
 from optsched.solver.order_packing import found_orders

@@ -28,8 +28,9 @@ from optsched.solver.effort import EFFORT
 from optsched.solver.finding import Finding
 from optsched.solver.known import Known
 from optsched.solver.order_packing import found_orders
-from optsched.solver.pipeline import Engine, solve
+from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
+from optsched.solver.schedule import Engine, stages_of
 from optsched.solver.status import Status
 from tests.support.brute import least_peak
 from tests.support.families.small import SMALL_GRAPHS, diamond
@@ -143,8 +144,8 @@ def test_interrupt_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: object) -> Iterator[Finding[Plan]]:
         raise KeyboardInterrupt
 
-    first = pipeline._STAGES[Engine.HEURISTICS][0]
-    monkeypatch.setitem(pipeline._STAGES, Engine.AUTO, (first, Stage(interrupted)))
+    first = stages_of(Engine.HEURISTICS, pipeline.answer)[0]
+    monkeypatch.setattr(pipeline, "schedule", lambda *_, **__: (first, Stage(interrupted)))
     graph = random_graph(np.random.default_rng(4), ops=40)
     result = solve(graph)
     if result.status is not Status.OPTIMAL:

@@ -34,8 +34,9 @@ from optsched.solver.effort import SPILL_EFFORT
 from optsched.solver.in_pools import PackedPool, PackingInPools, PlanInPools
 from optsched.solver.known import written_plan
 from optsched.solver.packing_result import PackingResult, result_in_pools
-from optsched.solver.pipeline import Engine, answer, solve
+from optsched.solver.pipeline import answer, solve
 from optsched.solver.result import Result
+from optsched.solver.schedule import Engine
 from optsched.solver.spill.bounds import Homes, find_homes, find_shortage, spilled_bound
 from optsched.solver.spill.pack import pack_in_pools
 from optsched.solver.status import Status

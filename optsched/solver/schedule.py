@@ -1,0 +1,160 @@
+"""Stages of solve() by engine: which run, in what order, and for what share of the time.
+
+Each stage runs only while something is left to prove, so that an easy graph imports no solver.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import partial
+
+from optsched.errors import UsageError
+from optsched.solver import near, order_packing, stages, streams
+from optsched.solver.driver import Stage
+from optsched.solver.effort import EFFORT
+from optsched.solver.features import Feature
+from optsched.solver.joint_stages import (
+    OTHER_ORDERS_LACK,
+    all_orders,
+    joint_model,
+    joint_model_if_exact,
+    milp_order,
+    neighbourhoods,
+    other_orders,
+)
+from optsched.solver.known import Known
+from optsched.solver.relax import Answer, PoolsApart, relaxed
+
+Stages = tuple[Stage[Known], ...]
+
+
+class Engine(StrEnum):
+    """Exact engine to run after heuristics and simple bounds."""
+
+    AUTO = "auto"
+    """Our own search; then the joint CP-SAT model if the graph is small."""
+    CPSAT = "cpsat"
+    """The joint CP-SAT model, regardless of the size."""
+    MILP = "milp"
+    """The order by MILP: an independent second opinion on small graphs."""
+    HEURISTICS = "heuristics"
+    """None: heuristics and bounds only."""
+
+
+def schedule(known: Known, engine: Engine, answer: Answer, *, independent: bool = False) -> Stages:
+    """Return an engine's stages; refuse engines that assume one op at a time on streams.
+
+    Parameters
+    ----------
+    known
+        State of the search.
+    engine
+        Exact engine.
+    answer
+        Function that answers the questions of relaxations.
+    independent
+        True for stages without our reductions and bounds.
+
+    Raises
+    ------
+    UsageError
+        If the engine does not support independent answers, or the features of the question.
+    """
+    if independent and engine not in _INDEPENDENT:
+        raise UsageError(f"independent needs engine cpsat or milp, got {engine.value!r}")
+    own = _INDEPENDENT[engine] if independent else stages_of(engine, answer)
+    if not known.graph.on_streams:
+        return own
+    if known.question.near is not None:
+        known.graph.refuse_streams("a count of moved ops")
+    if engine is Engine.AUTO:
+        return _STREAM_STAGES
+    if engine is not Engine.HEURISTICS:
+        known.graph.refuse_streams(f"engine {engine}")
+    return own
+
+
+def stages_of(engine: Engine, answer: Answer) -> Stages:
+    """Return the stages of an engine for ops that run one at a time."""
+    bounds = (
+        Stage(stages.heuristic_orders),
+        Stage(stages.closure_bounds, share=EFFORT.closure_share),
+    )
+    if engine is Engine.AUTO:
+        return bounds + _searches(answer)
+    named = {Engine.CPSAT: joint_model, Engine.MILP: milp_order}
+    last = (Stage(named[engine], named=True),) if engine in named else ()
+    return (*bounds, Stage(order_packing.pack_heuristically), *last)
+
+
+def _searches(answer: Answer) -> Stages:
+    """Return the stages of our own search, after heuristics and bounds."""
+    effort, small = EFFORT, EFFORT.small_ops
+    return (
+        Stage(order_packing.pack_before_search),
+        Stage(
+            relaxed(PoolsApart(), answer),
+            share=effort.pool_share,
+            needs=Feature.POOLS,
+            lacks=Feature.PEAK,
+        ),
+        Stage(stages.order_search),
+        Stage(near.orders_near, share=effort.moves_share, needs=Feature.MOVES),
+        Stage(order_packing.first_packing, share=effort.first_packing_share),
+        Stage(
+            stages.pooled_walk,
+            share=effort.walk_share,
+            needs=Feature.POOLS,
+            lacks=Feature.PEAK | Feature.MOVES,
+        ),
+        Stage(all_orders, share=effort.all_orders_share, most=small),
+        Stage(
+            joint_model_if_exact,
+            share=effort.joint_share,
+            lacks=Feature.MOVES,
+            most=small,
+        ),
+        Stage(stages.search_again, share=effort.again_share, lacks=Feature.MOVES, repeat=True),
+        Stage(
+            other_orders,
+            share=effort.others_share,
+            lacks=OTHER_ORDERS_LACK,
+            repeat=True,
+        ),
+        Stage(
+            neighbourhoods,
+            share=effort.neighbourhood_share,
+            lacks=OTHER_ORDERS_LACK,
+            repeat=True,
+        ),
+        Stage(order_packing.last_packing, repeat=True),
+    )
+
+
+_ORDERS_ONLY = (
+    Stage(stages.heuristic_orders_alone),
+    Stage(order_packing.pack_heuristically),
+)
+_INDEPENDENT: dict[Engine, Stages] = {
+    Engine.CPSAT: (
+        *_ORDERS_ONLY,
+        Stage(partial(joint_model, independent=True), named=True),
+    ),
+    Engine.MILP: (
+        *_ORDERS_ONLY,
+        Stage(partial(milp_order, independent=True), named=True),
+    ),
+}
+"""Stages that give an engine orders to start from, but no reductions and no bounds of ours."""
+_STREAM_STAGES: Stages = (
+    Stage(stages.heuristic_orders),
+    Stage(streams.only_order, needs=Feature.ONE_ORDER),
+    Stage(order_packing.pack_before_search),
+    Stage(streams.one_at_a_time, share=EFFORT.one_stream_share),
+    Stage(streams.stream_walk, share=EFFORT.walk_share),
+    Stage(order_packing.first_packing, share=EFFORT.first_packing_share),
+    Stage(streams.all_stream_orders, share=EFFORT.all_orders_share, most=EFFORT.small_ops),
+    Stage(streams.stream_walk, repeat=True),
+    Stage(order_packing.last_packing, repeat=True),
+)
+"""Stages of engine AUTO on several streams."""
