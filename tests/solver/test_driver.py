@@ -14,11 +14,11 @@ from optsched.model.pools import Pool
 from optsched.model.question import Question
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from optsched.solver.joint_stages import other_orders
 from optsched.solver.known import Known
 from optsched.solver.order_packing import found_orders
 from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
-from optsched.solver.joint_stages import other_orders
 
 
 def clashing_pins() -> Graph:
