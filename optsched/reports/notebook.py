@@ -29,7 +29,7 @@ from optsched.reports.study_tables import method_table, print_study, study_savin
 from optsched.reports.tables import as_html, safe
 from optsched.reports.view import View, packing_view, plan_view
 from optsched.reports.write import write_report
-from optsched.solver.module import ModuleResult
+from optsched.solver.module_result import ModuleResult
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.result import Result
 

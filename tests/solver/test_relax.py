@@ -19,9 +19,7 @@ def test_the_bounds_of_pools_apart_hold_for_all_plans() -> None:
     rng, features = np.random.default_rng(27), PLANNABLE | {"pools"}
     several = tight = 0
     while several < 40:
-        graph = random_graph(
-            rng, int(rng.integers(2, 6)), max_size=9, features=PLANNABLE | {"pools"}
-        )
+        graph = random_graph(rng, int(rng.integers(2, 6)), max_size=9, features=features)
         question = Question(graph)
         if not question.pool_graphs:
             assert PoolsApart().reduce(question) == ()
