@@ -185,7 +185,7 @@ def answer(
     on_event
         Called with every better plan and bound.
     independent
-        True to use none of our reductions and bounds.
+        True to run the engine without our reductions and bounds.
     """
     if question.pools:
         from optsched.solver.spill.solve import answer_in_pools
