@@ -13,13 +13,17 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
+import torch
+from torch._functorch import config as functorch_config
 from torch._guards import TracingContext, tracing
 from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.virtualized import V
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._ordered_set import OrderedSet
 
 from optsched.plugins.inductor.candidates import decide
@@ -40,8 +44,8 @@ class _MeasuredError(BaseException):
 class _Measure(CustomSchedulerPass):  # type: ignore[misc]
     """Simulates the graph that it is called for, and ends its compilation."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.peak = seconds, 0
+    def __init__(self, seconds: float, ordered: bool) -> None:
+        self.seconds, self.ordered, self.peak = seconds, ordered, 0
 
     def uuid(self) -> None:
         """Return None: nothing of this is cached."""
@@ -58,25 +62,69 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
         kernels = measure_kernels(nodes).by_name
         facts = read_facts(nodes, find_owned_inputs(nodes), kernels)
         found = decide(facts, document, reuse=True, seconds=self.seconds, name="step")
-        choice = found.best if found.gains else found.own
+        choice = found.best if found.gains and self.ordered else found.own
         self.peak = choice.peak
         logger.debug("own %s best %s extremes %s", found.own.peak, choice.peak, choice.extremes)
         raise _MeasuredError
 
 
-def step_peak(modules: Sequence[GraphModule], seconds: float) -> int:
-    """Return the most bytes of a forward and a backward graph as Inductor would run them."""
+def step_peak(
+    modules: Sequence[GraphModule],
+    seconds: float,
+    outputs: int,
+    static: Sequence[int],
+    *,
+    ordered: bool = True,
+) -> int:
+    """Return the most bytes of a forward and a backward graph as Inductor would run them.
+
+    Parameters
+    ----------
+    modules
+        Forward and backward graph.
+    seconds
+        Limit for the order of each.
+    outputs
+        Number of outputs of the forward graph; its other results are saved.
+    static
+        Positions of inputs that the model holds.
+    ordered
+        False for Inductor's own order instead of the one that the scheduler pass chooses.
+    """
     outer = TracingContext.try_get()
     context = TracingContext(None if outer is None else outer.fake_mode)
-    context.fw_metadata = None if outer is None else outer.fw_metadata
+    # AOTAutograd states these facts after the split; ownership and reuse in place depend on them.
+    context.fw_metadata = SimpleNamespace(
+        num_forward=outputs,
+        static_input_indices=list(static),
+        bw_donated_idxs=donated(modules, outputs),
+    )
     peaks = []
     for module, backward in zip(modules, (False, True), strict=True):
-        measure = _Measure(min(seconds, ORDER_SECONDS))
+        measure = _Measure(min(seconds, ORDER_SECONDS), ordered)
         with tracing(context), config.patch(_post_fusion_custom_pass=measure):
             _lower(module, backward, context)
         peaks.append(measure.peak)
     logger.debug("forward %s, backward %s", *peaks)
     return max(peaks)
+
+
+def donated(modules: Sequence[GraphModule], outputs: int) -> list[int]:
+    """Return the saved tensors that the backward graph may overwrite, as AOTAutograd does.
+
+    These are the tensors that share their bytes with no input or output of a step.
+    """
+    if not functorch_config.donated_buffer:
+        return []
+    forward, backward = (module.graph.output_node().args[0] for module in modules)
+    inputs = modules[0].graph.find_nodes(op="placeholder")
+    held = {_storage(node) for node in (*inputs, *forward[:outputs], *backward)}
+    return [i for i, node in enumerate(forward[outputs:]) if _storage(node) not in held]
+
+
+def _storage(node: Any) -> StorageWeakRef | None:
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return StorageWeakRef(value.untyped_storage()) if isinstance(value, torch.Tensor) else None
 
 
 def _lower(module: GraphModule, backward: bool, context: TracingContext) -> None:

@@ -134,6 +134,7 @@ class _Partition:
         joint.graph = fx_graph_cse(joint.graph)
         joint.recompile()
         self.joint, self.outputs = joint, int(how["num_fwd_outputs"])
+        self.static: Sequence[int] = how.get("static_lifetime_input_indices") or ()
         self.graph: Graph = with_costs(from_fx(joint, name=name), settings.cost)
         self.loss = forward_ends(joint, self.graph, self.outputs)
         self.torch = min_cut_rematerialization_partition(copy.deepcopy(joint), inputs, **how)
@@ -212,14 +213,13 @@ class _Partition:
                 runs.append((self.graph.ops[v].name, v in seen))
             seen.add(v)
         forward = {problem.name(u) for u in problem.forward}
-        static = self.how.get("static_lifetime_input_indices") or ()
-        modules: Modules = split_joint(self.joint, runs, forward, self.outputs, static)
+        modules: Modules = split_joint(self.joint, runs, forward, self.outputs, self.static)
         return modules
 
     def _simulate(self, modules: Modules) -> int | None:
         if not self.settings.calibrated:
             return None
-        return step_peak(modules, self.settings.time_limit)
+        return step_peak(modules, self.settings.time_limit, self.outputs, self.static)
 
 
 def require_known(joint: GraphModule) -> None:
