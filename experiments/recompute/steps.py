@@ -5,7 +5,7 @@
 For each network: PyTorch's split at its eleven activation memory budgets, as simulated in
 Inductor's own order; the lowest of these peaks, compiled and run by PyTorch and by the plugin; and
 the plugin at 0.8 and 0.65 of it. A line has bytes asked, planned, simulated and allocated above
-what was held before, the extra compute and its bound in % of a step, and the largest difference of
+the bytes held before, the extra compute and its bound in % of a step, and the largest difference of
 a gradient from eager's. The two steps of equal peak are timed in alternating pairs.
 """
 
