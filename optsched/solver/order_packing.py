@@ -97,6 +97,18 @@ def _heuristic_plan(
     return Finding(source, plans=(plan,), trial=True)
 
 
+def pack_best_order(known: Known, resume: Resume, clock: Clock) -> Findings:
+    """Pack the best order so far at once: bounds may take seconds where kernels are not compiled.
+
+    Its peak may be far below that of the first order, which has the only plan so far.
+    """
+    if known.graph.on_streams or known.plan is None or resume.orders:
+        return
+    peak, order = known.best_orders(1)[0]
+    if peak < known.measured.peak:
+        yield from pack_quickly(known, order, "heuristic order", packings=1)
+
+
 def pack_heuristically(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Pack the best orders so far by all promising packers."""
     many = has_many_buffers(known.graph)

@@ -78,6 +78,7 @@ def stages_of(engine: Engine, answer: Answer) -> Stages:
     """Return the stages of an engine for ops that run one at a time."""
     bounds = (
         Stage(stages.heuristic_orders),
+        Stage(order_packing.pack_best_order),
         Stage(stages.closure_bounds, share=EFFORT.closure_share),
     )
     if engine is Engine.AUTO:
