@@ -28,12 +28,13 @@ def capture(name: str, folder: Path) -> None:
     from torch._functorch.compile_utils import fx_graph_cse
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-    from experiments.recompute.networks import JOINT
+    from experiments.recompute.networks import JOINT, LARGE
     from optsched.formats import write_graph
     from optsched.formats.fx import from_fx
+    from optsched.plugins.inductor.partition import computed
 
     torch.manual_seed(0)
-    module, args = JOINT[name]()
+    module, args = (JOINT | LARGE)[name]()
     found: dict[str, list[str]] = {}
 
     def partition(joint: Any, inputs: Any, **how: Any) -> Any:
@@ -48,8 +49,7 @@ def capture(name: str, folder: Path) -> None:
                 both = min_cut_rematerialization_partition(
                     copy.deepcopy(joint), inputs, compiler="inductor", **how
                 )
-            rows = [node.name for part in both for node in part.graph.nodes]
-            found[str(budget)] = [row for row in rows if row in known]
+            found[str(budget)] = [name for name in computed(both) if name in known]
         write_graph(graph, folder / f"{name}.json.gz")
         (folder / f"{name}.torch.json").write_text(json.dumps(found))
         print(name, graph, flush=True)

@@ -209,6 +209,11 @@ JOINT: dict[str, Callable[[], Made]] = {
 }
 """The seven networks whose joint graphs are planned at the level of ATen."""
 
+LARGE: dict[str, Callable[[], Made]] = {
+    "gpt21l": lambda: (Gpt(21, 512, 8, 8192), _words(8, 256, 8192)),
+}
+"""A network of more than 2,500 ops, planned for the time that this takes."""
+
 STEPS: dict[str, Callable[[], Made]] = {
     "gpt": lambda: (Gpt(4, 256, 4, 2048), _words(8, 128, 2048)),
     "dropout": lambda: (Gpt(3, 256, 4, 1024, 0.1), _words(8, 128, 1024)),

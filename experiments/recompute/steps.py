@@ -30,7 +30,7 @@ from optsched import plugins
 from optsched.model.runs import extra_cost
 from optsched.plugins import inductor
 from optsched.plugins.inductor.calibrate import step_peak
-from optsched.plugins.inductor.partition import Modules, PeakPartitioner, _Partition
+from optsched.plugins.inductor.partition import Modules, PeakPartitioner, _Partition, computed
 from optsched.plugins.records import forget
 
 BUDGETS = tuple(i / 10 for i in range(11))
@@ -54,8 +54,7 @@ class TorchBudgets(PeakPartitioner):
                 both = min_cut_rematerialization_partition(
                     copy.deepcopy(found.joint), joint_inputs, **how
                 )
-            names = [node.name for part in both for node in part.graph.nodes]
-            extra = extra_cost(found.graph, [ids[name] for name in names if name in ids])
+            extra = extra_cost(found.graph, [ids[x] for x in computed(both) if x in ids])
             peak = step_peak(both, 1.0, found.outputs, found.static, ordered=False)
             self.rows.append((peak, extra, total, budget))
         return default

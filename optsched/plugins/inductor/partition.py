@@ -143,8 +143,7 @@ class _Partition:
     def _known(self) -> list[list[int]]:
         """Return PyTorch's split as a sequence of ops, if it runs the same ops."""
         ids = self.graph.op_ids
-        names = [node.name for part in self.torch for node in part.graph.nodes]
-        sequence = [ids[name] for name in names if name in ids]
+        sequence = [ids[name] for name in computed(self.torch) if name in ids]
         return [sequence] if set(sequence) == set(ids.values()) else []
 
     def run(self) -> tuple[Modules, CompiledGraph]:
@@ -220,6 +219,15 @@ class _Partition:
         if not self.settings.calibrated:
             return None
         return step_peak(modules, self.settings.time_limit, self.outputs, self.static)
+
+
+def computed(modules: Modules) -> list[str]:
+    """Return the names of the calls of both graphs in order.
+
+    The backward graph has inputs of the same names as the calls whose results are saved.
+    """
+    nodes = [node for module in modules for node in module.graph.nodes]
+    return [node.name for node in nodes if node.op == "call_function"]
 
 
 def require_known(joint: GraphModule) -> None:
