@@ -6,13 +6,15 @@ from collections import Counter
 from typing import Any
 
 from optsched.formats.format import FileFacts, Source
-from optsched.formats.onnx.dims import open_dimensions, settable, suggestion
+from optsched.formats.onnx.dims import open_dimensions, settable
 from optsched.formats.onnx.model import find_constants, operation_nodes, parse_model
+from optsched.formats.onnx.suggest import suggestion
 
 
 def describe(source: Source) -> FileFacts:
     """Return inputs, outputs, op types and open dimensions of a model."""
-    graph = parse_model(source.data).graph
+    model = parse_model(source.data)
+    graph = model.graph
     constants = find_constants(graph)
     found = open_dimensions(graph, constants)
     return FileFacts(
@@ -20,7 +22,7 @@ def describe(source: Source) -> FileFacts:
         outputs=tuple(map(_value, graph.output)),
         ops=Counter(node.op_type for _, node in operation_nodes(graph)),
         open=tuple(dim.name for dim in found),
-        suggestion=suggestion(found, {}),
+        suggestion=suggestion(model, found, {}) if found else "",
         settable=settable(graph),
     )
 

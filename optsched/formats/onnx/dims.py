@@ -10,19 +10,19 @@ suggests sizes that such models usually take, as a line to paste::
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from shlex import quote
 from typing import Any, Final
 
-from optsched.errors import FormatError, UsageError
+from optsched.errors import UsageError
 from optsched.formats.fields import show, unknown_dimension
 from optsched.formats.onnx.model import initializers
-from optsched.runtime.text import counted
 
+IMAGE: Final = 320
+"""Usual height and width of an image, in pixels."""
 _SUGGESTED: Final = (
     (re.compile(r"batch|^n$|^b$|num_(samples|images)"), 1),
-    (re.compile(r"height|width|^h$|^w$"), 320),
+    (re.compile(r"height|width|^h$|^w$"), IMAGE),
     (re.compile(r"past|cache"), 128),
     (re.compile(r"seq|len|time|frame|token|text|word"), 128),
 )
@@ -62,7 +62,7 @@ class OpenDimension:
                 return size
         if self.axis == 0 or (self.alone and self.axis == 1 and self.rank == _STATE_RANK):
             return 1
-        return 320 if self.rank == _IMAGE_RANK else 128
+        return IMAGE if self.rank == _IMAGE_RANK else 128
 
 
 def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
@@ -133,36 +133,6 @@ def _set_values(model: Any, dims: Mapping[str, int]) -> dict[str, int]:
     return left
 
 
-def require_input_shapes(
-    graph: Any, constants: Collection[str], dims: Mapping[str, int], how: str
-) -> None:
-    """Raise `FormatError` if an input has open dimensions, naming all of them.
-
-    `dims` are the sizes that were given, which the suggested line repeats; `how` is the advice for
-    an input without a shape. A dimension of size 0 counts as a size.
-    """
-    for value in graph.input:
-        if value.name in constants:
-            continue
-        label = f"input {show(value.name)}"
-        if not value.type.HasField("tensor_type"):
-            # Inputs are not counted; ops that take tensors out of a sequence may be refused.
-            continue
-        if not value.type.tensor_type.HasField("shape"):
-            raise FormatError(f"{label} has no shape; {how}")
-    refuse_open([x for x in open_dimensions(graph, constants) if not x.is_zero], dims)
-
-
-def refuse_open(found: Sequence[OpenDimension], dims: Mapping[str, int]) -> None:
-    """Raise `FormatError` if there are open dimensions; `dims` are the sizes that were given."""
-    if found:
-        names = ", ".join(show(dim.name)[1:-1] for dim in found[:_SHOWN])
-        more = ", ..." if len(found) > _SHOWN else ""
-        verb = "is" if len(found) == 1 else "are"
-        count = counted(len(found), "dimension")
-        raise FormatError(f"{count} {verb} open: {names}{more}; try {suggestion(found, dims)}")
-
-
 def open_dimensions(graph: Any, constants: Collection[str]) -> list[OpenDimension]:
     """Return the open dimensions of the graph inputs, each name once."""
     found: dict[str, OpenDimension] = {}
@@ -176,12 +146,6 @@ def open_dimensions(graph: Any, constants: Collection[str]) -> list[OpenDimensio
             kind = (rank, _given_name(dim) != "", is_float, len(axes) == 1, is_zero)
             found.setdefault(name, OpenDimension(name, axis, *kind))
     return list(found.values())
-
-
-def suggestion(found: Iterable[OpenDimension], dims: Mapping[str, int]) -> str:
-    """Return the options of a command line that give all dimensions a size."""
-    sizes = {**dims, **{dim.name: dim.suggested for dim in found}}
-    return " ".join(f"--dim {quote(f'{name}={size}')}" for name, size in sizes.items())
 
 
 _INTEGERS: Final = (6, 7)

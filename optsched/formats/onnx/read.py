@@ -17,12 +17,7 @@ from typing import Any, Final
 
 from optsched.formats.format import Source
 from optsched.formats.onnx.contrib import stand_in
-from optsched.formats.onnx.dims import (
-    open_dimensions,
-    refuse_open,
-    require_input_shapes,
-    set_dimensions,
-)
+from optsched.formats.onnx.dims import open_dimensions, set_dimensions
 from optsched.formats.onnx.model import (
     captures,
     drop_weights,
@@ -37,12 +32,12 @@ from optsched.formats.onnx.profile import profiled_order, profiled_types, read_p
 from optsched.formats.onnx.reasons import unknown_size
 from optsched.formats.onnx.rules import body_workspace, is_view, overwritten_inputs, scratch_bytes
 from optsched.formats.onnx.sizes import (
-    HOW,
     TensorType,
     Types,
     branch_of,
     infer_types,
 )
+from optsched.formats.onnx.suggest import refuse_open, require_input_shapes
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy, OutputPolicy
 from optsched.model.graph import Graph
@@ -69,7 +64,7 @@ def read_onnx(
     constants = find_constants(model.graph)
     types: dict[str, TensorType] = {}
     if profile is None:
-        require_input_shapes(model.graph, constants, dims or {}, HOW)
+        require_input_shapes(model, constants, dims or {})
     else:
         types = profiled_types(read_profile(profile), model.graph)
     drop_weights(model.graph)
@@ -80,7 +75,7 @@ def read_onnx(
     graph = _ModelReader(model.graph, constants, found, model.graph).build(source.name)
     if graph.ops and not any(graph.buffers[b].size for op in graph.ops for b in op.writes):
         # A model does not compute nothing: its zeros are sizes that the exporter did not know.
-        refuse_open(open_dimensions(model.graph, constants), dims or {})
+        refuse_open(model, open_dimensions(model.graph, constants), dims or {})
     return graph.with_inplace()
 
 
