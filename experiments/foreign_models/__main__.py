@@ -1,0 +1,157 @@
+"""Foreign models at first try: `python -m experiments.foreign_models FOLDER`.
+
+FOLDER keeps the downloads. Each model is solved by the command line as it is; if that is refused
+with a line to try, once more with that line. The plan is then put into the model and measured in
+its runtime, before and after.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.foreign_models.packages import download, take_models
+from experiments.tables import markdown, replace_table, write_rows
+
+HERE = Path(__file__).parent
+SECONDS = 10
+"""Time limit of a solve."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model. Bytes are -1 where they are unknown.
+
+    Parameters
+    ----------
+    model, kilobytes
+        Package and file, and its size.
+    tries
+        1 if the first try gave a plan, 2 if the suggested line did, 0 if neither.
+    before, planned, proved
+        Bytes with the runtime's own order and planner, bytes of the plan, and whether it is proved
+        to be the smallest.
+    held_before, held_after, explained
+        Bytes that the runtime held before and after, and whether their difference to what is
+        planned is below 2 % or has a named cause.
+    cause
+        Causes of the difference after.
+    same
+        1 if the outputs before and after are equal bit for bit.
+    said
+        Reason if there is no plan, or no measurement.
+    """
+
+    model: str
+    kilobytes: int
+    tries: int
+    before: int = -1
+    planned: int = -1
+    proved: int = 0
+    held_before: int = -1
+    held_after: int = -1
+    explained: int = 0
+    cause: str = ""
+    same: int = 0
+    said: str = ""
+
+
+def main() -> None:
+    """Run all models and write the table."""
+    folder = Path(sys.argv[1])
+    wheels = folder / "wheels"
+    wheels.mkdir(parents=True, exist_ok=True)
+    download(wheels)
+    rows = []
+    for path in take_models(wheels, folder / "models"):
+        rows.append(run_model(path, folder))
+        print(rows[-1], flush=True)
+    write_rows(HERE / "table.csv", rows)
+    replace_table(HERE / "README.md", "models", table(rows))
+
+
+def run_model(path: Path, folder: Path) -> Row:
+    """Solve, apply and measure one model."""
+    name, size = f"{path.parent.name}/{path.name}", path.stat().st_size // 1000
+    plan = folder / "plan.json"
+    plan.unlink(missing_ok=True)
+    command = ["solve", str(path), "--time-limit", str(SECONDS), "-o", str(plan), "--json"]
+    ran, tries = optsched(*command), 1
+    line = ran.stderr.rpartition("; try ")[2] if "; try --dim" in ran.stderr else ""
+    if line:
+        ran, tries = optsched(*command, *shlex.split(line)), 2
+    if not plan.exists():
+        return Row(name, size, 0, said=first_line(ran))
+    found = json.loads(ran.stdout)
+    saving = found.get("saving") or {}
+    figures = (int(saving.get("before", -1)), found["slab"], int(found["slab_proof"] is not None))
+    measured = optsched("measure", str(path), str(plan), "--json")
+    if not measured.stdout.startswith("{"):
+        return Row(name, size, tries, *figures, said=first_line(measured))
+    held = json.loads(measured.stdout)
+    after = held["after"]
+    causes = ", ".join(f"{cause} {value:+,}" for cause, value in after["causes"].items() if value)
+    is_explained = int(measured.returncode == 0)
+    bytes_held = (held["before"]["held"], after["held"], is_explained)
+    return Row(name, size, tries, *figures, *bytes_held, causes, int(held["same_outputs"]))
+
+
+def optsched(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command as a user does."""
+    command = [sys.executable, "-m", "optsched", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def first_line(ran: subprocess.CompletedProcess[str]) -> str:
+    """Return the error of a command without the path of the model."""
+    lines = ran.stderr.strip().splitlines() or ["no message"]
+    return re.sub(r"^optsched: error: (\S+\.(onnx|tflite): )?", "", lines[0]).replace("|", " ")
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the rows as Markdown, and their sums."""
+    head = "model|kB|planned at try|own planner|planned|saved|held before|held after|explained"
+    lines = [cells(row) for row in rows]
+    opened = [row for row in rows if row.tries]
+    ran = [row for row in rows if row.held_after >= 0]
+    saved = [row for row in opened if 0 <= row.planned < row.before]
+    total = [
+        f"**{len(rows)} models**",
+        "",
+        f"{sum(row.tries == 1 for row in rows)} + {sum(row.tries == 2 for row in rows)}",
+        "",
+        "",
+        f"on {len(saved)}",
+        "",
+        f"{sum(row.same for row in ran)} of {len(ran)} bit for bit",
+        f"{sum(row.explained for row in ran)} of {len(ran)}",
+    ]
+    return markdown(head.split("|"), [*lines, total])
+
+
+def cells(row: Row) -> list[str]:
+    """Return the cells of one model."""
+    first = [row.model, f"{row.kilobytes:,}"]
+    if not row.tries:
+        return [*first, f"refused: {row.said}", *[""] * 6]
+    saved = f"{100 * (1 - row.planned / row.before):.1f} %" if row.before > 0 else ""
+    proof = "" if row.proved else " (not proved)"
+    figures = [str(row.tries), count(row.before), f"{row.planned:,}{proof}", saved]
+    if row.held_after < 0:
+        return [*first, *figures, f"not run: {row.said}", "", ""]
+    why = row.cause or ("exactly" if row.held_after == row.planned else "within 2 %")
+    return [*first, *figures, count(row.held_before), count(row.held_after), why]
+
+
+def count(value: int) -> str:
+    return f"{value:,}" if value >= 0 else ""
+
+
+if __name__ == "__main__":
+    main()
