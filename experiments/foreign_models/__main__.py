@@ -26,26 +26,27 @@ SECONDS = 10
 
 @dataclass(frozen=True)
 class Row:
-    """One model. Bytes are -1 where they are unknown.
+    """One model. Bytes are -1 if unknown.
 
     Parameters
     ----------
     model, kilobytes
         Package and file, and its size.
     tries
-        1 if the first try gave a plan, 2 if the suggested line did, 0 if neither.
+        1 if the first try gave a plan, 2 if the suggested line did, 0 if neither did.
     before, planned, proved
         Bytes with the runtime's own order and planner, bytes of the plan, and whether it is proved
         to be the smallest.
-    held_before, held_after, explained
-        Bytes that the runtime held before and after, and whether their difference to what is
+    held_before, held_after, held_fused, explained
+        Bytes that the runtime held before and after, those with all of ONNX Runtime's fusions on
+        top of the plan, and whether their difference to what is
         planned is below 2 % or has a named cause.
     cause
         Causes of the difference after.
     same
         1 if the outputs before and after are equal bit for bit.
     said
-        Reason if there is no plan, or no measurement.
+        Reason for a missing plan or measurement.
     """
 
     model: str
@@ -56,6 +57,7 @@ class Row:
     proved: int = 0
     held_before: int = -1
     held_after: int = -1
+    held_fused: int = -1
     explained: int = 0
     cause: str = ""
     same: int = 0
@@ -98,7 +100,8 @@ def run_model(path: Path, folder: Path) -> Row:
     after = held["after"]
     causes = ", ".join(f"{cause} {value:+,}" for cause, value in after["causes"].items() if value)
     is_explained = int(measured.returncode == 0)
-    bytes_held = (held["before"]["held"], after["held"], is_explained)
+    fused = -1 if held["fused"] is None else held["fused"]
+    bytes_held = (held["before"]["held"], after["held"], fused, is_explained)
     return Row(name, size, tries, *figures, *bytes_held, causes, int(held["same_outputs"]))
 
 
@@ -146,7 +149,8 @@ def cells(row: Row) -> list[str]:
     if row.held_after < 0:
         return [*first, *figures, f"not run: {row.said}", "", ""]
     why = row.cause or ("exactly" if row.held_after == row.planned else "within 2 %")
-    return [*first, *figures, count(row.held_before), count(row.held_after), why]
+    fused = f" (fused {row.held_fused:,})" if 0 <= row.held_fused < row.held_after else ""
+    return [*first, *figures, count(row.held_before), count(row.held_after) + fused, why]
 
 
 def count(value: int) -> str:

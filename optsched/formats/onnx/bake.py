@@ -16,9 +16,10 @@ def fix_dimensions(model: Any, dims: Mapping[str, int]) -> None:
     """Give the inputs of a ModelProto, changed in place, the sizes of its open dimensions.
 
     Shapes that the model states for outputs and between ops may be stale, so they become those that
-    follow from the inputs, where these are known.
+    follow from the inputs, where these are known. A model with branches keeps its open dimensions:
+    ONNX Runtime infers shapes in all branches, and refuses a model with a branch for other sizes.
     """
-    if not dims:
+    if not dims or any(node.op_type == "If" for node in model.graph.node):
         return
     set_dimensions(model, dims)
     light = deepcopy(model)

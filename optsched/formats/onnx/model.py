@@ -117,9 +117,12 @@ def is_constant(node: Any, constants: set[str]) -> bool:
     return node.op_type == "Constant" or bool(read and constants.issuperset(read))
 
 
-def operation_nodes(graph: Any) -> list[tuple[str, Any]]:
-    """Return the nodes that are ops of the planned graph, with their names: all but constants."""
-    constants = find_constants(graph)
+def operation_nodes(graph: Any, outer: Iterable[str] = ()) -> list[tuple[str, Any]]:
+    """Return the nodes that are ops of the planned graph, with their names: all but constants.
+
+    `outer` are the constants of enclosing graphs.
+    """
+    constants = find_constants(graph, outer)
     pairs = zip(node_names(graph), graph.node, strict=True)
     return [(name, node) for name, node in pairs if not is_constant(node, constants)]
 

@@ -139,7 +139,7 @@ class _ModelReader:
             size = self.types[value].size if value in self.types else 0
             build.input(value, size, InputPolicy.EXCLUDED)
         roots = {value: value for value in self.given}
-        for op, node in operation_nodes(self.graph):
+        for op, node in operation_nodes(self.graph, self.constants):
             self._add(build, op, node, roots)
         build.output(*self.outputs, policy=policy)
         return build.build()

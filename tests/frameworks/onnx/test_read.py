@@ -259,6 +259,20 @@ def test_subgraphs_read_what_they_capture() -> None:
     assert sizes(graph)["if.workspace"] == 64  # one value between; the branch's output is the op's
 
 
+def test_constants_of_a_branch_may_come_from_the_graph_around() -> None:
+    inner = [node("Transpose", "w", "wide", "fold"), node("Add", "x,wide", "b", "add")]
+    branches = {
+        "then_branch": body(inner, [], [value("b")]),
+        "else_branch": body([node("Neg", "x", "n")], [], [value("n")]),
+    }
+    made = model(
+        [node("If", "c", "y", "if", **branches)],
+        [value("x"), value("c", [], BOOL)],
+        weights=[weight("w", 4, 4)],
+    )
+    assert "if.workspace" not in sizes(read(made))
+
+
 def loop_model(*inner: Any, count: int | None = 3) -> Any:
     """A loop over the rows of a state; what it stacks is the value `t` of each iteration."""
     loop = body(

@@ -139,3 +139,22 @@ def test_a_copy_that_would_not_find_its_data_is_refused(
     (tmp_path / "w.bin").unlink()
     assert main(["apply", str(path), str(plan), "-o", str(tmp_path / "new.onnx")]) == 2
     assert "the model's data is not there" in capsys.readouterr().err
+
+
+def test_dimensions_are_fixed_unless_a_branch_may_be_for_other_sizes() -> None:
+    """ONNX Runtime infers shapes in all branches and refuses one that does not fit."""
+    chain = [node("Exp", "x", "a", "e"), node("Neg", "a", "b", "n")]
+    branches = {
+        "then_branch": body([node("Abs", "b", "p")], [], [value("p", None)]),
+        "else_branch": body([node("Neg", "b", "q")], [], [value("q", None)]),
+    }
+    last = node("If", "c", "y", "if", **branches)
+    flag = value("c", [], onnx.TensorProto.BOOL)
+    for nodes, inputs, sizes in (
+        ([*chain, node("Abs", "b", "y", "abs")], [value("x", ["n", 4])], [3, 4]),
+        ([*chain, last], [value("x", ["n", 4]), flag], ["n", 4]),
+    ):
+        source = Source(model(nodes, inputs, [value("y", None)]).SerializeToString())
+        written = reorder_onnx(source, ["e", "n", nodes[-1].name], {"n": 3})
+        dims = onnx.load_model_from_string(written).graph.input[0].type.tensor_type.shape.dim
+        assert [dim.dim_param or dim.dim_value for dim in dims] == sizes
