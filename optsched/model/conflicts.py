@@ -36,6 +36,8 @@ GROWTH_WORK = 1 << 28
 """Maximum number of buffers examined while cliques are grown; the remaining pairs become cliques of
 two.
 """
+CANDIDATE_WORK = 8
+"""Buffers of a mask that are examined in the time of one interval."""
 HEAVIEST_WORK = 200_000
 """Maximum number of buffers examined in the search for the heaviest clique."""
 HEAVIEST_BUFFERS = 2_000
@@ -73,15 +75,14 @@ class Conflicts:
         for a, b in pairs.tolist():
             self.apart.setdefault(a, []).append(b)
             self.apart.setdefault(b, []).append(a)
-        self.stretches: dict[int, list[tuple[int, int]]] = {}
-        if self.apart:
-            rows = (whole.owner.tolist(), whole.start.tolist(), whole.end.tolist())
-            for owner, start, end in zip(*rows, strict=True):
-                self.stretches.setdefault(owner, []).append((start, end))
-        # Intervals that meet a stretch begin before its end, and less than the longest before it.
+        # Intervals that meet another one begin before its end, and less than the longest before it.
         turn = np.argsort(whole.start, kind="stable")
         self.start, self.end, self.owner = whole.start[turn], whole.end[turn], whole.owner[turn]
         self.longest = int((whole.end - whole.start).max(initial=0))
+        # Each buffer's own intervals, in the order of time.
+        turn = np.argsort(self.owner, kind="stable")
+        self.own = np.searchsorted(self.owner[turn], np.arange(len(size) + 1))
+        self.own_start, self.own_end = self.start[turn], self.end[turn]
         self.rows: dict[int, BoolArray] = {}
         self.work = 0
 
@@ -97,13 +98,32 @@ class Conflicts:
                 self.rows[i] = row
         return row
 
+    def _intervals(self, i: int) -> tuple[IntArray, IntArray]:
+        """Return the starts and the ends of a buffer's intervals, in the order of time."""
+        own = slice(self.own[i], self.own[i + 1])
+        return self.own_start[own], self.own_end[own]
+
     def _met(self, i: int) -> BoolArray:
         """Return the buffers that are fully occupied at the same step as a buffer, as a mask."""
         row = np.zeros(len(self.size), np.bool_)
-        for start, end in self.stretches.get(i, ()):
-            first, last = np.searchsorted(self.start, (start - self.longest, end))
-            row[self.owner[first:last][self.end[first:last] > start]] = True
+        start, end = self._intervals(i)
+        first = np.searchsorted(self.start, start - self.longest)
+        count = np.searchsorted(self.start, end) - first
+        if count.sum() > len(self.owner):
+            met = _meets(self.start, self.end, start, end)
+            row[self.owner[met]] = True
+        else:
+            # Candidates of all intervals, one interval after another.
+            interval = np.repeat(np.arange(len(count)), count)
+            near = np.arange(len(interval)) + (first - np.cumsum(count) + count)[interval]
+            row[self.owner[near[self.end[near] > start[interval]]]] = True
+        self.work += CANDIDATE_WORK * min(int(count.sum()), len(self.owner))
         return row
+
+    def _meet(self, a: int, b: int) -> bool:
+        """Return True if two buffers are fully occupied at the same step."""
+        one, other = sorted((self._intervals(a), self._intervals(b)), key=lambda x: len(x[0]))
+        return bool(_meets(*one, *other).any())
 
     def cliques(self, known: int = 0) -> list[IntArray]:
         """Return cliques that together contain each pair that does not appear in the steps.
@@ -153,18 +173,7 @@ class Conflicts:
 
     def _unseen(self, a: int) -> set[int]:
         """Return the partners of a buffer that are never fully occupied at the same step."""
-        own = self.stretches.get(a, [])
-        if len(own) > 1:
-            met = self._met(a)
-            return {b for b in self.apart[a] if not met[b]}
-        return {
-            b
-            for b in self.apart[a]
-            if not any(
-                start < own[0][1] and end > own[0][0]
-                for start, end in (self.stretches.get(b, ()) if own else ())
-            )
-        }
+        return {b for b in self.apart[a] if not self._meet(a, b)}
 
     def _grown(self, a: int, left: dict[int, set[int]]) -> IntArray:
         """Return a maximal clique that contains a buffer and one of its partners.
@@ -199,6 +208,15 @@ class Conflicts:
         search = _HeaviestSet(self, known)
         search.run()
         return np.array(sorted(search.best), np.int64) if search.best else None
+
+
+def _meets(start: IntArray, end: IntArray, others: IntArray, until: IntArray) -> BoolArray:
+    """Return which intervals `[start, end)` meet one of the sorted intervals `[others, until)`."""
+    met = np.zeros(len(start), np.bool_)
+    after = np.searchsorted(until, start, side="right")
+    inside = after < len(until)
+    met[inside] = others[after[inside]] < end[inside]
+    return met
 
 
 def sets_among(ids: IntArray, count: int, sets: Rows) -> Rows:

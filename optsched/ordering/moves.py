@@ -104,7 +104,11 @@ def fewest_moves(
     most = n if most is None else most
     if graph.arrays.initial > peak:
         return MovesOutcome(None, 0, 0, complete=True, next_peak=graph.arrays.initial)
+    if clock.expired():
+        moved = 0 if known is None else moved_ops(known, baseline)
+        return MovesOutcome(None if known is None else tuple(known), moved, 0, complete=False)
     pieces = split(graph, baseline)
+    at = {} if known is None else {v: step for step, v in enumerate(known)}
     order: list[int] | None = []
     bound, complete, refused = 0, True, []
     for number, piece in enumerate(pieces):
@@ -117,7 +121,7 @@ def fewest_moves(
             if search.complete:
                 # This piece has no order within both limits, and so the graph has none.
                 return MovesOutcome(None, 0, bound, True, min(refused, default=None))
-            found = None if known is None else piece.ops_in(known)
+            found = None if known is None else sorted(piece.ops, key=at.__getitem__)
         order = None if order is None or found is None else [*order, *found]
     if order is None:
         return MovesOutcome(None, 0, bound, complete)

@@ -8,6 +8,7 @@ integers. The ops of a piece are numbered by their step in a baseline.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -16,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from optsched.model.graph import Graph
+from optsched.model.liveness import timeline
 from optsched.ordering.inplace import unpack_savings
 from optsched.ordering.problem import OrderingProblem, as_lists, build_problem, forced_cuts
 
@@ -58,7 +60,8 @@ class Piece:
 
     def left(self, i: int, done: int, live: int) -> int:
         """Return the live bytes once an op has ended; `done` has it already."""
-        released = sum(size for users, size in self.releases[i] if not users & ~done)
+        waiting = ~done
+        released = sum(size for users, size in self.releases[i] if not users & waiting)
         return live + self.delta[i] - released
 
     def ready(self, done: int) -> int:
@@ -67,16 +70,11 @@ class Piece:
             1 << i for i, needs in enumerate(self.needs) if not done >> i & 1 and not needs & ~done
         )
 
-    def ops_in(self, order: Sequence[int]) -> list[int]:
-        """Return the ids of its ops in the sequence of an order."""
-        mine = set(self.ops)
-        return [v for v in order if v in mine]
-
 
 def whole_piece(graph: Graph, baseline: Sequence[int]) -> Piece:
     """Return all ops of a graph as one piece."""
     problem = build_problem(graph.arrays)
-    return _make_piece(_Lists(problem), baseline, set(), graph.arrays.initial)
+    return _make_piece(_Lists(problem, baseline), 0, len(baseline), graph.arrays.initial)
 
 
 def split(graph: Graph, baseline: Sequence[int]) -> list[Piece]:
@@ -87,19 +85,9 @@ def split(graph: Graph, baseline: Sequence[int]) -> list[Piece]:
     latest = np.append(-1, np.maximum.accumulate(turn[order]))
     # If the baseline is not a valid order, the ops of a piece may be elsewhere in it.
     cuts = [cut for cut in forced_cuts(problem, order).tolist() if latest[cut] == cut - 1]
-    lists, done, live = _Lists(problem), set[int](), graph.arrays.initial
-    # Walk along the order once; `live` is known exactly at each cut.
-    pieces = []
-    for start, end in pairwise(cuts):
-        piece = _make_piece(lists, baseline[start:end], done, live)
-        pieces.append(piece)
-        done.update(piece.ops)
-        ended = 0
-        for v in order[start:end]:
-            i = int(turn[v]) - start
-            ended |= 1 << i
-            live = piece.left(i, ended, live)
-    return pieces
+    lists = _Lists(problem, baseline)
+    live = timeline(graph, order).before.tolist()
+    return [_make_piece(lists, start, end, live[start]) for start, end in pairwise(cuts)]
 
 
 def _legal(graph: Graph, baseline: Sequence[int]) -> list[int]:
@@ -119,30 +107,38 @@ def _legal(graph: Graph, baseline: Sequence[int]) -> list[int]:
 
 
 class _Lists:
-    """Rows of an ordering problem as lists of Python integers."""
+    """Rows of an ordering problem as lists of Python integers, and the turns of a baseline.
 
-    def __init__(self, problem: OrderingProblem) -> None:
+    The turns of a buffer's users are sorted, so that a piece finds its own without a look at the
+    users in other pieces.
+    """
+
+    def __init__(self, problem: OrderingProblem, baseline: Sequence[int]) -> None:
+        self.baseline = baseline
+        self.turn = np.argsort(baseline).tolist()
         self.pred = as_lists(problem.pred_ptr, problem.pred)
         self.succ = as_lists(problem.succ_ptr, problem.succ)
         self.read = as_lists(problem.read_ptr, problem.read)
-        self.user = as_lists(problem.user_ptr, problem.user)
+        users = as_lists(problem.user_ptr, problem.user)
+        self.user_turns = [sorted(self.turn[v] for v in row) for row in users]
         self.rise, self.delta = problem.rise.tolist(), problem.delta.tolist()
         self.size = problem.size.tolist()
         self.savings = unpack_savings(problem.savings)
         self.saving_ptr = problem.saving_ptr.tolist()
 
 
-def _make_piece(lists: _Lists, ops: Sequence[int], done: set[int], live: int) -> Piece:
-    number = {v: i for i, v in enumerate(ops)}
+def _make_piece(lists: _Lists, start: int, end: int, live: int) -> Piece:
+    """Return the piece of the ops with turns `start` to `end - 1`; earlier ones are done."""
+    ops, turn = lists.baseline[start:end], lists.turn
 
-    def mask(some: Sequence[int]) -> int | None:
-        """Return the mask of the ops not done; None if one of them runs after this piece."""
-        left = [v for v in some if v not in done]
-        if any(v not in number for v in left):
+    def mask(b: int) -> int | None:
+        """Return the mask of a buffer's users not done; None if one runs after this piece."""
+        turns = lists.user_turns[b]
+        if turns and turns[-1] >= end:
             return None
-        return sum(1 << number[v] for v in left)
+        return _mask([at - start for at in turns[bisect_left(turns, start) :]])
 
-    users = {b: mask(lists.user[b]) for b in {b for v in ops for b in lists.read[v]}}
+    users = {b: mask(b) for b in {b for v in ops for b in lists.read[v]}}
     releases, savings = [], []
     for i, v in enumerate(ops):
         ends = [(users[b], lists.size[b]) for b in lists.read[v]]
@@ -151,13 +147,23 @@ def _make_piece(lists: _Lists, ops: Sequence[int], done: set[int], live: int) ->
     return Piece(
         ops=tuple(ops),
         live=live,
-        needs=tuple(sum(1 << number[u] for u in lists.pred[v] if u not in done) for v in ops),
-        after=tuple(tuple(number[w] for w in lists.succ[v] if w in number) for v in ops),
+        needs=tuple(
+            _mask([turn[u] - start for u in lists.pred[v] if turn[u] >= start]) for v in ops
+        ),
+        after=tuple(tuple(turn[w] - start for w in lists.succ[v] if turn[w] < end) for v in ops),
         rise=tuple(lists.rise[v] for v in ops),
         delta=tuple(lists.delta[v] for v in ops),
         releases=tuple(releases),
         savings=tuple(savings),
     )
+
+
+def _mask(numbers: Sequence[int]) -> int:
+    """Return the mask of some ops; in time proportional to its bits, however many there are."""
+    found = bytearray(max(numbers, default=0) // 8 + 1)
+    for i in numbers:
+        found[i >> 3] |= 1 << (i & 7)
+    return int.from_bytes(found, "little")
 
 
 def _savings_of(

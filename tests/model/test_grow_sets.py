@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
+import pytest
 
 from optsched.model.conflicts import Conflicts, Whole, grow_set
 
@@ -38,3 +41,23 @@ def random_conflicts(rng: np.random.Generator) -> Conflicts:
     whole = Whole(np.arange(k), start, start + rng.integers(1, 5, k))
     pairs = [(i, j) for i in range(k) for j in range(i + 1, k) if rng.random() < 0.4]
     return Conflicts(whole, rng.integers(1, 9, k), np.array(pairs, np.int64).reshape(-1, 2))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_intervals_that_meet_are_found_for_one_buffer_and_for_two(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count, rows = int(rng.integers(1, 9)), list[tuple[int, int, int]]()
+    for owner in range(count):
+        end = 0
+        for _ in range(int(rng.integers(0, 5))):
+            start = end + int(rng.integers(0, 4))
+            end = start + int(rng.integers(1, 5))
+            rows.append((owner, start, end))
+    owner, start, end = np.array(rows, np.int64).reshape(-1, 3).T
+    pairs = np.array(list(combinations(range(count), 2)), np.int64).reshape(-1, 2)
+    conflicts = Conflicts(Whole(owner, start, end), np.ones(count, np.int64), pairs)
+    meet = (start[:, None] < end) & (start < end[:, None])
+    for a in range(count):
+        wanted = [bool(meet[np.ix_(owner == a, owner == b)].any()) for b in range(count)]
+        assert conflicts._met(a).tolist() == wanted
+        assert [conflicts._meet(a, b) for b in range(count)] == wanted
