@@ -178,7 +178,7 @@ def checkmate(planner: Planner, peak: int, seconds: float) -> Answer:
 
 
 class Moccasin:
-    """Moccasin's program: intervals of copies, of which a node that may run again has two."""
+    """Moccasin's program: intervals of copies, two for a node that may run again."""
 
     def __init__(self, problem: RecomputeProblem, peak: int) -> None:
         from ortools.sat.python import cp_model
