@@ -20,10 +20,12 @@ import hashlib
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
+from torch._functorch import config as functorch_config
 from torch._functorch.compile_utils import fx_graph_cse
 from torch._functorch.partitioners import (
     has_recomputable_ops,
@@ -33,10 +35,12 @@ from torch._functorch.partitioners import (
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx import GraphModule, Node
 
-from optsched.errors import OptschedError
+from optsched.check.runs import check_runs
+from optsched.errors import OptschedError, PlanError
 from optsched.formats.costs import with_costs
 from optsched.formats.fx import from_fx
 from optsched.model.graph import Graph
+from optsched.model.runs import extra_cost
 from optsched.plugins.inductor.calibrate import step_peak
 from optsched.plugins.inductor.split import split_joint
 from optsched.plugins.inductor.support import KeptOrderError
@@ -52,6 +56,8 @@ ROUNDS = 5
 """Most splits that are lowered and simulated."""
 CLOSE = 0.97
 """A simulated peak of at least this part of the budget is not raised further."""
+TORCH_BUDGETS = tuple(i / 10 for i in range(10))
+"""Activation memory budgets of PyTorch's splits: starts, and the answer where no plan fits."""
 _EFFECTS = ("with_effects", "auto_functionalized", "_c10d", "c10d", "triton_kernel_wrapper")
 
 Modules = tuple[GraphModule, GraphModule]
@@ -137,21 +143,42 @@ class _Partition:
         self.static: Sequence[int] = how.get("static_lifetime_input_indices") or ()
         self.graph: Graph = with_costs(from_fx(joint, name=name), settings.cost)
         self.loss = forward_ends(joint, self.graph, self.outputs)
-        self.torch = min_cut_rematerialization_partition(copy.deepcopy(joint), inputs, **how)
-        self.planner = Planner(self.graph, self.loss, self._known())
+        self.peaks: dict[Modules, int] = {}
+        self.torch = self._torch_split()
+        self.others = self._torch_splits()
+        known = [row for row in map(self._sequence, (self.torch, *self.others)) if row]
+        self.planner = Planner(self.graph, self.loss, known)
 
-    def _known(self) -> list[list[int]]:
-        """Return PyTorch's split as a sequence of ops, if it runs the same ops."""
+    def _torch_split(self, **settings: float) -> Modules:
+        with functorch_config.patch(settings):
+            modules: Modules = min_cut_rematerialization_partition(
+                copy.deepcopy(self.joint), self.inputs, **self.how
+            )
+        return modules
+
+    def _torch_splits(self) -> list[Modules]:
+        """Return the other splits that PyTorch makes at its activation memory budgets."""
+        found = {tuple(computed(self.torch)): self.torch}
+        for budget in TORCH_BUDGETS:
+            modules = self._torch_split(activation_memory_budget=budget)
+            found.setdefault(tuple(computed(modules)), modules)
+        return list(found.values())[1:]
+
+    def _sequence(self, modules: Modules) -> list[int]:
+        """Return a split as a sequence of ops; empty if a plan may not do the same."""
         ids = self.graph.op_ids
-        sequence = [ids[name] for name in computed(self.torch) if name in ids]
-        return [sequence] if set(sequence) == set(ids.values()) else []
+        sequence = [ids[name] for name in computed(modules) if name in ids]
+        with suppress(PlanError):
+            check_runs(self.graph, sequence)
+            return sequence
+        return []
 
     def run(self) -> tuple[Modules, CompiledGraph]:
         budget, tried = self.settings.peak, list[Tried]()
-        planned, low, high = budget, 0, 0
+        planned, low, high = self._first_aim(budget), 0, 0
         blocker = ""
         for _ in range(ROUNDS):
-            seconds = Limits(seconds=self.settings.time_limit / 2)
+            seconds = Limits(seconds=self.settings.time_limit / 3)
             result = self.planner.plan(planned, Clock.of(seconds))
             if result.sequence is None:
                 # Fused kernels may need less than the ops that were planned.
@@ -173,9 +200,37 @@ class _Partition:
                 high = planned
             aim = int(planned * budget * (1 + CLOSE) / 2 / max(1, simulated))
             planned = next_budget(aim, low, high)
+        if not any(row.simulated is None or row.simulated <= budget for row in tried):
+            fitting = self._torch_fit(budget)
+            if fitting is not None:
+                return fitting
         if not tried:
             raise KeptOrderError(f"no plan within {budget:,} bytes: {blocker}")
         return self._choose(budget, tried)
+
+    def _first_aim(self, budget: int) -> int:
+        """Return the bytes of ATen ops to plan first, by the PyTorch split nearest to a budget."""
+        rows = [(self._sequence(x), x) for x in (self.torch, *self.others)]
+        peaks = [(check_runs(self.graph, row).peak, x) for row, x in rows if row]
+        if not peaks or not self.settings.calibrated:
+            return budget
+        peak, modules = min(peaks, key=lambda row: abs(row[0] - budget))
+        return int(budget * peak / max(1, self._simulate(modules) or peak))
+
+    def _torch_fit(self, budget: int) -> tuple[Modules, CompiledGraph] | None:
+        """Return PyTorch's split of least extra compute that fits a budget as simulated."""
+        rows = [(self._sequence(x), x) for x in (self.torch, *self.others)]
+        priced = [(extra_cost(self.graph, row), i) for i, (row, _) in enumerate(rows) if row]
+        for extra, i in sorted(priced):
+            simulated = self._simulate(rows[i][1])
+            if simulated is not None and simulated <= budget:
+                share = 100 * extra / max(1, self.planner.problem.total)
+                text = f"recompute: asked {budget:,} bytes, a split of PyTorch's, simulated "
+                text += f"{simulated:,}, extra {share:.2f} % ({self.graph.cost_unit})"
+                record = CompiledGraph("inductor", self.name, len(self.graph.ops), order=text)
+                own = self._simulate(self.torch)
+                return rows[i][1], replace(record, before=own, after=simulated)
+        return None
 
     def _choose(self, budget: int, tried: Sequence[Tried]) -> tuple[Modules, CompiledGraph]:
         """Return the cheapest split that fits as simulated, or the one of the least peak."""
@@ -218,7 +273,10 @@ class _Partition:
     def _simulate(self, modules: Modules) -> int | None:
         if not self.settings.calibrated:
             return None
-        return step_peak(modules, self.settings.time_limit, self.outputs, self.static)
+        if modules not in self.peaks:
+            seconds = self.settings.time_limit
+            self.peaks[modules] = step_peak(modules, seconds, self.outputs, self.static)
+        return self.peaks[modules]
 
 
 def computed(modules: Modules) -> list[str]:

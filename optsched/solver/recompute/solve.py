@@ -167,6 +167,10 @@ class Planner:
             self.find_base(limited(clock, self.effort.order_seconds))
         if self.base.peak <= peak:
             return
+        known = self.best(peak)
+        if known is not None:
+            # A framework's schedule may have repeats that the peak does not need.
+            self._repair(peak, known, limited(clock, self._part(clock, 4)))
         self._repeat_free(peak, clock)
         if self._is_done(peak):
             return
