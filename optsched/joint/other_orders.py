@@ -173,18 +173,16 @@ class RandomWalk:
         self.before = [set(us) for us in graph.predecessors]
         self.alloc: list[int] = arrays.alloc.tolist()
         self.size: list[int] = arrays.size.tolist()
-        self.users: list[list[int]] = []
-        self.uses: list[list[int]] = [[] for _ in graph.ops]
-        for b, size in enumerate(self.size):
-            freed = size > 0 and not arrays.keep[b]
-            self.users.append(arrays.users(b) if freed else [])
-            for v in self.users[b]:
-                self.uses[v].append(b)
         self.order = [int(v) for v in order]
         self.live: list[int] = timeline(graph, self.order).before.tolist()
-        self.step = [0] * len(self.order)
-        for at, v in enumerate(self.order):
-            self.step[v] = at
+        step = {v: at for at, v in enumerate(self.order)}
+        self.uses: list[set[int]] = [set() for _ in graph.ops]
+        self.last = [-1] * len(self.size)
+        """By buffer that is released: the last step that uses it."""
+        for b, size in enumerate(self.size):
+            for v in arrays.users(b) if size > 0 and not arrays.keep[b] else ():
+                self.uses[v].add(b)
+                self.last[b] = max(self.last[b], step[v])
 
     def wander(self, exchanges: int) -> int:
         """Attempt exchanges at random steps; return the number of exchanges made."""
@@ -199,17 +197,19 @@ class RandomWalk:
         if u in self.before[v]:
             return False
         first = self.live[at] + self.alloc[v]
-        between = first - sum(self.size[b] for b in self.uses[v] if self._is_last(b, v, at))
+        # `v` releases a buffer at its new step if it is the last user, and `u` is none.
+        released = [b for b in self.uses[v] - self.uses[u] if self.last[b] == at + 1]
+        between = first - sum(self.size[b] for b in released)
         if max(first, between + self.alloc[u]) > self.budget:
             return False
         self.order[at], self.order[at + 1] = v, u
-        self.step[v], self.step[u] = at, at + 1
+        for b in released:
+            self.last[b] = at
+        for b in self.uses[u]:
+            if self.last[b] == at:
+                self.last[b] = at + 1
         self.live[at + 1] = between
         return True
-
-    def _is_last(self, buffer: int, v: int, at: int) -> bool:
-        """Return True if `v`, run at step `at`, releases a buffer: its other users ran before."""
-        return all(self.step[w] < at for w in self.users[buffer] if w != v)
 
 
 def random_order(graph: Graph, rng: np.random.Generator) -> list[int]:
