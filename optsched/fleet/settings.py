@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from optsched.errors import UsageError, expect
 from optsched.formats.reading import AS_RECORDED, GraphReading
 from optsched.runtime.bytes import parse_bytes
-from optsched.runtime.limits import Limits, Objective, choose_member
+from optsched.runtime.limits import Limits, Objective, choose_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class FleetSettings:
     def __post_init__(self) -> None:
         expect("reading", self.reading, GraphReading)
         expect("effort", self.effort, FleetEffort)
-        object.__setattr__(self, "objective", choose_member(Objective, self.objective, "objective"))
+        object.__setattr__(self, "objective", choose_size(self.objective))
         if self.memory is not None:
             object.__setattr__(self, "memory", parse_bytes(self.memory))
         if self.budget is not None and self.work is not None:

@@ -58,6 +58,9 @@ class Question:
     pools
         Slabs that buffers may spill into, preferred first; empty if each buffer stays in the pool
         that it names.
+    budget
+        Live bytes that a sequence of runs must not exceed, for the objective `cost`: ops may then
+        run more than once.
 
     Examples
     --------
@@ -79,6 +82,7 @@ class Question:
     objective: Objective = Objective.SLAB
     capacity: int | None = None
     pools: tuple[Pool, ...] = ()
+    budget: int | None = None
 
     def __post_init__(self) -> None:
         expect("a question", self.graph, Graph)
@@ -90,6 +94,10 @@ class Question:
         put(self, "pools", tuple(self.pools))
         for pool in self.pools:
             expect("pools", pool, Pool)
+        if (self.objective is Objective.COST) != (self.budget is not None):
+            raise UsageError("the objective cost needs a budget in bytes, and no other has one")
+        if self.budget is not None and (self.rules != NO_RULES or self.near or self.pools):
+            raise UsageError("a budget does not go with order rules, a baseline or pools")
 
     @cached_property
     def planned(self) -> Graph:
@@ -107,7 +115,14 @@ class Question:
         """Digest of the set of allowed plans; equal for questions with the same bounds."""
         near = (self.near.order, self.max_moved) if self.near and self.max_moved is not None else ()
         rows = repr((near, tuple((pool.name, pool.capacity) for pool in self.pools)))
+        if self.budget is not None:
+            rows += repr((self.budget, self._costs))
         return _digest(digest_of(self.planned) + rows.encode())
+
+    @property
+    def _costs(self) -> tuple[tuple[int, bool], ...]:
+        """Cost of one more run by op, and True where an op must not run again."""
+        return tuple((op.cost, op.once) for op in self.graph.ops)
 
     @property
     def max_moved(self) -> int | None:
@@ -143,13 +158,20 @@ class Question:
         """Return True if every plan that answers `other` answers this question, too.
 
         Every lower bound proved for this question then holds for `other`. Objective and capacity
-        play no part: they do not change which plans there are.
+        play no part: they do not change which plans there are. A bound on the cost of repeats
+        holds for every smaller budget.
         """
         return (
-            self.pools == other.pools
+            self._has_budget_of(other)
+            and self.pools == other.pools
             and self._is_as_near(other)
             and digest_of(self.planned) in {digest_of(other.planned), digest_of(other.graph)}
         )
+
+    def _has_budget_of(self, other: Question) -> bool:
+        if self.budget is None or other.budget is None:
+            return self.budget is None and other.budget is None
+        return other.budget <= self.budget and self._costs == other._costs
 
     def _is_as_near(self, other: Question) -> bool:
         if self.near is None or self.near.max_moved is None:
@@ -175,7 +197,7 @@ class Question:
 
     def with_objective(self, objective: Objective) -> Question:
         """Return the question about the same plans with another objective and no capacity."""
-        return replace(self, objective=objective, capacity=None)
+        return replace(self, objective=objective, capacity=None, budget=None)
 
 
 def _described(graph: Graph) -> str:

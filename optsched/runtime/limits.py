@@ -43,17 +43,22 @@ class StopReason(StrEnum):
 
 
 class Objective(StrEnum):
-    """Quantity to minimize first.
+    """Quantity to minimize first: bytes, or the cost of running ops again within a budget of bytes.
 
     Examples
     --------
     >>> from optsched import Objective
     >>> [objective.value for objective in Objective]
-    ['slab', 'peak']
+    ['slab', 'peak', 'cost']
     """
 
     SLAB = "slab"
     PEAK = "peak"
+    COST = "cost"
+
+
+SIZES = (Objective.SLAB, Objective.PEAK)
+"""Objectives that are numbers of bytes, which orders and offsets without repeats answer."""
 
 
 class Proof(StrEnum):
@@ -271,6 +276,14 @@ def choose_limits(limits: Given | None, named: LimitKeywords) -> Given | Limits:
     if "time_limit" in given or "work" in given:
         given["seconds"] = given.pop("time_limit", None)
     return replace(DEFAULT_LIMITS, **given)
+
+
+def choose_size(value: str) -> Objective:
+    """Return the objective of a planner of orders and offsets: slab or peak."""
+    found = choose_member(Objective, value, "objective")
+    if found not in SIZES:
+        raise UsageError(f"objective {value!r} is for recompute(): expected slab or peak")
+    return found
 
 
 def choose_member(kind: type[Member], value: str, what: str) -> Member:

@@ -36,6 +36,7 @@ from optsched.runtime.limits import (
     StopReason,
     choose_limits,
     choose_member,
+    choose_size,
 )
 from optsched.solver.effort import EFFORT
 from optsched.solver.finding import Finding
@@ -88,7 +89,7 @@ def solve_module(
     """
     if not isinstance(module, Module):
         raise UsageError(f"a Module is wanted, got {type(module).__name__}: solve plans a graph")
-    asked = choose_member(Objective, objective, "objective")
+    asked = choose_size(objective)
     room = None if capacity is None else parse_bytes(capacity)
     if module.results_inside and (asked is Objective.SLAB or room is not None):
         raise UsageError(

@@ -29,6 +29,7 @@ from optsched.runtime.limits import (
     OnEvent,
     choose_limits,
     choose_member,
+    choose_size,
 )
 from optsched.solver import near
 from optsched.solver.driver import run_stages
@@ -130,7 +131,7 @@ def solve(
     expect("order_rules", order_rules, OrderRules)
     graph = plannable(graph, inplace, align)
     given = baseline.order if isinstance(baseline, Plan) else baseline
-    asked = choose_member(Objective, objective, "objective")
+    asked = choose_size(objective)
     room = None if capacity is None else parse_bytes(capacity)
     question = Question(
         graph,

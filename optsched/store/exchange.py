@@ -27,7 +27,7 @@ from optsched.formats.source import (
     write_bytes,
 )
 from optsched.model.graph import Graph
-from optsched.runtime.limits import Objective, Proof, choose_member
+from optsched.runtime.limits import SIZES, Objective, Proof, choose_member
 from optsched.solver.resume import Resume
 from optsched.store import rows
 from optsched.store.canonical import CanonicalGraph
@@ -164,7 +164,7 @@ class Parcel:
     def _read_bound(self, form: CanonicalGraph, value: object) -> tuple[Bound, Any]:
         record = Record(value, "bound")
         record.refuse_unknown(_BOUND_KEYS)
-        if record.text("quantity") not in list(Objective) or record.text("proof") not in _PROOFS:
+        if record.text("quantity") not in SIZES or record.text("proof") not in _PROOFS:
             raise FormatError("a bound of an unknown quantity or proof")
         rows.provenance_text(record.mapping("provenance"))
         bound = Bound(

@@ -17,7 +17,7 @@ from optsched.model.plan import Plan
 from optsched.model.pools import Pool
 from optsched.model.question import Question
 from optsched.runtime.facts import machine, versions
-from optsched.runtime.limits import Limits, Objective, Proof, choose_member
+from optsched.runtime.limits import SIZES, Limits, Objective, Proof, choose_member
 
 _KEYS = {"objective", "capacity", "pools", "rules"}
 
@@ -106,8 +106,8 @@ def read_question(document: object) -> StoredQuestion:
     record = Record(document, "question")
     record.refuse_unknown(_KEYS)
     name = record.text("objective")
-    if name not in list(Objective):
-        raise FormatError(f"question: objective {name[:60]!r} is none of {', '.join(Objective)}")
+    if name not in SIZES:
+        raise FormatError(f"question: objective {name[:60]!r} is none of {', '.join(SIZES)}")
     pools = []
     for row in record.items("pools", []):
         if not isinstance(row, list) or len(row) != 2:

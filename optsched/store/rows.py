@@ -19,7 +19,7 @@ from optsched.formats.fields import Record
 from optsched.formats.source import parse_json
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.runtime.limits import Objective, Proof
+from optsched.runtime.limits import SIZES, Objective, Proof
 from optsched.store.canonical import CanonicalGraph, canonical_form
 from optsched.store.document import canonical_document
 from optsched.store.question import (
@@ -221,7 +221,7 @@ def read_json(text: object) -> Any:
 def read_bound(row: tuple[Any, ...]) -> Bound:
     """Return a bound; one whose row is not as it was written is withdrawn."""
     quantity, value, proof, certificate, origin, withdrawn = row[1:7]
-    if seal(row[:7]) != row[7] or quantity not in list(Objective):
+    if seal(row[:7]) != row[7] or quantity not in SIZES:
         return Bound(Objective.PEAK, 0, Proof.CLAIMED, withdrawn=DAMAGED)
     made_by = read_provenance(origin)
     return Bound(Objective(quantity), value, proof, certificate is not None, made_by, withdrawn)

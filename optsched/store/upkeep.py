@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from optsched.errors import FormatError, GraphError, PlanError
-from optsched.runtime.limits import Objective, Proof
+from optsched.runtime.limits import SIZES, Objective, Proof
 from optsched.runtime.text import readable
 from optsched.store import rows
 from optsched.store.canonical import canonical_form
@@ -94,7 +94,7 @@ def collect_garbage(store: PlanStore) -> dict[str, int]:
 
 
 def _drop_bounds(connection: sqlite3.Connection, record: StoredRecord) -> int:
-    kept = [bound for quantity in Objective for bound in _worth_keeping(record, quantity)]
+    kept = [bound for quantity in SIZES for bound in _worth_keeping(record, quantity)]
     query = f"{rows.BOUND_WITH_ID} WHERE record = ?"
     found = connection.execute(query, (record.number,)).fetchall()
     dropped = [(row[0],) for row in found if rows.read_bound(row[1:]) not in kept]

@@ -20,7 +20,7 @@ import numpy as np
 from optsched.check.plan import check_plan
 from optsched.errors import GraphError
 from optsched.model.graph import Graph
-from optsched.runtime.limits import Limits, Objective
+from optsched.runtime.limits import SIZES, Limits, Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
 from optsched.solver.status import Status
@@ -64,9 +64,7 @@ class Row:
 
 def main(count: int = 300, seed: int = 1, *, time_limit: float = 30.0) -> int:
     rows = [
-        run_kind(kind, objective, count, seed, time_limit)
-        for objective in Objective
-        for kind in KINDS
+        run_kind(kind, objective, count, seed, time_limit) for objective in SIZES for kind in KINDS
     ]
     print(table(rows), end="")
     return 1 if any(row.wrong for row in rows) else 0
@@ -74,7 +72,7 @@ def main(count: int = 300, seed: int = 1, *, time_limit: float = 30.0) -> int:
 
 def run_kind(kind: str, objective: Objective, graphs: int, seed: int, seconds: float) -> Row:
     """Compare solve with the oracle on a number of graphs of a kind."""
-    rng = np.random.default_rng([seed, list(KINDS).index(kind), list(Objective).index(objective)])
+    rng = np.random.default_rng([seed, list(KINDS).index(kind), SIZES.index(objective)])
     row = Row(kind, objective)
     started = time.perf_counter()
     inplace = kind.startswith("in-place")

@@ -39,7 +39,7 @@ from optsched.model.plan import Plan
 from optsched.model.stream_relation import StreamRelation, stream_relation
 from optsched.model.streams import in_levels, in_streams
 from optsched.ordering.bound.forced_conflicts import forced_conflict_bound
-from optsched.runtime.limits import Limits, Objective
+from optsched.runtime.limits import SIZES, Limits, Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
 from optsched.solver.status import Status
@@ -130,7 +130,7 @@ def widened(row: Row, rng: np.random.Generator) -> None:
 def order(row: Row, rng: np.random.Generator) -> None:
     """Choose the orders of the streams."""
     graph = draw(rng, ops=6, buffers=7, more=frozenset({"alignment"}))
-    objective = list(Objective)[row.graphs % 2]
+    objective = SIZES[row.graphs % 2]
     least = {
         Objective.SLAB: brute.least_slab_of_orders(graph),
         Objective.PEAK: brute.least_antichain(graph),

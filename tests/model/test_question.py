@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optsched import Objective, OrderRules, Pool, Question, solve
-from optsched.errors import GraphError
+from optsched import GraphBuilder, Objective, OrderRules, Pool, Question, solve
+from optsched.errors import GraphError, UsageError
 from optsched.model.order_rules import Baseline
 from optsched.model.question import restriction_words
 from optsched.model.streams import with_streams
@@ -116,3 +116,30 @@ def test_a_result_carries_its_question() -> None:
     assert (asked.rules, asked.max_moved, asked.capacity) == (rules, 1, 100)
     assert result.to_dict()["among"] == asked.restriction
     assert f"among {asked.restriction}" in repr(result)
+
+
+def test_a_bound_on_repeats_holds_for_smaller_budgets_of_the_same_costs() -> None:
+    build = GraphBuilder("step", cost_unit="units")
+    build.op("a", writes={"x": 5}, cost=2)
+    graph = build.build()
+    dearer = replace(graph, ops=(replace(graph.ops[0], cost=3),))
+    large, small = (Question(graph, objective=Objective.COST, budget=n) for n in (20, 10))
+    assert large.covers(small)
+    assert not small.covers(large)
+    assert not large.covers(Question(graph))
+    assert not Question(graph).covers(large)
+    assert not large.covers(Question(dearer, objective=Objective.COST, budget=10))
+    assert len({Question(graph).scope, large.scope, small.scope}) == 3
+    assert large.with_objective(Objective.PEAK) == Question(graph, objective=Objective.PEAK)
+
+
+def test_a_budget_and_the_objective_cost_go_together() -> None:
+    graph = GraphBuilder("empty").build()
+    with pytest.raises(UsageError, match="the objective cost needs a budget"):
+        Question(graph, objective=Objective.COST)
+    with pytest.raises(UsageError, match="the objective cost needs a budget"):
+        Question(graph, budget=5)
+    with pytest.raises(UsageError, match="does not go with"):
+        Question(graph, OrderRules(first=("a",)), objective=Objective.COST, budget=5)
+    with pytest.raises(UsageError, match="expected slab or peak"):
+        solve(graph, objective="cost")

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from optsched.model.graph import Graph
+from optsched.model.question import Question
 from optsched.model.runs import Unrolled, unroll
-from optsched.runtime.limits import StopReason
+from optsched.runtime.limits import Objective, StopReason
 from optsched.solver.recompute.bound import IMPOSSIBLE
 from optsched.solver.recompute.prove import Proof
 
@@ -86,6 +87,11 @@ class RecomputeResult:
         if self.extra is None:
             return "unknown"
         return "optimal" if self.extra <= self.bound else "feasible"
+
+    @property
+    def question(self) -> Question:
+        """The question; its bound holds for those that it covers, such as smaller budgets."""
+        return Question(self.graph, objective=Objective.COST, budget=self.budget)
 
     @cached_property
     def unrolled(self) -> Unrolled:

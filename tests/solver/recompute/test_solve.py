@@ -113,6 +113,13 @@ def test_free_repeats_need_no_master(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.repeats
 
 
+def test_results_carry_their_question() -> None:
+    less, more = recompute(layers(6), [41, 51], limits=LIMITS)
+    assert (less.question.objective, less.question.budget) == ("cost", 41)
+    assert more.question.covers(less.question)
+    assert not less.question.covers(more.question)
+
+
 def test_a_blocker_is_named() -> None:
     (result,) = recompute(layers(4, once=True), [40], limits=LIMITS)
     assert result.status == "infeasible"
