@@ -42,7 +42,7 @@ def _report(args: argparse.Namespace) -> int:
     if holds is Content.PACKING:
         report = _packing_report(args)
     else:
-        graph = common.read_graph(args, args.graph)
+        graph = _shown_graph(args, common.read_graph(args, args.graph))
         plans = [_named_plan(args, graph, name) for name in args.plan]
         result, comparison = _solve(args, graph, [plan for _, plan, _ in plans])
         if result.plan is not None and (args.best or not plans):
@@ -83,6 +83,19 @@ def _outputs(args: argparse.Namespace) -> dict[str, str]:
     common.protect(list(files.values()), args.graph, *args.plan)
     require(files)
     return files
+
+
+def _shown_graph(args: argparse.Namespace, graph: Graph) -> Graph:
+    """Return the graph of the plans: with one op per run if one of them has repeats."""
+    from optsched.formats.runs import planned_graph
+
+    files = [name for name in args.plan if Path(name).is_file()]
+    repeated = [name for name in files if planned_graph(name, graph) is not graph]
+    if repeated and len(args.plan) > 1:
+        raise UsageError(
+            f"{repeated[0]}: a plan with repeats has a graph of its own: show it alone"
+        )
+    return planned_graph(repeated[0], graph) if repeated else graph
 
 
 def _named_plan(

@@ -68,6 +68,50 @@ def test_a_repeat_of_an_op_that_runs_once_is_refused(
     assert "op 'loss' runs again, but it draws random numbers" in capsys.readouterr().err
 
 
+def test_a_plan_with_repeats_is_shown_alone(
+    step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, page = str(tmp_path / "plan.json"), tmp_path / "page.html"
+    run(capsys, step, "--peak", "51", "-o", plan)
+    assert main(["report", step, plan, "-o", str(page), "--time-limit", "5"]) == 0
+    assert "@2" in page.read_text()
+    capsys.readouterr()
+    assert main(["report", step, plan, "sorted", "-o", str(page)]) == 2
+    assert "a plan with repeats has a graph of its own: show it alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--peak=-5"], "'-5' is not a number of bytes"),
+        (["--peak", "lots"], "'lots' is not a number of bytes"),
+        (["--points", "0"], "expected a number of at least 1, got 0"),
+        (["--peak", "51", "--cost", "given", "--costs", "x.json"], "not both"),
+        (["--peak", "51", "--peak", "52", "-o", "x.json"], "give a single --peak"),
+    ],
+)
+def test_bad_options_are_refused(
+    options: list[str], message: str, step: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, step, *options)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_certificate_of_other_costs_or_another_peak_is_refused(
+    step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, proof = str(tmp_path / "plan.json"), str(tmp_path / "proof.json")
+    run(capsys, step, "--peak", "51", "-o", plan)
+    run(capsys, step, "--peak", "41", "--certificate", proof)
+    assert main(["check", step, plan, proof]) == 1
+    assert "is about a peak of 41 bytes" in capsys.readouterr().err
+    run(capsys, step, "--peak", "51", "--cost", "bytes", "--certificate", proof)
+    assert main(["check", step, plan, proof]) == 1
+    assert "certificate is about costs in 'bytes read and written'" in capsys.readouterr().err
+
+
 def test_an_impossible_peak_names_the_op(step: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, step, "--peak", "25", "--json")
     assert code == 4

@@ -180,6 +180,9 @@ class _Partition:
         for _ in range(ROUNDS):
             seconds = Limits(seconds=self.settings.time_limit / 3)
             result = self.planner.plan(planned, Clock.of(seconds))
+            if result.sequence is None and not self.settings.calibrated:
+                blocker = result.blocker or "no plan was found in time"
+                break
             if result.sequence is None:
                 # Fused kernels may need less than the ops that were planned.
                 low, blocker = planned, result.blocker or "no plan was found in time"
