@@ -149,6 +149,8 @@ def cells(row: Row) -> list[str]:
     if row.held_after < 0:
         return [*first, *figures, f"not run: {row.said}", "", ""]
     why = row.cause or ("exactly" if row.held_after == row.planned else "within 2 %")
+    if not row.explained:
+        why = "no"
     fused = f" (fused {row.held_fused:,})" if 0 <= row.held_fused < row.held_after else ""
     return [*first, *figures, count(row.held_before), count(row.held_after) + fused, why]
 

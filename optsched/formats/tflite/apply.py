@@ -18,7 +18,7 @@ from typing import Any
 
 from optsched.errors import FormatError
 from optsched.formats.format import Source
-from optsched.formats.tflite.graph import TfliteGraph, read_tflite
+from optsched.formats.tflite.graph import TfliteGraph, arena_head, holds_subgraphs, read_tflite
 from optsched.formats.tflite.model import IDENTIFIER, damage_named, read_model
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
@@ -56,22 +56,42 @@ def apply(source: Source, graph: Graph, plan: Plan) -> bytes:
 def apply_tflite(data: bytes, made: TfliteGraph, plan: Plan) -> bytes:
     """Return a copy of a model file whose runtime follows a valid plan of the model's graph.
 
-    `FormatError` is raised if the plan has several pools, an offset does not fit in 32 bits, the
-    file keeps data after the flatbuffer, has fields that the schema does not have, or stores its
-    operators so that they cannot be reordered.
+    `FormatError` is raised if the plan has several pools, an offset does not fit in 32 bits, other
+    subgraphs hold tensors and TFLite Micro's own packing is larger than the plan, the file keeps
+    data after the flatbuffer, has fields that the schema does not have, or stores its operators so
+    that they cannot be reordered.
     """
     if len(set(plan.pools)) > 1:
         names = ", ".join(map(repr, sorted(set(plan.pools))))
         raise FormatError(f"the plan has the pools {names}; TFLite Micro has one arena")
-    offsets = plan_offsets(made, plan)
-    if max(offsets, default=0) >= 2**31:
-        raise FormatError(f"offset {max(offsets)} does not fit the format's 32 bits")
     order = [op.number for op in made.folded]
     order += [op.number for v in plan.order if (op := made.operators[v]) is not None]
+    offsets = plan_offsets(made, plan)
+    if holds_subgraphs(made.model):
+        _require_own_packing(made, plan, order)
+        offsets = [UNPLANNED] * len(offsets)
+    if max(offsets, default=0) >= 2**31:
+        raise FormatError(f"offset {max(offsets)} does not fit the format's 32 bits")
     with damage_named():
         written = _with_head(_with_order(data, order), offsets)
     _check_written(written, made, order)
     return written
+
+
+def _require_own_packing(made: TfliteGraph, plan: Plan, order: Sequence[int]) -> None:
+    """Refuse a plan that is smaller than TFLite Micro's own packing of its order.
+
+    The interpreter gives the offset of a tensor to the tensors with its number in all subgraphs, so
+    offsets cannot be stored in a model whose other subgraphs have tensors in the arena.
+    """
+    pairs = zip(made.graph.buffers, plan.offsets, strict=True)
+    slab = max((at + buffer.size for buffer, at in pairs if at is not None), default=0)
+    head = arena_head(made, order)
+    if head > slab:
+        raise FormatError(
+            f"TFLite Micro takes no offsets for models with several subgraphs, and packs this "
+            f"order into {head:,} bytes, more than the plan's {slab:,}"
+        )
 
 
 def plan_offsets(made: TfliteGraph, plan: Plan) -> list[int]:

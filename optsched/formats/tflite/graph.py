@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from optsched.errors import FormatError
 from optsched.formats.format import CHOSEN, Source
+from optsched.formats.tflite.calls import Layout, Part, called, subgraph
 from optsched.formats.tflite.model import Model, Operator, Tensor, read_model
 from optsched.formats.tflite.scratch import scratch_sizes
 from optsched.formats.tflite.shapes import shapes_of
@@ -43,7 +44,6 @@ _ELEMENT_BYTES = {
 _WITHOUT_BYTES = ("RESOURCE", "VARIANT")
 """Types of handles, which point to what the runtime keeps outside the arena."""
 
-_CALLERS = ("IF", "WHILE", "CALL", "CALL_ONCE")
 _STATEFUL = (
     *("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"),
     *("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE"),
@@ -106,7 +106,6 @@ class _TfliteGraphMaker:
     """Results of the rules for one model: shapes, and the tensors in the arena."""
 
     def __init__(self, model: Model, dims: dict[str, int]) -> None:
-        _refuse_calls(model)
         self.model = model
         self.shapes = shapes_of(model, dims)
         self.folded = _constant_operators(model)
@@ -120,10 +119,11 @@ class _TfliteGraphMaker:
             for x in model.tensors
             if x.variable or x.type in _WITHOUT_BYTES or (x.constant and x.number in written)
         }
-        self.held = [
-            not (x.constant or x.number in computed or x.number in self.state)
-            for x in model.tensors
-        ]
+        # A constant without elements, such as the shape of a scalar, has no data in the file.
+        made = {*written, *model.inputs}
+        empty = {x.number for x in model.tensors if 0 in x.shape and x.number not in made}
+        apart = computed | self.state | empty
+        self.held = [not (x.constant or x.number in apart) for x in model.tensors]
 
     def make(self, name: str) -> TfliteGraph:
         build = GraphBuilder(name, MEMORY_MODEL, alignment=ALIGNMENT)
@@ -153,7 +153,6 @@ class _TfliteGraphMaker:
 
     def _add_op(self, build: GraphBuilder, op: Operator, control: Sequence[str]) -> None:
         tensors, held = self.model.tensors, self.held
-        scratch = scratch_sizes(op, tensors, self.shapes)
         outputs = [tensors[t] for t in op.outputs if t >= 0 and held[t]]
         if len({x.number for x in outputs}) < len(outputs):
             raise FormatError(f"op {op.name!r} writes a tensor twice")
@@ -162,9 +161,27 @@ class _TfliteGraphMaker:
             reads=[tensors[t].name for t in op.inputs if t >= 0 and held[t]],
             writes={x.name: self._bytes(x) for x in outputs},
             control=control,
-            workspace=sum(map(_rounded, scratch)),
+            workspace=sum(self._scratch(op)) + self._called_bytes(op),
             kind=op.kind,
         )
+
+    def part(self) -> Part:
+        """Return the bytes of tensors and scratch, for the layout of all subgraphs."""
+        sizes = [self._bytes(x) if self.held[x.number] else 0 for x in self.model.tensors]
+        scratch = [self._scratch(op) for op in self.model.operators]
+        return Part(self.model, sizes, scratch, frozenset(op.number for op in self.folded))
+
+    def _scratch(self, op: Operator) -> list[int]:
+        return [*map(_rounded, scratch_sizes(op, self.model.tensors, self.shapes))]
+
+    def _called_bytes(self, op: Operator) -> int:
+        """Return the bytes that the subgraphs of an operator take while it runs."""
+        found = 0
+        for number in called(self.model, op):
+            layout = Layout(part_of)
+            layout.walk(number, subgraph(self.model, number))
+            found = max(found, layout.head())
+        return found
 
     def _control(self) -> dict[int, list[str]]:
         """Return, by number, the operators that each one waits for as they share a state."""
@@ -190,35 +207,25 @@ class _TfliteGraphMaker:
         return _rounded(size)
 
 
-def _refuse_calls(model: Model) -> None:
-    """Refuse operators that run another subgraph, unless it holds nothing in the arena."""
-    for op in model.operators:
-        if op.kind in _CALLERS and not _sets_variables_only(model, op):
-            raise FormatError(
-                f"op {op.name!r} runs another subgraph, whose tensors take bytes of the arena; "
-                "only models of one are planned"
-            )
+def part_of(model: Model) -> Part:
+    """Return a subgraph as TFLite Micro plans it."""
+    return _TfliteGraphMaker(model, {}).part()
 
 
-def _sets_variables_only(model: Model, op: Operator) -> bool:
-    """Return True for a CALL_ONCE whose subgraph only puts constants into variables.
+def arena_head(made: TfliteGraph, order: Sequence[int]) -> int:
+    """Return the head of the arena if TFLite Micro plans all subgraphs of a model itself.
 
-    Streaming models begin so. Variables and constants lie outside the arena, so the call needs
-    no bytes there; like all ops on variables, it keeps its place among them.
+    `order` are the numbers of the main subgraph's operators in the order of the file.
     """
-    if op.kind != "CALL_ONCE" or op.options is None:
-        return False
-    import tflite
+    layout = Layout(part_of)
+    layout.walk(0, made.model, order)
+    return layout.head()
 
-    options = tflite.CallOnceOptions()
-    options.Init(op.options.Bytes, op.options.Pos)
-    number = options.InitSubgraphIndex()
-    if not 1 <= number <= len(model.others):
-        raise FormatError(f"op {op.name!r} runs subgraph {number}, which is not in the file")
-    called = model.others[number - 1]
-    return all(
-        x.constant or x.variable or x.type in _WITHOUT_BYTES for x in called.tensors
-    ) and not any(inner.kind in _CALLERS for inner in called.operators)
+
+def holds_subgraphs(model: Model) -> bool:
+    """Return True if an operator runs a subgraph with tensors in the arena."""
+    numbers = {number for op in model.operators for number in called(model, op)}
+    return any(any(part_of(subgraph(model, number)).sizes) for number in numbers)
 
 
 def _rounded(size: int) -> int:

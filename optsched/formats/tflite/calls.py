@@ -1,0 +1,147 @@
+"""Operators that run other subgraphs, and how TFLite Micro lays those out: all in one arena.
+
+The interpreter walks the operators in their order, and into the subgraphs of an operator right
+before the next one. Each operator is a step. An operator's outputs are there before its subgraphs
+run, its inputs until they have run; branches of an IF, and condition and body of a WHILE, come one
+after the other, so they share bytes. For example, `A, IF(then: B, C; else: D), E` has the steps::
+
+    A  IF  then  B  C  else  D  E
+
+A subgraph begins with a step of its own, at which its inputs are there; its outputs stay to its
+last step. The planner then places all tensors of all subgraphs, large ones first and among equal
+ones the last one first, as low as they fit.
+
+References
+----------
+tensorflow/lite/micro/micro_allocation_info.cc and memory_planner/greedy_memory_planner.cc of
+https://github.com/tensorflow/tflite-micro
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from optsched.errors import FormatError
+from optsched.formats.tflite.model import Model, Operator
+
+CALLERS = ("IF", "WHILE", "CALL", "CALL_ONCE")
+"""Kinds of the operators that run other subgraphs."""
+
+
+def called(model: Model, op: Operator) -> list[int]:
+    """Return the numbers of the subgraphs that an operator runs, 1 for the first of the others."""
+    if op.kind not in CALLERS or op.options is None:
+        return []
+    import tflite
+
+    make: dict[str, Callable[[], object]] = {
+        "IF": tflite.IfOptions,
+        "WHILE": tflite.WhileOptions,
+        "CALL": tflite.CallOptions,
+        "CALL_ONCE": tflite.CallOnceOptions,
+    }
+    names = {
+        "IF": ("ThenSubgraphIndex", "ElseSubgraphIndex"),
+        "WHILE": ("CondSubgraphIndex", "BodySubgraphIndex"),
+        "CALL": ("Subgraph",),
+        "CALL_ONCE": ("InitSubgraphIndex",),
+    }
+    options = make[op.kind]()
+    options.Init(op.options.Bytes, op.options.Pos)  # type: ignore[attr-defined]
+    found = [int(getattr(options, name)()) for name in names[op.kind]]
+    for number in found:
+        if not 1 <= number <= len(model.others):
+            raise FormatError(f"op {op.name!r} runs subgraph {number}, which is not in the file")
+    return found
+
+
+def subgraph(model: Model, number: int) -> Model:
+    """Return one of the other subgraphs, which knows the others as well."""
+    return replace(model.others[number - 1], others=model.others)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A subgraph as it is planned: bytes of its tensors and of its operators' scratch.
+
+    `sizes` has the bytes of each tensor, 0 for one outside the arena; `scratch` those of each
+    operator by its number; `skipped` are operators that make constants, and do not run.
+    """
+
+    model: Model
+    sizes: Sequence[int]
+    scratch: Sequence[Sequence[int]]
+    skipped: frozenset[int] = frozenset()
+
+
+Key = tuple[int, int, int, int]
+"""Subgraph and number of a tensor; of scratch, `_SCRATCH`, subgraph, operator and number."""
+_SCRATCH: Final = 1 << 30
+
+
+@dataclass
+class Layout:
+    """Steps at which tensors and scratch are first and last there, over all subgraphs."""
+
+    parts: Callable[[Model], Part]
+    step: int = 0
+    first: dict[Key, int] = field(default_factory=dict)
+    last: dict[Key, int] = field(default_factory=dict)
+    sizes: dict[Key, int] = field(default_factory=dict)
+    running: set[int] = field(default_factory=set)
+
+    def walk(self, number: int, model: Model, order: Sequence[int] | None = None) -> None:
+        """Mark the lifetimes in a subgraph, whose operators run in this order."""
+        if number in self.running:
+            raise FormatError(f"subgraph {number} runs itself")
+        self.running.add(number)
+        part = self.parts(model)
+        self.step += number > 0
+        for t in model.inputs:
+            self._mark(part, number, t)
+        for v in range(len(model.operators)) if order is None else order:
+            if v not in part.skipped:
+                self._run(part, number, model.operators[v])
+        for t in model.outputs:
+            self._mark(part, number, t)
+        self.running.remove(number)
+
+    def _run(self, part: Part, number: int, op: Operator) -> None:
+        self.step += 1
+        begun = self.step
+        for t in op.outputs:
+            self._mark(part, number, t)
+        for inner in called(part.model, op):
+            self.walk(inner, subgraph(part.model, inner))
+        for t in (*op.inputs, *op.outputs):
+            self._mark(part, number, t)
+        for i, size in enumerate(part.scratch[op.number]):
+            key = (_SCRATCH, number, op.number, i)
+            self.sizes[key] = size
+            self.first[key] = min(begun, self.first.get(key, begun))
+            self.last[key] = self.step
+
+    def _mark(self, part: Part, number: int, t: int) -> None:
+        if t >= 0 and part.sizes[t]:
+            key = (number, t, 0, 0)
+            self.sizes[key] = part.sizes[t]
+            self.first.setdefault(key, self.step)
+            self.last[key] = self.step
+
+    def head(self) -> int:
+        """Return the bytes of the arena's head: as TFLite Micro's planner packs all of it."""
+        placed: list[tuple[int, Key]] = []
+        for key in sorted(self.sizes, key=lambda key: (self.sizes[key], key), reverse=True):
+            beside = [(at, other) for at, other in placed if self._overlap(key, other)]
+            place = 0
+            for at, other in sorted(beside, key=lambda pair: pair[0]):
+                if at - place >= self.sizes[key]:
+                    break
+                place = max(place, at + self.sizes[other])
+            placed.append((place, key))
+        return max((at + self.sizes[key] for at, key in placed), default=0)
+
+    def _overlap(self, one: Key, other: Key) -> bool:
+        return self.first[one] <= self.last[other] and self.first[other] <= self.last[one]
