@@ -32,6 +32,10 @@ _IN_PLACE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
 `Mul`, `Exp`, ...), `Gemm`, `Concat` and normalizations are not among them."""
 
 
+_PRODUCTS: Final = ("HardSwish", "Mish")
+"""Ops of one operand that ONNX Runtime runs as the product of the operand and a function of it."""
+
+
 def domain_of(node: Any) -> str:
     """Return a node's domain, the standard one as an empty text."""
     return "" if node.domain == "ai.onnx" else str(node.domain)
@@ -45,11 +49,17 @@ def overwritten_inputs(node: Any) -> tuple[int, ...]:
 def scratch_bytes(node: Any, types: Mapping[str, TensorType]) -> int:
     """Return the workspace of a kernel, where ONNX Runtime's is known to depend on shapes alone.
 
+    `HardSwish` and `Mish` have no kernel: ONNX Runtime runs them as `x * HardSigmoid(x)` and
+    `x * Tanh(Softplus(x))`, so the second factor lies beside operand and result.
     `LRN` holds the squares of its input, widened by its window along the channels, and their sums.
     (`Conv` with a window takes 64 KiB a thread more, which no file tells: it is not counted.)
     """
     kind = types.get(node.input[0]) if node.input else None
-    if domain_of(node) or node.op_type != "LRN" or kind is None or len(kind.shape) < 2:
+    if domain_of(node) or kind is None:
+        return 0
+    if node.op_type in _PRODUCTS:
+        return kind.size
+    if node.op_type != "LRN" or len(kind.shape) < 2:
         return 0
     window = next((int(a.i) for a in node.attribute if a.name == "size"), 1)
     channels = kind.shape[1] + max(0, window - 1)

@@ -7,7 +7,7 @@ after the other, so they share bytes. For example, `A, IF(then: B, C; else: D), 
 
     A  IF  then  B  C  else  D  E
 
-A subgraph begins with a step of its own, at which its inputs are there; its outputs stay to its
+A subgraph has a step of its own first, at which its inputs are there; its outputs stay to its
 last step. The planner then places all tensors of all subgraphs, large ones first and among equal
 ones the last one first, as low as they fit.
 

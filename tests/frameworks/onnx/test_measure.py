@@ -15,6 +15,8 @@ onnxruntime = pytest.importorskip(
 )
 
 from optsched.cli import main  # noqa: E402
+from tests.frameworks.onnx.build import model as net  # noqa: E402
+from tests.frameworks.onnx.build import node, value  # noqa: E402
 
 MODELS = Path(__file__).parents[3] / "instances" / "onnx"
 
@@ -115,3 +117,15 @@ def test_a_model_that_does_not_run_is_one_line(
     assert main(["measure", str(model)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("optsched: error: ")
+
+
+@pytest.mark.parametrize("kind", ["HardSwish", "Mish"])
+def test_ops_that_run_as_a_product_hold_its_second_factor(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [node("Exp", "x", "a"), node(kind, "a", "b"), node(kind, "b", "c")]
+    nodes.append(node("ReduceSum", "c", "y", keepdims=0))
+    made = net(nodes, [value("x", [64, 64])], [value("y", [])], opset=18)
+    onnx.save(made, tmp_path / "net.onnx")
+    record = measured(tmp_path / "net.onnx", tmp_path, capsys)
+    assert record["after"]["planned"] == record["after"]["held"] == 3 * 64 * 64 * 4
