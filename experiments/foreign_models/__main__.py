@@ -7,6 +7,7 @@ its runtime, before and after.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shlex
@@ -14,11 +15,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from experiments.foreign_models.packages import download, take_models
 from experiments.tables import markdown, replace_table, write_rows
 
+PACKAGES = ("onnx", "onnxruntime", "tflite", "tflite_micro")
+"""Readers and runtimes that the models need."""
 HERE = Path(__file__).parent
 SECONDS = 10
 """Time limit of a solve."""
@@ -66,7 +70,12 @@ class Row:
 
 def main() -> None:
     """Run all models and write the table."""
-    folder = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="folder that keeps the downloads")
+    folder = parser.parse_args().folder
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        parser.error(f"{', '.join(missing)} not installed; run: make frameworks")
     wheels = folder / "wheels"
     wheels.mkdir(parents=True, exist_ok=True)
     download(wheels)
