@@ -36,17 +36,17 @@ def test_what_is_simulated_is_what_runs() -> None:
     forget()
     torch.manual_seed(0)
     module, x = Attention(), torch.randn(8, 128, 64)
-    settings = {"fx_graph_cache": False, **inductor.options(peak=3_000_000, time_limit=10)}
+    settings = {"fx_graph_cache": False, **inductor.options(peak=4_000_000, time_limit=40)}
     with inductor_config.patch(settings), functorch_config.patch(enable_autograd_cache=False):
         compiled = torch.compile(module)
         compiled(x).backward()
     joint, forward, backward = records()
-    assert "recompute: asked 3,000,000 bytes" in joint.order
+    assert "recompute: asked 4,000,000 bytes" in joint.order
     assert joint.after == max(forward.after or 0, backward.after or 0)
     for parameter in module.parameters():
         parameter.grad = None
     # The loss and its gradient are held by the caller.
-    assert high_water(lambda: compiled(x).backward()) <= joint.after + 16 <= 3_000_016
+    assert high_water(lambda: compiled(x).backward()) <= joint.after + 16 <= 4_000_016
 
 
 def test_saved_tensors_of_inputs_and_outputs_are_not_overwritten() -> None:

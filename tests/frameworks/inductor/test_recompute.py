@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -16,6 +18,7 @@ from optsched.formats.fx.costs import is_fusible, node_flops  # noqa: E402
 from optsched.plugins import inductor  # noqa: E402
 from optsched.plugins.inductor.partition import PeakPartitioner, next_budget  # noqa: E402
 from optsched.plugins.records import forget, records  # noqa: E402
+from optsched.solver.recompute.solve import Planner  # noqa: E402
 
 
 class Gated(nn.Module):
@@ -55,6 +58,21 @@ def test_a_step_keeps_its_budget_and_its_gradients(drop: float) -> None:
     assert record.before is not None
     assert record.after is not None
     assert record.after <= min(4_750_000, record.before)
+    for one, other in zip(wanted, found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.slow
+def test_a_split_of_pytorchs_is_taken_where_no_plan_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget()
+    wanted = gradients(None)
+    nothing = SimpleNamespace(sequence=None, blocker="")
+    monkeypatch.setattr(Planner, "plan", lambda *_: nothing)
+    found = gradients(PeakPartitioner(8_000_000, 4.0))
+    (record,) = [x for x in records() if x.name.endswith("joint")]
+    assert "asked 8,000,000 bytes, a split of PyTorch's, simulated" in record.order
+    assert record.after is not None
+    assert record.after <= 8_000_000
     for one, other in zip(wanted, found, strict=True):
         torch.testing.assert_close(one, other)
 
