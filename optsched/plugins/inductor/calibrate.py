@@ -46,6 +46,8 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
 
     def __init__(self, seconds: float, ordered: bool) -> None:
         self.seconds, self.ordered, self.peak = seconds, ordered, 0
+        self.strides: list[list[int] | None] = []
+        """Strides of the graph's outputs, which Inductor chooses."""
 
     def uuid(self) -> None:
         """Return None: nothing of this is cached."""
@@ -64,6 +66,7 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
         found = decide(facts, document, reuse=True, seconds=self.seconds, name="step")
         choice = found.best if found.gains and self.ordered else found.own
         self.peak = choice.peak
+        self.strides = [_strides(out) for out in V.graph.graph_outputs]
         logger.debug("own %s best %s extremes %s", found.own.peak, choice.peak, choice.extremes)
         raise _MeasuredError
 
@@ -99,12 +102,14 @@ def step_peak(
         static_input_indices=list(static),
         bw_donated_idxs=donated(modules, outputs),
     )
-    peaks = []
+    peaks: list[int] = []
+    strides: list[list[int] | None] = []
     for module, backward in zip(modules, (False, True), strict=True):
         measure = _Measure(min(seconds, ORDER_SECONDS), ordered)
         with tracing(context), config.patch(_post_fusion_custom_pass=measure):
-            _lower(module, backward, context)
+            _lower(module, backward, context, strides)
         peaks.append(measure.peak)
+        strides = measure.strides[outputs:]
     logger.debug("forward %s, backward %s", *peaks)
     return max(peaks)
 
@@ -127,12 +132,27 @@ def _storage(node: Any) -> StorageWeakRef | None:
     return StorageWeakRef(value.untyped_storage()) if isinstance(value, torch.Tensor) else None
 
 
-def _lower(module: GraphModule, backward: bool, context: TracingContext) -> None:
+def _strides(out: Any) -> list[int] | None:
+    found = out.maybe_get_stride() if hasattr(out, "maybe_get_stride") else None
+    return None if found is None else [int(x) for x in found]
+
+
+def _lower(
+    module: GraphModule,
+    backward: bool,
+    context: TracingContext,
+    strides: Sequence[list[int] | None],
+) -> None:
+    """Lower a graph whose first inputs have the strides that the forward graph gives them."""
     from torch._inductor.compile_fx import compile_fx_inner
 
     twin = GraphModule(module, copy.deepcopy(module.graph))
     twin.meta.update(module.meta)
     inputs = [node.meta["val"] for node in twin.graph.find_nodes(op="placeholder")]
+    for i, known in enumerate(strides):
+        if isinstance(inputs[i], torch.Tensor) and known not in (None, list(inputs[i].stride())):
+            # A convolution's layout, for example, is not the one that was traced.
+            inputs[i] = inputs[i].new_empty_strided(inputs[i].size(), known)
     try:
         with config.patch(fx_graph_cache=False):
             compile_fx_inner(twin, inputs, is_backward=backward, is_inference=False)

@@ -49,6 +49,25 @@ def test_what_is_simulated_is_what_runs() -> None:
     assert high_water(lambda: compiled(x).backward()) <= joint.after + 16 <= 4_000_016
 
 
+@pytest.mark.slow
+def test_layouts_that_inductor_chooses_for_convolutions_are_simulated() -> None:
+    torch._dynamo.reset()
+    forget()
+    torch.manual_seed(0)
+    layers = [
+        layer
+        for a, b in ((3, 16), (16, 32), (32, 32))
+        for layer in (nn.Conv2d(a, b, 3, 1, 1), nn.BatchNorm2d(b), nn.ReLU())
+    ]
+    module, x = nn.Sequential(*layers), torch.randn(4, 3, 32, 32)
+    settings = {"fx_graph_cache": False, **inductor.options(peak="1GiB", time_limit=10)}
+    with inductor_config.patch(settings), functorch_config.patch(enable_autograd_cache=False):
+        torch.compile(lambda y: module(y).square().mean())(x).backward()
+    joint, forward, backward = records()
+    peaks = [x.before if x.after is None else x.after for x in (forward, backward)]
+    assert joint.after == max(peak or 0 for peak in peaks)
+
+
 def test_saved_tensors_of_inputs_and_outputs_are_not_overwritten() -> None:
     from torch._functorch.aot_autograd import aot_module
     from torch._functorch.partitioners import min_cut_rematerialization_partition
