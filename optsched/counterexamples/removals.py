@@ -17,7 +17,8 @@ import numpy as np
 
 from optsched.errors import GraphError
 from optsched.model.graph import Graph
-from optsched.model.packing_problem import PackingProblem, select
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.selection import select
 
 Part = tuple[str, ...]
 """Kind and names of a part: ("op", op), ("read", op, buffer), ("control", op, op), ("buffer",

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import lcm
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from optsched.model.arrays import IntArray, pack_rows
+from optsched.model.packing_buffers import PackingBuffers
 from optsched.model.parts import gaps_between
 from optsched.model.sharing import unite
 
-if TYPE_CHECKING:
-    from optsched.model.packing_problem import PackingProblem
+Problem = TypeVar("Problem", bound=PackingBuffers)
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Generic[Problem]):
     """A packing problem in which each must-share group is replaced by one buffer."""
 
-    problem: PackingProblem
+    problem: Problem
     """The problem without groups. The buffer of a group has the position and the name of the
     group's first member.
     """
@@ -34,7 +34,7 @@ class Joined:
         return found
 
 
-def join(problem: PackingProblem) -> Joined:
+def join(problem: Problem) -> Joined[Problem]:
     """Return the problem in which each group is one buffer.
 
     Its pairs are those of members that take room. A group has the alignment of all its members and

@@ -24,7 +24,7 @@ from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
 from optsched.model.liveness import live_ranges
 from optsched.model.parts import Gap
-from optsched.model.selection import among
+from optsched.model.sharing import among
 from optsched.model.steps import Order, steps_of
 from optsched.model.stream_relation import StreamRelation, stream_relation
 from optsched.runtime.collector import paused_collector

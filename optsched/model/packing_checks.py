@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from optsched.errors import GraphError
 from optsched.model.elements import MAX_ADDRESS, MAX_TOTAL_BYTES
+from optsched.model.packing_buffers import PackingBuffers
 from optsched.model.parts import Gap
 
-if TYPE_CHECKING:
-    from optsched.model.packing_problem import PackingProblem
 
-
-def check_numbers(problem: PackingProblem) -> None:
+def check_numbers(problem: PackingBuffers) -> None:
     """Raise :class:`GraphError` on the first invalid number of a packing problem."""
     count = len(problem.size)
     for what in ("start", "end", "alignment", "pin"):
@@ -45,7 +41,7 @@ def check_numbers(problem: PackingProblem) -> None:
         _check_gaps(problem, owner, gaps)
 
 
-def _refuse_large(problem: PackingProblem) -> None:
+def _refuse_large(problem: PackingBuffers) -> None:
     """Raise an error if sums of the given numbers could exceed 64-bit integers."""
     for i in np.flatnonzero(problem.alignment > MAX_TOTAL_BYTES):
         raise GraphError(
@@ -63,7 +59,7 @@ def _refuse_large(problem: PackingProblem) -> None:
         )
 
 
-def _check_gaps(problem: PackingProblem, i: int, gaps: tuple[Gap, ...]) -> None:
+def _check_gaps(problem: PackingBuffers, i: int, gaps: tuple[Gap, ...]) -> None:
     at = int(problem.start[i])
     for gap in gaps:
         if not isinstance(gap, Gap):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import SupportsIndex
 
@@ -12,26 +12,25 @@ import numpy as np
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray, Integers, Rows
 from optsched.model.columns import integers, unique_names
-from optsched.model.conflicts import NO_SETS, Conflicts, Whole
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs
 from optsched.model.joined import Joined, join
 from optsched.model.order_columns import order_columns
+from optsched.model.packing_buffers import PackingBuffers
 from optsched.model.packing_checks import check_numbers
 from optsched.model.parts import Gap, Parts, fullest
-from optsched.model.selection import select
-from optsched.model.sharing import Rectangle, check_groups, make_groups, make_pairs
+from optsched.model.sharing import check_groups, make_groups, make_pairs
 from optsched.model.steps import Order
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
 from optsched.runtime.text import counted
 
-__all__ = ["Gap", "Joined", "PackingProblem", "Parts", "packing_problem", "select"]
+__all__ = ["Gap", "Joined", "PackingProblem", "Parts", "packing_problem"]
 
 
 @keywords
 @dataclass(frozen=True, init=False)
-class PackingProblem:
+class PackingProblem(PackingBuffers):
     """Buffers to pack: live ranges, sizes and constraints on their offsets.
 
     All arrays but `keep_apart` have shape `(k,)`, int64; sequences of integers are converted to
@@ -84,21 +83,6 @@ class PackingProblem:
     (12, 12)
     """
 
-    names: tuple[str, ...]
-    start: IntArray
-    end: IntArray
-    size: IntArray
-    alignment: IntArray
-    pin: IntArray
-    gaps: tuple[tuple[Gap, ...], ...]
-    capacity: int | None
-    name: str
-    memory_model: str = field(compare=False)
-    uses: Rows | None = field(compare=False, repr=False)
-    keep_apart: IntArray
-    must_share: tuple[tuple[int, ...], ...]
-    is_widened: bool = field(compare=False, repr=False)
-
     # Written out, because callers may pass more types than those of the fields.
     def __init__(
         self,
@@ -142,67 +126,6 @@ class PackingProblem:
             f"PackingProblem({self.name!r}, {counted(len(self), 'buffer')}, {size:,} bytes in all)"
         )
 
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def rectangles(self, i: int) -> list[Rectangle]:
-        """Return the rectangles that a buffer occupies: half-open steps and half-open bytes."""
-        at, end, size = int(self.start[i]), int(self.end[i]), int(self.size[i])
-        rows: list[Rectangle] = []
-        for gap in self.gaps[i] if self.gaps else ():
-            rows.append((at, gap.start, 0, size))
-            if gap.window is not None:
-                rows.append((gap.start, gap.end, *gap.window))
-            at = gap.end
-        rows.append((at, end, 0, size))
-        return [row for row in rows if row[0] < row[1]]
-
-    @cached_property
-    def parts(self) -> Parts:
-        """The rectangles of all buffers."""
-        if not self.gaps:
-            whole = np.arange(len(self), dtype=np.int64)
-            return Parts(whole, self.start, self.end, np.zeros_like(self.size), self.size)
-        rows = [(i, *row) for i in range(len(self)) for row in self.rectangles(i)]
-        table = np.array(rows, np.int64).reshape(-1, 5)
-        return Parts(*(np.ascontiguousarray(column) for column in table.T))
-
-    @cached_property
-    def solid(self) -> Parts:
-        """The nonempty parts, followed by one extra step per set of buffers to keep apart.
-
-        Buffers of such a set must be pairwise disjoint, because of pairs or steps. They are live
-        together at the extra step, which comes after the last step.
-        """
-        live, sets = self._live, self.apart_sets
-        if not len(sets.idx):
-            return live
-        owner = sets.idx
-        step = sets.owners() + int(self.end.max())
-        more = Parts(owner, step, step + 1, np.zeros_like(owner), self.size[owner])
-        return Parts(*(np.concatenate(both) for both in zip(live, more, strict=True)))
-
-    @property
-    def _live(self) -> Parts:
-        """The nonempty parts."""
-        parts = self.parts
-        there = (parts.end > parts.start) & (parts.high > parts.low)
-        return Parts(*(column[there] for column in parts))
-
-    @cached_property
-    def apart_sets(self) -> Rows:
-        """Sets of buffers to keep apart; they cover all pairs that do not appear in any step."""
-        takes_room = (self.size > 0) & (self.end > self.start)
-        pairs = self.keep_apart[takes_room[self.keep_apart].all(axis=1)]
-        if not len(pairs):
-            return NO_SETS
-        live = self._live
-        whole = live.high - live.low == self.size[live.owner]
-        stretches = Whole(live.owner[whole], live.start[whole], live.end[whole])
-        sets = Conflicts(stretches, self.size, pairs).cliques(fullest(live))
-        ptr = np.cumsum([0, *(len(one) for one in sets)])
-        return Rows(ptr, np.concatenate([NO_SETS.idx, *sets]))
-
     def clashing_pins(self) -> tuple[int, int] | None:
         """Return two pinned buffers that overlap while both are live, or None."""
         if self.must_share:
@@ -231,12 +154,6 @@ class PackingProblem:
             raise GraphError(f"{self.name}: buffers {a} and {b} are pinned onto each other")
 
     @cached_property
-    def is_in_range(self) -> bool:
-        """Return True if buffers stacked in any sequence end within 64-bit integers."""
-        total = sum(self.size.tolist()) + sum(self.alignment.tolist())
-        return bool(total + max(self.pin.tolist(), default=0) < 2**63)
-
-    @cached_property
     def peak(self) -> int:
         """Bytes live at the fullest step; a group counts as its one buffer."""
         return fullest(self.joined.problem.parts)
@@ -257,27 +174,9 @@ class PackingProblem:
         return max(self.max_load, int(ends.max(initial=0)))
 
     @cached_property
-    def joined(self) -> Joined:
+    def joined(self) -> Joined[PackingProblem]:
         """The problem in which each group is one buffer, and the positions of the buffers in it."""
         return join(self)
-
-    def use_entries(self) -> tuple[IntArray, IntArray]:
-        """Return all uses of buffers: the buffer and the step of each, without duplicates.
-
-        If `uses` is None, a buffer is assumed to be written at the first step of its live range and
-        read at the last one.
-        """
-        if self.uses is not None:
-            return self.uses.owners(), self.uses.idx
-        live = np.flatnonzero(self.end > self.start)
-        longer = live[self.end[live] - self.start[live] > 1]
-        steps = np.concatenate([self.start[live], self.end[longer] - 1])
-        return np.concatenate([live, longer]), steps
-
-    def slab_size(self, offsets: Integers) -> int:
-        """Return `max(offset + size)` over the buffers that are ever live."""
-        live = self.end > self.start
-        return int((np.asarray(offsets)[live] + self.size[live]).max(initial=0))
 
 
 def packing_problem(

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.model.conflicts import HEAVIEST_BUFFERS, sets_among
+from optsched.model.packing_buffers import PackingBuffers
 from optsched.model.parts import Parts
+from optsched.model.sharing import among
 
-if TYPE_CHECKING:
-    from optsched.model.packing_problem import PackingProblem
+Problem = TypeVar("Problem", bound=PackingBuffers)
 
 
-def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
+def select(problem: Problem, ids: IntArray) -> Problem:
     """Return the problem restricted to some buffers, given by their positions."""
     pairs, groups = among(ids, len(problem), problem.keep_apart, problem.must_share)
     some = ids.tolist()
@@ -49,22 +50,3 @@ def _parts_among(ids: IntArray, count: int, parts: Parts) -> Parts:
     kept = np.flatnonzero(owner >= 0)
     turn = kept[np.argsort(owner[kept], kind="stable")]
     return Parts(owner[turn], *(column[turn] for column in parts[1:]))
-
-
-def among(
-    ids: IntArray, count: int, pairs: IntArray, groups: tuple[tuple[int, ...], ...]
-) -> tuple[IntArray, tuple[tuple[int, ...], ...]]:
-    """Return the pairs and groups among the buffers `ids`, as positions in `ids`.
-
-    `count` is the number of all buffers.
-    """
-    if not len(pairs) and not groups:
-        return pairs, groups
-    slot = np.full(count, -1, np.int64)
-    slot[ids] = np.arange(len(ids))
-    pairs = slot[pairs]
-    rows = [tuple(sorted(int(slot[i]) for i in group if slot[i] >= 0)) for group in groups]
-    kept = np.sort(pairs[(pairs >= 0).all(axis=1)], axis=1)
-    if len(ids) > 1 and (ids[1:] < ids[:-1]).any():
-        kept = kept[np.lexsort(kept.T[::-1])]
-    return kept, tuple(sorted(row for row in rows if len(row) > 1))

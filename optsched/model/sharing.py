@@ -253,3 +253,22 @@ def _check_in_turn(graph: Wired, groups: Sequence[Sequence[int]]) -> None:
 
 def _text(names: Sequence[str], row: Sequence[int]) -> str:
     return "nothing" if not row else ", ".join(repr(names[i]) for i in row[:5])
+
+
+def among(
+    ids: IntArray, count: int, pairs: IntArray, groups: tuple[tuple[int, ...], ...]
+) -> tuple[IntArray, tuple[tuple[int, ...], ...]]:
+    """Return the pairs and groups among the buffers `ids`, as positions in `ids`.
+
+    `count` is the number of all buffers.
+    """
+    if not len(pairs) and not groups:
+        return pairs, groups
+    slot = np.full(count, -1, np.int64)
+    slot[ids] = np.arange(len(ids))
+    pairs = slot[pairs]
+    rows = [tuple(sorted(int(slot[i]) for i in group if slot[i] >= 0)) for group in groups]
+    kept = np.sort(pairs[(pairs >= 0).all(axis=1)], axis=1)
+    if len(ids) > 1 and (ids[1:] < ids[:-1]).any():
+        kept = kept[np.lexsort(kept.T[::-1])]
+    return kept, tuple(sorted(row for row in rows if len(row) > 1))

@@ -25,7 +25,7 @@ from collections.abc import Callable
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.model.packing_problem import select
+from optsched.model.selection import select
 from optsched.packing.beam import search_beam
 from optsched.packing.components import Component, make_components
 from optsched.packing.engine import PackingEngine

@@ -13,8 +13,9 @@ import numpy as np
 
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
-from optsched.model.packing_problem import PackingProblem, Parts, packing_problem, select
+from optsched.model.packing_problem import PackingProblem, Parts, packing_problem
 from optsched.model.pools import apart_bytes, apart_in_every_order, highest_pinned, pinned_bytes
+from optsched.model.selection import select
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.view import load_of
 from optsched.runtime.limits import Limits

@@ -6,7 +6,8 @@ import numpy as np
 
 from heuristics import PACKINGS
 from optsched.model.graph import Graph
-from optsched.model.packing_problem import PackingProblem, packing_problem, select
+from optsched.model.packing_problem import PackingProblem, packing_problem
+from optsched.model.selection import select
 from tests.heuristics import reference_torchscript as reference
 from tests.heuristics.test_packings import random_problem
 from tests.support.generators import random_graph

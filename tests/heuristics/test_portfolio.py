@@ -19,8 +19,9 @@ from optsched.check.packing import check_packing
 from optsched.check.plan import check_order
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
-from optsched.model.packing_problem import packing_problem, select
+from optsched.model.packing_problem import packing_problem
 from optsched.model.pools import pool_rows
+from optsched.model.selection import select
 from tests.support.generators import FEATURES, random_graph
 
 

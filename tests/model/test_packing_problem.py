@@ -10,8 +10,9 @@ import pytest
 from optsched.check.plan import check_plan
 from optsched.errors import GraphError
 from optsched.model.builder import GraphBuilder
-from optsched.model.packing_problem import Gap, PackingProblem, packing_problem, select
+from optsched.model.packing_problem import Gap, PackingProblem, packing_problem
 from optsched.model.plan import make_plan
+from optsched.model.selection import select
 from tests.support.packing_instances import random_problem
 
 

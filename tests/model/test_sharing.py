@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from optsched.errors import GraphError
-from optsched.model import packing_problem, selection
+from optsched.model import packing_buffers, selection
 from optsched.model.conflicts import Conflicts, Whole
-from optsched.model.packing_problem import Gap, PackingProblem, select
+from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.model.reserved import Region, Reserved
+from optsched.model.selection import select
 from tests.support.packing_instances import random_problem
 
 
@@ -169,7 +170,7 @@ def test_a_large_part_takes_its_sets_from_the_problem(monkeypatch: pytest.Monkey
         problem = random_problem(random, str(random.choice(["k", "gk", "wk"])), 12)
         sets = len(problem.apart_sets.ptr)
         with monkeypatch.context() as patched:
-            patched.setattr(packing_problem, "Conflicts", None)
+            patched.setattr(packing_buffers, "Conflicts", None)
             part = select(problem, random.permutation(len(problem))[:9])
             check_sets(part)
         fewer += 1 < len(part.apart_sets.ptr) < sets

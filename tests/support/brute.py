@@ -14,7 +14,8 @@ from itertools import product
 import numpy as np
 
 from optsched.model.graph import Graph
-from optsched.model.packing_problem import PackingProblem, packing_problem, select
+from optsched.model.packing_problem import PackingProblem, packing_problem
+from optsched.model.selection import select
 from tests.support.things import Thing, apart_of, things_of
 
 

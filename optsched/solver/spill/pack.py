@@ -21,9 +21,10 @@ import numpy as np
 from optsched.check.packing import check_packing
 from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
-from optsched.model.packing_problem import PackingProblem, select
+from optsched.model.packing_problem import PackingProblem
 from optsched.model.pools import Pool
 from optsched.model.reductions import ByPool
+from optsched.model.selection import select
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason

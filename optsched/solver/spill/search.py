@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
-from optsched.model.packing_problem import PackingProblem, select
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.selection import select
 from optsched.runtime.clock import Clock
 from optsched.solver.effort import SPILL_EFFORT
 from optsched.solver.packing_result import PackingResult

@@ -23,10 +23,11 @@ from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads, pair_choices
 from optsched.model.liveness import peak_memory
 from optsched.model.order_rules import NO_RULES, OrderRules
-from optsched.model.packing_problem import PackingProblem, packing_problem, select
+from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import Pool, pins_clash, pool_graph
 from optsched.model.question import Question
+from optsched.model.selection import select
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, Objective, OnEvent, Proof, StopReason

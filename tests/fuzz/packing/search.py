@@ -21,7 +21,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from optsched.check.packing import check_packing
-from optsched.model.packing_problem import PackingProblem, select
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.selection import select
 from optsched.packing import PackingEffort, Rules, solve_packing
 from optsched.packing.components import make_components
 from optsched.packing.engine import PackingEngine

@@ -15,8 +15,9 @@ from optsched.check.packing import check_packing
 from optsched.cli import main
 from optsched.errors import PlanError, UsageError
 from optsched.model.arrays import IntArray
-from optsched.model.packing_problem import Gap, PackingProblem, select
+from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.model.pools import Pool
+from optsched.model.selection import select
 from optsched.reports.pools import pools_record, pools_text
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, StopReason

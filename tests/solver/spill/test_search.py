@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from optsched.model.arrays import IntArray
-from optsched.model.packing_problem import PackingProblem, select
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.selection import select
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.spill import search

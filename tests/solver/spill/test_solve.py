@@ -17,9 +17,9 @@ from optsched.cli import main
 from optsched.errors import GraphError, PlanError, UsageError
 from optsched.formats import read_plan, write_graph
 from optsched.formats.native_plan import plan_document, read_plan_document
-from optsched.model.packing_problem import select
 from optsched.model.plan import Plan
 from optsched.model.pools import Pool
+from optsched.model.selection import select
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
