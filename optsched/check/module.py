@@ -88,6 +88,17 @@ def check_module(
     ------
     PlanError
         On the first broken rule, naming computation, op, buffer and bytes.
+
+    Examples
+    --------
+    >>> from optsched import Call, GraphBuilder, Module, check_module, solve_module
+    >>> body, main = GraphBuilder("body"), GraphBuilder("main")
+    >>> body.op("step", workspace=40)
+    >>> main.op("while", writes={"y": 8})
+    >>> graphs = {"body": body.build(), "main": main.build()}
+    >>> module = Module("loop", graphs, "main", (Call("main", "while", ("body",)),))
+    >>> check_module(module, solve_module(module).plans).slabs
+    {'body': 40, 'main': 48}
     """
     _check_names(module, plans, "plan")
     if module.results_inside:

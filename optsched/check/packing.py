@@ -52,6 +52,17 @@ def check_packing(
     PlanError
         On an overlap, a pair that shares bytes, a group that does not share its offset, a missed
         alignment or pin, or a slab that is not the claimed one or exceeds the capacity.
+
+    Examples
+    --------
+    >>> from optsched import PackingProblem, check_packing
+    >>> problem = PackingProblem(size=[8, 4, 4], start=[0, 2, 4], end=[4, 6, 8])
+    >>> check_packing(problem, [0, 8, 0])
+    12
+    >>> check_packing(problem, [0, 4, 0])
+    Traceback (most recent call last):
+        ...
+    optsched.errors.PlanError: buffers 'b1' at [4, 8) and 'b0' at [0, 8) overlap while both are live
     """
     if len(offsets) != len(problem):
         raise PlanError(f"{len(offsets)} offsets for {len(problem)} buffers")

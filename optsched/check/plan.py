@@ -71,6 +71,21 @@ def check_plan(
     ------
     PlanError
         On the first broken rule, naming op, buffer and bytes.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, Plan, check_plan
+    >>> build = GraphBuilder("pair")
+    >>> build.op("load", writes={"x": 8})
+    >>> build.op("scale", reads=["x"], writes={"y": 4})
+    >>> build.output("y")
+    >>> graph = build.build()
+    >>> check_plan(graph, Plan(order=(0, 1), offsets=(0, 8)))
+    Checked(peak=12, slabs={'': 12})
+    >>> check_plan(graph, Plan(order=(1, 0), offsets=(0, 8)))
+    Traceback (most recent call last):
+        ...
+    optsched.errors.PlanError: op 'scale' (step 0) runs before 'load', which it needs
     """
     expect("check_plan", graph, Graph)
     expect("check_plan", plan, Plan)

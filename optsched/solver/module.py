@@ -86,6 +86,20 @@ def solve_module(
     ------
     UsageError
         If an option makes no sense, or offsets are asked for where results lie inside callees.
+
+    Examples
+    --------
+    The body needs 40 bytes, which are live while `while` runs, beside its output of 8.
+
+    >>> from optsched import Call, GraphBuilder, Module, solve_module
+    >>> body, main = GraphBuilder("body"), GraphBuilder("main")
+    >>> body.op("step", workspace=40)
+    >>> main.op("while", writes={"y": 8})
+    >>> graphs = {"body": body.build(), "main": main.build()}
+    >>> module = Module("loop", graphs, "main", (Call("main", "while", ("body",)),))
+    >>> result = solve_module(module)
+    >>> result.entry.slab, result.results["body"].slab
+    (48, 40)
     """
     if not isinstance(module, Module):
         raise UsageError(f"a Module is wanted, got {type(module).__name__}: solve plans a graph")

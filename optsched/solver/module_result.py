@@ -27,6 +27,18 @@ class ModuleResult(Shown):
         it calls; its plan is of the graph that has the blocks, `result.graph`.
     runtime
         Seconds.
+
+    Examples
+    --------
+    >>> from optsched import Call, GraphBuilder, Module, solve_module
+    >>> body, main = GraphBuilder("body"), GraphBuilder("main")
+    >>> body.op("step", workspace=40)
+    >>> main.op("while", writes={"y": 8})
+    >>> graphs = {"body": body.build(), "main": main.build()}
+    >>> module = Module("loop", graphs, "main", (Call("main", "while", ("body",)),))
+    >>> result = solve_module(module)
+    >>> result.status.value, result.entry.slab, result.peak_bounds
+    ('optimal', 48, {'body': 40, 'main': 48})
     """
 
     module: Module

@@ -38,6 +38,14 @@ class PackingResult(Shown, PackedInPools):
         `spilled_bound`, `unplaced`, `shortage` and `short` are its attributes.
     problem
         The live ranges, as rounded by `align`; None if :func:`optsched.pack` did not make this.
+
+    Examples
+    --------
+    >>> from optsched import PackingProblem, pack
+    >>> problem = PackingProblem(size=[8, 4, 4], start=[0, 2, 4], end=[4, 6, 8])
+    >>> result = pack(problem)
+    >>> result.status.value, result.slab, result.slab_proof.words
+    ('optimal', 12, 'packing bound')
     """
 
     offsets: IntArray | None

@@ -125,6 +125,23 @@ def solve(
         If no order keeps the rules or the limit on moved ops.
     PlanError
         If the warm start breaks a rule of the graph.
+
+    Examples
+    --------
+    Both branches must run before `join`. Running `big` first is better: its 9 bytes shrink to 1
+    before the 5 bytes of `c` exist.
+
+    >>> from optsched import GraphBuilder, solve
+    >>> build = GraphBuilder("fork")
+    >>> build.op("other", writes={"c": 5})
+    >>> build.op("big", writes={"a": 9})
+    >>> build.op("sum", reads=["a"], writes={"b": 1})
+    >>> build.op("join", reads=["b", "c"], writes={"y": 1})
+    >>> build.output("y")
+    >>> graph = build.build()
+    >>> result = solve(graph, time_limit=5)
+    >>> result.slab, [graph.ops[op].name for op in result.plan.order]
+    (10, ['big', 'sum', 'other', 'join'])
     """
     expect("warm_start", warm_start, Plan, NoneType)
     expect("progress", progress, Resume, NoneType)

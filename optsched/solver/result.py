@@ -70,6 +70,23 @@ class Result(Shown, PlannedInPools):
     in_pools
         The buffers that leave their own pool, if pools were given to :func:`optsched.solve`;
         `spilled_bytes` and `spilled_bound` are its attributes.
+
+    Examples
+    --------
+    The output `y` and its input `x` are live together while `scale` runs, so every plan needs 12
+    bytes.
+
+    >>> from optsched import GraphBuilder, solve
+    >>> build = GraphBuilder("pair")
+    >>> build.op("load", writes={"x": 8})
+    >>> build.op("scale", reads=["x"], writes={"y": 4})
+    >>> build.output("y")
+    >>> graph = build.build()
+    >>> result = solve(graph)
+    >>> result.status.value, result.slab, result.slab_bound, result.slab_proof.words
+    ('optimal', 12, 12, 'joint bound')
+    >>> result.plan.order
+    (0, 1)
     """
 
     plan: Plan | None

@@ -29,7 +29,19 @@ Stages = tuple[Stage[Known], ...]
 
 
 class Engine(StrEnum):
-    """Exact engine to run after heuristics and simple bounds."""
+    """Exact engine to run after heuristics and simple bounds.
+
+    Examples
+    --------
+    >>> from optsched import Engine, GraphBuilder, solve
+    >>> build = GraphBuilder("pair")
+    >>> build.op("load", writes={"x": 8})
+    >>> build.op("scale", reads=["x"], writes={"y": 4})
+    >>> build.output("y")
+    >>> graph = build.build()
+    >>> solve(graph, engine=Engine.HEURISTICS).slab, solve(graph, engine="cpsat").slab
+    (12, 12)
+    """
 
     AUTO = "auto"
     """Our own search; then the joint CP-SAT model if the graph is small."""

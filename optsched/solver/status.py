@@ -8,7 +8,17 @@ from optsched.runtime.limits import Proof
 
 
 class Status(StrEnum):
-    """State of knowledge at the end of a search; derived from the numbers of its result."""
+    """State of knowledge at the end of a search; derived from the numbers of its result.
+
+    Examples
+    --------
+    >>> from optsched import PackingProblem, Status, pack
+    >>> problem = PackingProblem(size=[8, 4], start=[0, 2], end=[4, 6])
+    >>> pack(problem).status is Status.OPTIMAL
+    True
+    >>> pack(problem, capacity=11).status is Status.INFEASIBLE
+    True
+    """
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"

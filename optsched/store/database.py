@@ -78,6 +78,21 @@ class PlanStore:
     :class:`PlanError` if the stored plan does not fit the graph; writing raises
     :class:`OptschedError` if another process keeps the file locked or the disk is full, and
     :class:`UsageError` if the file system does not have locks.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from optsched import GraphBuilder, PlanStore, solve
+    >>> build = GraphBuilder("pair")
+    >>> build.op("load", writes={"x": 8})
+    >>> build.op("scale", reads=["x"], writes={"y": 4})
+    >>> build.output("y")
+    >>> graph = build.build()
+    >>> with TemporaryDirectory() as folder:
+    ...     store = PlanStore(f"{folder}/plans.db")
+    ...     stored = store.put_result(graph, solve(graph))
+    ...     (graph in store, store.get(graph).slab)
+    (True, 12)
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:

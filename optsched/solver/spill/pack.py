@@ -88,6 +88,16 @@ def pack_pools(
     ----------
     problem, homes, pools, limits, on_event, named
         As for :func:`optsched.pack`.
+
+    Examples
+    --------
+    >>> from optsched import PackingProblem, Pool, pack, pack_pools
+    >>> problem = PackingProblem(size=[8, 4, 4], start=[0, 2, 4], end=[4, 6, 8])
+    >>> homes, pools = ["fast"] * 3, [Pool("fast", 8), Pool("slow")]
+    >>> pack_pools(problem, homes, pools).spilled_bytes
+    4
+    >>> pack(problem, homes=homes, pools=pools).spilled_bytes
+    4
     """
     return pack(problem, pools=pools, homes=homes, limits=limits, on_event=on_event, **named)
 

@@ -99,6 +99,18 @@ def solve_in_pools(
     ----------
     graph, pools, objective, engine, limits, warm_start, order_rules, on_event, named
         As for :func:`optsched.solve`.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, Pool, solve, solve_in_pools
+    >>> build = GraphBuilder("pair")
+    >>> build.op("load", writes={"x": 8})
+    >>> build.op("scale", reads=["x"], writes={"y": 4})
+    >>> build.output("y")
+    >>> graph = build.build()
+    >>> pools = [Pool("fast", 8), Pool("slow")]
+    >>> solve_in_pools(graph, pools).spilled_bytes, solve(graph, pools=pools).spilled_bytes
+    (4, 4)
     """
     return solve(
         graph,
