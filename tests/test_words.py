@@ -14,6 +14,8 @@ from tests.support.words import ROOT, faults_of
 ROOMS = ("README.md", "docs", "experiments", "heuristics", "instances", "optsched", "tests")
 """Everything that people read, without exception."""
 COLUMNS = 80
+WORDS = 50
+"""Words that the help of an option has at most; a guide has room for more."""
 
 
 def files_of(room: str) -> list[Path]:
@@ -79,10 +81,18 @@ def parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
     return found
 
 
-def test_help_fits_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+@pytest.mark.parametrize("screen", [COLUMNS, 3 * COLUMNS])
+def test_help_fits_the_screen(screen: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(screen))
     found = parsers(make_parser())
     assert len(found) > len(COMMANDS)
     for parser in found:
         for line in parser.format_help().splitlines():
             assert len(line) <= COLUMNS, f"{parser.prog}: {line!r}"
+
+
+def test_an_option_is_explained_in_a_few_lines() -> None:
+    for parser in parsers(make_parser()):
+        for action in parser._actions:
+            words = len((action.help or "").split())
+            assert words <= WORDS, f"{parser.prog} {action.option_strings}: {words} words of help"

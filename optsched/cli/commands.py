@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import signal
 import sys
 import textwrap
@@ -29,6 +30,9 @@ from optsched.runtime.interrupt import held_interrupts, on_interrupt
 from optsched.runtime.kernel import tell_of_compiling
 from optsched.runtime.text import nearest, plain, prepare_streams
 from optsched.runtime.version import VERSION
+
+COLUMNS = 80
+"""Columns of the help, also on wider screens."""
 
 COMMANDS: dict[str, Command] = {
     "solve": SOLVE,
@@ -154,15 +158,17 @@ def _formats() -> str:
     named = [f"{what} ({', '.join(names)})" for what, names in held.items()]
     lines = [*named, "detected by content, plain or gzipped; - is standard input or output"]
     indent = " " * 12
-    wrapped = (textwrap.fill(line, 80 - len(indent), break_on_hyphens=False) for line in lines)
+    wrapped = (textwrap.fill(line, COLUMNS - len(indent), break_on_hyphens=False) for line in lines)
     return "files:" + textwrap.indent("\n".join(wrapped), indent)[6:] + "\n"
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Help with a wider column of options, which saves a line for most of them."""
+    """Help of at most 80 columns, with a wider column of options, which saves lines."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=30)
+        # As argparse itself, leave two columns free; longer lines are hard to read on any screen.
+        width = min(COLUMNS, shutil.get_terminal_size().columns) - 2
+        super().__init__(prog, max_help_position=30, width=width)
 
 
 class _ShowVersion(argparse.Action):

@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from optsched.compare import Journal, Method, Study
 
 _METHODS = """\
-methods, separated by commas (default: all orderings, all packings and our own plan). An ordering
-(lpmf), a packing of the best order (greedy_by_size), both (lpmf+greedy_by_size), the order that a
-framework recorded in the file (recorded, recorded:bfs), a solver with its seconds (optsched:60,
-cpsat:10, milp:10, heuristics), a plan from a file (plan:PATH), a pattern ('lpmf+*', 'xla_*') or a
-group: all, all-orderings, all-packings, all-pairs, all-recorded, all-solvers"""
+methods, separated by commas: orderings (lpmf), packings of the best order (greedy_by_size), both
+(lpmf+greedy_by_size), recorded orders (recorded:bfs), solvers with seconds (optsched:60), plans
+(plan:PATH), patterns ('xla_*'), or groups: all, all-orderings, all-packings, all-pairs,
+all-recorded, all-solvers (default: all orderings, all packings and our own plan)"""
 
 
 def _compare(args: argparse.Namespace) -> int:

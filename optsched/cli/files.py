@@ -247,9 +247,9 @@ CONVERT = Command(
         choice(
             "--to",
             ("optsched-graph", "optsched-module", "xla-logical", "inductor", "onnx-fused"),
-            "format to write: optsched-graph, optsched-module (all computations of the file), "
-            "xla-logical (a module as XLA's memory schedulers count it), inductor, or onnx-fused "
-            "(an ONNX model with the fusions that ONNX Runtime makes)",
+            "format to write: optsched-graph; optsched-module, all computations of the file; "
+            "xla-logical, as XLA's memory schedulers count; inductor; onnx-fused, with the "
+            "fusions of ONNX Runtime",
             metavar="FORMAT",
         ),
         *READING,

@@ -167,7 +167,7 @@ TIME_LIMIT = number(
 WORK = number(
     "--work",
     natural,
-    "limit on work (states, nodes) instead of time: gives the same answer on every machine",
+    "limit on work (states, nodes): gives the same answer on every machine",
 )
 SEED = number("--seed", natural, "seed of all random choices", 0)
 LIMITS = (TIME_LIMIT, WORK, number("--workers", positive, "number of threads", 1), SEED)
@@ -178,8 +178,8 @@ MEMORY_MODEL = (
         "--inplace",
         action=BooleanOptionalAction,
         default=None,
-        help="memory model: an op may write an output into a candidate input that dies at it "
-        "(default: as the framework of the file does, which for ONNX Runtime is --inplace)",
+        help="let an op write an output into a candidate input that dies at it (default: as the "
+        "framework of the file does)",
     ),
     option(
         "--align",
@@ -188,7 +188,7 @@ MEMORY_MODEL = (
     ),
     flag(
         "--workspace-apart",
-        "put the workspace of ops in a region of its own beside the slab, which all ops share",
+        "put the workspace of ops in one region beside the slab, shared by all ops",
     ),
     choice(
         "--constants",
@@ -219,8 +219,7 @@ NEAR = (
     number(
         "--max-moved",
         natural,
-        "move at most N ops relative to the baseline order: those outside a longest common "
-        "subsequence",
+        "move at most N ops relative to the baseline order",
     ),
 )
 """Options for the baseline of an order."""

@@ -221,8 +221,8 @@ REPORT = Command(
         option(
             "plan",
             nargs="*",
-            help="plan files, or methods such as tflm+tflm_greedy, to show side by side (for "
-            "live ranges: further CSV files) (default: the best plan found)",
+            help="plans or methods to show side by side: plan files, tflm+tflm_greedy, further CSV "
+            "files of live ranges (default: the best plan found)",
         ),
         option("-o", "--output", metavar="FILE", help="HTML file to write"),
         option("--png", metavar="FILE", help="picture to write, as PNG"),
