@@ -90,10 +90,10 @@ def anew(graph: Graph, units: list[int]) -> tuple[Result, int]:
 
 def kill(args: argparse.Namespace) -> None:
     """Kill one of two workers half way through, with our pool and with loky."""
-    print("| | tasks | done | lost | who was blamed |\n| --- | ---: | ---: | ---: | --- |")
+    print("| | tasks | done | lost | reported as lost |\n| --- | ---: | ---: | ---: | --- |")
     for name, run in (("worker pool", with_pool), ("joblib, loky", with_loky)):
-        done, lost, blamed = run(args.tasks, args.seconds)
-        print(f"| {name} | {args.tasks} | {done} | {lost} | {blamed} |")
+        done, lost, reported = run(args.tasks, args.seconds)
+        print(f"| {name} | {args.tasks} | {done} | {lost} | {reported} |")
 
 
 def recover(args: argparse.Namespace) -> None:

@@ -26,7 +26,7 @@ def tell_and_sleep(task: tuple[int, float], tell: Callable[[Any], None]) -> None
 def with_pool(tasks: int, seconds: float) -> Counts:
     """Kill one of two workers of our pool; what is lost is not done again."""
     done: list[int] = []
-    blamed: list[str] = []
+    reported: list[str] = []
     pids: set[int] = set()
 
     def handle(task: object, message: tuple[str, int]) -> None:
@@ -39,10 +39,10 @@ def with_pool(tasks: int, seconds: float) -> Counts:
         pids.add(number)
 
     def lose(task: tuple[int, float], loss: WorkerLoss) -> None:
-        blamed.append(f"task {task[0]}: {loss.reason}")
+        reported.append(f"task {task[0]}: {loss.reason}")
 
     run_tasks([(number, seconds) for number in range(tasks)], tell_and_sleep, handle, lose, jobs=2)
-    return len(done), len(blamed), "; ".join(blamed)
+    return len(done), len(reported), "; ".join(reported)
 
 
 def sleep_and_tell(seconds: float, tell: Callable[[Any], None]) -> None:
@@ -66,13 +66,13 @@ def with_loky(tasks: int, seconds: float) -> Counts:
         list(parallel(delayed(nap)(0, 0.1) for _ in range(2)))
         workers = [pid for pid in descendants(os.getpid()) if "LokyProcess" in command_of(pid)]
         _kill_soon(workers[0], seconds / 2)
-        blamed = ""
+        reported = ""
         try:
             for number in parallel(delayed(nap)(number, seconds) for number in range(tasks)):
                 done.append(number)
         except Exception as error:
-            blamed = f"{type(error).__name__}, no task named"
-    return len(done), tasks - len(done), blamed
+            reported = f"{type(error).__name__}, no task named"
+    return len(done), tasks - len(done), reported
 
 
 def _kill_soon(pid: int, seconds: float) -> None:

@@ -156,14 +156,14 @@ class ConflictTree:
     def derive(self, branch: Branch) -> Conflict | None:
         """Add the precedences that follow in a branch to the trail; return its conflict, if any."""
         self.propagation.context.clock.spend(self.ops)
-        blamed = self.propagation.blame.copy()
+        before = self.propagation.failures.copy()
         refuted = self.propagation.refutes(branch)
         for first, second in known_pairs(branch, len(self.trail.inferences)).tolist():
             self.trail.push(Inference(first, second))
         if not refuted:
             return None
         self.conflicts += 1
-        why = self.trail.refute(int(np.argmax(self.propagation.blame - blamed)))
+        why = self.trail.refute(int(np.argmax(self.propagation.failures - before)))
         if why is None:
             raise UnshownError
         return why

@@ -31,7 +31,7 @@ from optsched.model.graph import Graph
 from optsched.model.module import Module
 from optsched.model.question import restriction_words
 from optsched.ordering.context import BlockFamily, OutOfTimeError
-from optsched.ordering.reduce.symmetry import line_up
+from optsched.ordering.reduce.symmetry import order_copies
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.runtime.text import counted
@@ -167,7 +167,7 @@ class CertificateSearch(Claim):
         together = self.with_blocks()
         if together.blocks:
             yield together.states(few)
-            search = together.in_line()
+            search = together.in_order()
             precedences = yield from search.cheap_tries()
         tree = search.tree()
         yield search.cases(tree, effort.some_cases if search.blocks else effort.few_cases)
@@ -216,16 +216,16 @@ class CertificateSearch(Claim):
                 blocks.append(BlocksStep(tuple(same), None))
         return replace(self, blocks=tuple(blocks))
 
-    def in_line(self) -> CertificateSearch:
+    def in_order(self) -> CertificateSearch:
         """Return this search with a canonical order of the blocks, as steps and edges."""
         graph, families = self.graph, [BlockFamily(np.array(step.rows)) for step in self.blocks]
-        lined = line_up(self.context(), families, self.during)
+        ordered = order_copies(self.context(), families, self.during)
         blocks, pairs = [], list[tuple[int, int]]()
-        for step, family in zip(self.blocks, lined.families, strict=True):
-            assert family.line is not None
-            blocks.append(replace(step, line=family.line))
-            pairs += pairwise(family.rows[:, family.line].tolist())
-        order = np.array(lined.lead(self.order.tolist()), np.int64)
+        for step, family in zip(self.blocks, ordered.families, strict=True):
+            assert family.column is not None
+            blocks.append(replace(step, column=family.column))
+            pairs += pairwise(family.rows[:, family.column].tolist())
+        order = np.array(ordered.lead(self.order.tolist()), np.int64)
         graph = with_precedences(graph, pairs)
         return replace(self, graph=graph, order=order, blocks=tuple(blocks))
 
@@ -240,7 +240,7 @@ class CertificateSearch(Claim):
             network.add(step.first, step.second)
         for region in self.regions:
             network.join(region.parts)
-        families = [] if precedences else [(step.rows, step.line) for step in self.blocks]
+        families = [] if precedences else [(step.rows, step.column) for step in self.blocks]
         tries = [(few, backward) for few in (most // 50, most) for backward in (True, False)]
         for few, backward in tries:
             found = list_states(

@@ -1,15 +1,18 @@
-"""The check of identical blocks: sets of ops that may change places, and nothing is different.
+"""The check of identical blocks: sets of ops whose exchange leaves the network unchanged.
 
-Let any two blocks of a family change places, op by op, without a change of the network: bytes born,
-precedences, holders of buffers, what may be written into. Then any order within the budget stays
-one if blocks change places in it.
+If any two blocks of a family can be exchanged, op by op, without changing a number or an edge of
+the network, then exchanging them in an order within the budget gives another such order.
 
-*In line.* So if there is an order within the budget there is one in which some op of the blocks,
-the same in each, runs in the order in which the blocks are listed.
+*Order of the blocks.* Choose one op of the block, the same in each. If there is an order within the
+budget, there is also one in which these ops run in the sequence in which the blocks are listed.
+The precedences between them can therefore be added.
 
-*States.* Where blocks have changed places in a state, so they have in all that may follow: of such
-states one needs to be listed. If the blocks are in line that holds of those beyond the op only:
-what is still to come knows of no line among these. The others stay where they are.
+*States.* If two states differ by an exchange of blocks, so do all their completions. One of the two
+needs to be listed. With added precedences this holds only for blocks whose chosen op has run: the
+ops that are still to run are then free of these precedences. The other blocks keep their places.
+
+Example: blocks `(a0, b0)` and `(a1, b1)`. After `a0` alone and after `a1` alone the same bytes are
+live and the same ops remain, up to the exchange, so a proof lists one of these states.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ from optsched.check.network import Network
 from optsched.errors import PlanError
 
 Family: TypeAlias = tuple[Sequence[Sequence[int]], int | None]
-"""Blocks, aligned op by op; the place of the op in line, if there is one."""
+"""Blocks, aligned op by op; the column of ops that run in the order of the rows, if any."""
 
 
-def check_blocks(network: Network, rows: Sequence[Sequence[int]], line: int | None) -> None:
-    """Check that any two of some blocks may change places; two that follow each other are enough.
+def check_blocks(network: Network, rows: Sequence[Sequence[int]], column: int | None) -> None:
+    """Check that any two blocks can be exchanged; it is enough to check neighbouring rows.
 
     Raises
     ------
@@ -40,7 +43,7 @@ def check_blocks(network: Network, rows: Sequence[Sequence[int]], line: int | No
         raise PlanError("blocks: two or more are needed, of equally many ops, one at least")
     if len(set(ops)) != len(ops) or not all(v in known for v in ops):
         raise PlanError("blocks: an op is in one place of one block")
-    if line is not None and not 0 <= line < len(rows[0]):
+    if column is not None and not 0 <= column < len(rows[0]):
         raise PlanError("blocks: the ordered op is not one of theirs")
     for first, second in pairwise(rows):
         _check_swap(network, first, second)
@@ -105,21 +108,21 @@ class Layout:
         listed = [v for rows, _ in families for row in rows for v in row]
         others = set(range(ops)).difference(listed)
         self.bit = {v: 1 << i for i, v in enumerate([*listed, *sorted(others)])}
-        self.parts = [(len(rows), len(rows[0]), line) for rows, line in families]
+        self.parts = [(len(rows), len(rows[0]), column) for rows, column in families]
 
     def mask(self, ops: Iterable[int]) -> int:
-        """A set of ops."""
+        """Return the set of some ops as a mask."""
         return sum(self.bit[v] for v in ops)
 
     def key(self, state: int) -> tuple[tuple[int, ...], ...]:
-        """Equal for two states if a swap of blocks turns one into the other."""
+        """Return a key that two states share if a swap of blocks turns one into the other."""
         found: list[tuple[int, ...]] = []
-        for count, length, line in self.parts:
+        for count, length, column in self.parts:
             full = (1 << length) - 1
             blocks = [state >> length * i & full for i in range(count)]
             state >>= length * count
-            if line is not None:
-                found.append(tuple(-1 if block >> line & 1 else block for block in blocks))
-                blocks = [block for block in blocks if block >> line & 1]
+            if column is not None:
+                found.append(tuple(-1 if block >> column & 1 else block for block in blocks))
+                blocks = [block for block in blocks if block >> column & 1]
             found.append(tuple(sorted(blocks)))
         return (state,), *found

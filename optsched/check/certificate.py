@@ -11,21 +11,21 @@ one go. The checker starts with the precedences of the graph, so with all good o
    that rest on `s1, .., sj` at most, so `C0` contains `C1`, and so on to `Ck`;
 2. if there is a good order at all, `C0` is not empty; and if `C(j-1)` has an order that keeps `sj`,
    `Cj` is not empty;
-3. `Ck` stays the same if blocks of one of the `families` change places, beyond their line.
+3. `Ck` stays the same if blocks of one of the `families` change places after their ordered op.
 
 Each step keeps this, for these reasons.
 
 - *precedence*: an order of `Ck` without it would run one of its two ops where that does not fit.
   So all orders of `Ck` have it, and the class stays what it is.
-- *region*, *blocks* in line: of each order in `Ck` another one is made, in `Ck` and of the kind
-  that is wanted. The class may shrink, but not to nothing. Regions come before any supposition and
-  before blocks. An op of a region is in no block, so blocks changing places leave parts whole.
+- *region*, *blocks* with an ordered column: each order in `Ck` can be changed into one, also in
+  `Ck`, of the wanted kind. The class may shrink, but does not become empty. Regions come before
+  suppositions and blocks. An op of a region is in no block, so exchanged blocks leave parts intact.
 - *suppose*: `C(k+1)` has the orders of `Ck` that keep `s(k+1)`, be there any or none.
 - *start*, *end*, *op*, *last*, *first*, *states*: no order is in `Ck`. If `k = 0` no order is good:
   the budget is refuted. Else, by 2, no order of `C(k-1)` keeps `sk = (u before v)`: all have `v`
   before `u`. That is added to `C(k-1)`, which stays what it is, and all that rests on `sk` is gone.
 
-A new precedence may tell blocks apart, so it ends all families; the lines themselves stay. Nothing
+A new precedence may tell blocks apart, so it ends all families; their precedences stay. Nothing
 here asks precedences to be free of cycles: with a cycle the class is empty, and a conclusion about
 all orders of an empty class is true. A proof by cases is thus a list, however deep; a case left
 open at its end refutes nothing, and is rejected.
@@ -143,19 +143,20 @@ class _Checker:
             self.resting[-1].append((first, second))
 
     def check_blocks(self, step: BlocksStep) -> None:
-        """Blocks are identical as far as all that is known says.
+        """Check that blocks are identical under all precedences known so far.
 
-        What is in line tells no blocks of other families apart: no op is in two of them.
+        The precedences of a column do not distinguish blocks of other families, as no op is in two
+        families.
         """
         if any(v in self.network.parts for row in step.rows for v in row):
             raise PlanError("blocks: an op is in a region")
         taken = {v for rows, _ in self.families for row in rows for v in row}
         if any(not taken.isdisjoint(row) for row in step.rows):
             raise PlanError("blocks: an op is in another family already")
-        check_blocks(self.network, step.rows, step.line)
-        families = [*self.families, (step.rows, step.line)]
-        if step.line is not None:
-            ops = [row[step.line] for row in step.rows]
+        check_blocks(self.network, step.rows, step.column)
+        families = [*self.families, (step.rows, step.column)]
+        if step.column is not None:
+            ops = [row[step.column] for row in step.rows]
             for first, second in pairwise(ops):
                 self.add(first, second)
         self.families = families

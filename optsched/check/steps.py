@@ -139,23 +139,23 @@ class SupposeStep:
 
 @dataclass(frozen=True, slots=True)
 class BlocksStep:
-    """Blocks of ops are identical: any two may change places, op by op, and nothing is different.
+    """Identical blocks of ops: exchanging any two of them, op by op, changes nothing.
 
-    Until another precedence is known or supposed, states that differ by that count as one; the
-    precedences of `line` do not count here.
+    Until another precedence is known or supposed, states that differ by such an exchange count as
+    one; the precedences of `column` do not count as others.
 
     Parameters
     ----------
     rows
-        The blocks; ops that change places are at the same place of each.
-    line
-        A place: the ops there run in the order of the blocks, which costs nothing. States then
-        count as one only if the blocks that change places have run theirs (have it taken back, if
-        followed backward). None without such precedences.
+        The blocks; ops that change places are in the same column.
+    column
+        A column whose ops run in the order of the rows, which loses no peak. States then count as
+        one only if the exchanged blocks have run their op of this column (backward: have it taken
+        back). None without such precedences.
     """
 
     rows: tuple[tuple[int, ...], ...]
-    line: int | None
+    column: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,9 @@ class HuntEffort:
     """Share of the search's time and tries for enumerating the smallest instances."""
     run_length: int = 6_000
     """Instances tried in one run of random changes."""
-    heat: float = 0.08
-    """Temperature: share of its score that a run gives up at first to accept a change; it falls to
-    0
-    in the last third of the run."""
+    temperature: float = 0.08
+    """Temperature: share of its score that a run gives up at first to accept a change; it
+    falls to 0 in the last third of the run."""
     question_seconds: float = 10.0
     """Maximum seconds for one question during shrinking; a question left open counts as no."""
     proof_seconds: float = 30.0
@@ -27,7 +26,7 @@ class HuntEffort:
     """Maximum number of ops or buffers of a small instance: most are proved within a second."""
     question_share: float = 0.3
     """Share of the time left for the loss of a given instance, and for its proof, if not small."""
-    hurried_seconds: float = 5.0
+    seconds_after_interrupt: float = 5.0
     """Seconds for proving the result after an interrupt."""
     changes: int = 3
     """Maximum number of random moves in one change."""
@@ -43,7 +42,7 @@ class HuntEffort:
     """Maximum number of buffers without constraints for a second proof by trying all packings."""
     packing_seconds: float = 5.0
     """Seconds for packing an order that a method returned."""
-    hurried_packing: float = 0.02
+    reduced_packing: float = 0.02
     """Share of these seconds for an instance that is not small: its offsets decide nothing."""
 
 

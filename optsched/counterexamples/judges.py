@@ -305,7 +305,7 @@ def packed(graph: Graph, order: Order) -> Plan:
     problem, _ = packing_problem(graph, order)
     seconds = EFFORT.packing_seconds
     if len(graph.ops) > EFFORT.small:
-        seconds *= EFFORT.hurried_packing
+        seconds *= EFFORT.reduced_packing
     offsets = _best_offsets(problem, Clock(Limits(seconds=seconds)))
     if problem.slab_size(offsets) > problem.max_load:
         outcome = solve_packing(problem, limits=Limits(seconds=seconds), warm_start=offsets)

@@ -224,7 +224,7 @@ class _Closing:
             except KeyboardInterrupt:
                 self.interrupted = True
         core = shrinker.item if keep_names else _relettered(shrinker.item)
-        seconds = EFFORT.hurried_seconds if self.interrupted else self.proof_seconds(core)
+        seconds = EFFORT.seconds_after_interrupt if self.interrupted else self.proof_seconds(core)
         optimum = self.judge.optimum(core, seconds)
         names = filter(None, (target.method, target.versus))
         made = {name: self.judge.plan(core, name) for name in names}

@@ -76,8 +76,8 @@ class HuntSearch(Generic[T]):
                 if self._is_over():
                     return
                 score = 0.0 if now is None else now.score
-                heat = EFFORT.heat * max(0.0, 1 - 1.5 * step / EFFORT.run_length)
-                floor = score * (1 - heat * rng.random())
+                temperature = EFFORT.temperature * max(0.0, 1 - 1.5 * step / EFFORT.run_length)
+                floor = score * (1 - temperature * rng.random())
                 item = self.space.change(at, rng)
                 self.tried += 1
                 loss = self.space.loss(item, floor)

@@ -49,14 +49,14 @@ class StoreWriter:
         self.trouble: OptschedError | None = None
         self.refused: dict[int, str] = {}
         self.waiting: queue.Queue[tuple[int, Found] | None] = queue.Queue(MOST_WAITING)
-        self.hurry = threading.Event()
-        self.behind: Counter[int] = Counter()
+        self.write_now = threading.Event()
+        self.queued: Counter[int] = Counter()
         self.thread = threading.Thread(target=self._run, name="store", daemon=True)
         self.thread.start()
 
     def is_written(self, number: int) -> bool:
         """Return True if no result of a graph is queued."""
-        return not self.behind[number]
+        return not self.queued[number]
 
     def put(self, number: int, found: Found) -> None:
         """Queue a result of a graph for writing.
@@ -70,7 +70,7 @@ class StoreWriter:
         if self.trouble is not None:
             raise self.trouble
         if found.prepared is not None:
-            self.behind[number] += 1
+            self.queued[number] += 1
             self._hand_over((number, found))
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class StoreWriter:
             If a result could not be written.
         """
         self._hand_over(None)
-        self.hurry.set()
+        self.write_now.set()
         self.thread.join()
         if self.trouble is not None:
             raise self.trouble
@@ -90,7 +90,7 @@ class StoreWriter:
     def _hand_over(self, find: tuple[int, Found] | None) -> None:
         """Queue a result; if the queue is full, make the thread write without delay."""
         if self.waiting.full():
-            self.hurry.set()
+            self.write_now.set()
         self.waiting.put(find)
 
     def _run(self) -> None:
@@ -112,8 +112,8 @@ class StoreWriter:
         batch = [self.waiting.get()]
         if batch[0] is not None:
             # Waking up once for many results is cheaper than once per result.
-            self.hurry.wait(GATHER_SECONDS)
-            self.hurry.clear()
+            self.write_now.wait(GATHER_SECONDS)
+            self.write_now.clear()
         while batch[-1] is not None and not self.waiting.empty():
             batch.append(self.waiting.get())
         return [found for found in batch if found is not None], batch[-1] is None
@@ -138,4 +138,4 @@ class StoreWriter:
                         # A wrong bound fails its own graph only.
                         self.refused[number] = str(error)
         for number, _ in batch:
-            self.behind[number] -= 1
+            self.queued[number] -= 1

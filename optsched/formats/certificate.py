@@ -44,6 +44,8 @@ _KEYS = {
     *("bound", "ops", "buffers", "steps"),
 }
 _FLOW_KEYS = {"releases", "passes", "input", "free", "held"}
+_FORMER_KEYS = {"line"}
+"""Key of a step of blocks that older versions wrote in place of `column`."""
 
 
 class _Tables:
@@ -171,6 +173,8 @@ def _read_step(record: Record, ids: _Ids) -> Step:
         raise FormatError(f"{record.where}: unknown kind {kind[:60]!r}, expected one of {known}")
     make, fields = _STEPS[kind]
     known_keys = [_FLOW_KEYS if field is _FLOW else {key} for key, field in fields.items()]
+    if make is BlocksStep:
+        known_keys.append(_FORMER_KEYS)
     record.refuse_unknown({"kind"}.union(*known_keys))
     return make(*(field.read(ids, record, key) for key, field in fields.items()))
 
@@ -199,6 +203,13 @@ def _read_states(ids: _Ids, record: Record, key: str) -> tuple[tuple[int, int], 
     )
 
 
+def _read_column(_: _Ids, record: Record, key: str) -> int | None:
+    held = [name for name in (key, *_FORMER_KEYS) if record.has(name)]
+    if len(held) > 1:
+        raise FormatError(f"{record.where}: expected one of {' and '.join(held)}, got both")
+    return record.count(held[0]) if held else None
+
+
 class _Field(NamedTuple):
     """A field of a step, with functions to write, read and check it."""
 
@@ -207,9 +218,7 @@ class _Field(NamedTuple):
 
 
 _FLAG = _Field(lambda _, flag: flag, lambda _, record, key: record.flag(key))
-_COUNT = _Field(
-    lambda _, count: count, lambda _, record, key: record.count(key) if record.has(key) else None
-)
+_COLUMN = _Field(lambda _, column: column, _read_column)
 _OP = _Field(_Tables.op, lambda ids, record, key: ids.op(record.count(key), record.where))
 _OPS = _Field(
     lambda tables, ops: [tables.op(v) for v in ops],
@@ -231,7 +240,7 @@ _STEPS: dict[str, tuple[Callable[..., Step], dict[str, _Field]]] = {
     "last": (partial(SetStep, True), {"ops": _OPS, "flows": _FLOWS}),
     "first": (partial(SetStep, False), {"ops": _OPS, "flows": _FLOWS}),
     "states": (StatesStep, {"backward": _FLAG, "states": _STATES}),
-    "blocks": (BlocksStep, {"rows": _LISTS, "line": _COUNT}),
+    "blocks": (BlocksStep, {"rows": _LISTS, "column": _COLUMN}),
     "region": (RegionStep, {"parts": _LISTS}),
 }
 """Class and fields of each kind of step; fields of a flow are part of its step."""

@@ -42,7 +42,7 @@ def identical_ops(program: OrderProgram) -> list[list[int]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def with_copies_in_line(program: OrderProgram, groups: Sequence[Sequence[int]]) -> OrderProgram:
+def with_copies_in_order(program: OrderProgram, groups: Sequence[Sequence[int]]) -> OrderProgram:
     """Return the program with edges that let identical ops run in the order of their numbers."""
     rows = [list(row) for row in program.preds]
     for group in groups:
@@ -51,7 +51,7 @@ def with_copies_in_line(program: OrderProgram, groups: Sequence[Sequence[int]]) 
     return replace(program, preds=tuple(map(tuple, rows)))
 
 
-def in_line(order: Sequence[int], groups: Sequence[Sequence[int]]) -> list[int]:
+def in_order(order: Sequence[int], groups: Sequence[Sequence[int]]) -> list[int]:
     """Return an order with identical ops exchanged so that they run in the order of their numbers.
 
     Its peak is the same.

@@ -17,7 +17,7 @@ from optsched.ordering.bound.sets import best_set
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce.regions import Reduced, reduce
-from optsched.ordering.reduce.symmetry import line_up
+from optsched.ordering.reduce.symmetry import order_copies
 from optsched.runtime.clock import Clock
 
 HEURISTICS_SHARE = 0.5
@@ -85,8 +85,8 @@ class ContractedGraph:
         self.reduced: Reduced = reduce(context)
         context = replace(context, problem=self.reduced.problem, priority=None)
         order = self.reduced.shrink(start)
-        self.lined = line_up(context, context.families(wanted=True), context.follow(order)[1])
-        self.context = self.lined.context
+        self.copies = order_copies(context, context.families(wanted=True), context.follow(order)[1])
+        self.context = self.copies.context
         self.program = problem_program(self.context.problem)
         self.known: list[list[int]] = []
         with suppress(OutOfTimeError):
@@ -104,8 +104,8 @@ class ContractedGraph:
         """Pass states that some order of minimum peak passes, found along orders of the graph."""
         if self.families.passed and self.context.ops <= LOOK_OPS:
             self.known += [self.shrink(order) for order in orders]
-            problem = with_passed_states(self.lined.context, self.known, self.bound)
-            self.context = replace(self.lined.context, problem=problem)
+            problem = with_passed_states(self.copies.context, self.known, self.bound)
+            self.context = replace(self.copies.context, problem=problem)
             self.program = problem_program(problem)
 
     def expand(self, order: Sequence[int]) -> list[int]:
@@ -114,7 +114,7 @@ class ContractedGraph:
 
     def shrink(self, order: Sequence[int]) -> list[int]:
         """Return an order of the contracted problem, which need not pass the states found."""
-        return self.lined.lead(self.reduced.shrink(order))
+        return self.copies.lead(self.reduced.shrink(order))
 
     def within(self, budget: int, order: Sequence[int], clock: Clock) -> OrderProgram | None:
         """Return the program with the precedences that a budget implies; None if it refutes it."""

@@ -157,7 +157,7 @@ def apart_in_every_order(graph: Graph) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def roof(graph: Graph) -> int:
+def address_limit(graph: Graph) -> int:
     """Return a number of bytes that is enough for every order.
 
     All pinned buffers lie below this limit, and every other buffer has separate bytes above them.

@@ -42,13 +42,13 @@ class BlockFamily:
     ----------
     rows
         Shape `(blocks, ops)`: ops in the same column change places.
-    line
+    column
         A column whose ops run in the order of the rows, by edges that were added. In that case only
         blocks whose op of this column has run may still be swapped. None without such edges.
     """
 
     rows: IntArray
-    line: int | None = None
+    column: int | None = None
 
 
 class OutOfTimeError(Exception):
@@ -111,7 +111,7 @@ class SearchContext:
             self.statistics.blocks = max(self.statistics.blocks, blocks)
         return self._families or []
 
-    def tell_families(self, families: Sequence[BlockFamily]) -> None:
+    def set_families(self, families: Sequence[BlockFamily]) -> None:
         """Set the families of identical blocks, if they are known already."""
         self._families = list(families)
 

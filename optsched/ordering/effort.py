@@ -42,7 +42,7 @@ class OrderingEffort:
 
     first_flows: int = 96
     """Least number of flows for the closure bound before contraction."""
-    flow_looks: int = 1 << 23
+    flow_work: int = 1 << 23
     """Limit on flows times ops before contraction: with fewer ops a flow takes less time."""
     block_ops: int = 100_000
     """Most ops of a problem in which identical blocks are looked for; with more it takes
@@ -89,8 +89,8 @@ class OrderingEffort:
     refute a budget, one of the first ops has one."""
     local_patience: int = 24
     """Ops without a new precedence after which that search ends, once it has found one."""
-    local_looks: int = 128
-    """Ops that are looked at for local precedences."""
+    local_evaluations: int = 128
+    """Ops that are tried for local precedences."""
 
     states_per_branch: int = 16
     """A search that may store n states may look at `n // states_per_branch` branches of the tree
@@ -99,10 +99,10 @@ class OrderingEffort:
     """States that each direction may store for one branch."""
     branch_ops: int = 400
     """Most ops of a problem that is branched on: every open branch has a matrix of all pairs."""
-    part_looks: int = 20
+    polls: int = 20
     """Number of times that a worker looks for a free part of a tree before it gives up."""
-    part_look_seconds: float = 0.005
-    """Seconds between two of these looks."""
+    poll_seconds: float = 0.005
+    """Seconds between two of these attempts."""
     branch_choices: int = 16
     """Most pairs to branch on that are listed."""
     critical_ops: int = 2

@@ -16,7 +16,7 @@ class OrderIncumbent:
 
     Parameters
     ----------
-    graph, whole
+    graph, full
         The graph, and its ordering problem.
     warm_start
         A valid order to start from (default: any topological order).
@@ -36,13 +36,13 @@ class OrderIncumbent:
     def __init__(
         self,
         graph: Graph,
-        whole: SearchContext,
+        full: SearchContext,
         warm_start: Sequence[int] | None,
         bound: int,
         on_event: OnEvent | None,
     ) -> None:
-        self.graph, self.whole, self.on_event = graph, whole, on_event
-        given = topological(whole.problem) if warm_start is None else warm_start
+        self.graph, self.full, self.on_event = graph, full, on_event
+        given = topological(full.problem) if warm_start is None else warm_start
         self.order = [int(v) for v in given]
         self.peak = peak_memory(graph, self.order)
         self.bound, self.proof = bound, Proof.BOUND
@@ -56,11 +56,11 @@ class OrderIncumbent:
     def report(self, source: str) -> None:
         """Pass the present peak and bound to the callback, with the source of the last change."""
         if self.on_event is not None:
-            self.on_event(Event(self.whole.clock.seconds(), self.peak, self.bound, source))
+            self.on_event(Event(self.full.clock.seconds(), self.peak, self.bound, source))
 
     def raise_bound(self, bound: int, proof: Proof, source: str) -> None:
         """Accept a better bound, rounded up to the next possible peak."""
-        bound = self.whole.round_up(bound)
+        bound = self.full.round_up(bound)
         if bound > self.peak:
             raise RuntimeError(f"{source}: bound {bound} is above the peak {self.peak} of an order")
         if bound > self.bound:

@@ -178,8 +178,8 @@ def least_peak_within(
     """
     moved_bound = 0
     if known is None:
-        roof = int(graph.arrays.size.sum())
-        found = fewest_moves(graph, baseline, roof, most=most, clock=clock)
+        limit = int(graph.arrays.size.sum())
+        found = fewest_moves(graph, baseline, limit, most=most, clock=clock)
         moved_bound = found.bound
         if found.order is None or found.moved > most:
             return PeakOutcome(None, 0, bound, False if found.complete else None, moved_bound)
@@ -247,7 +247,7 @@ class _MoveSearch:
                 clock.spend(1)
                 if clock.expired():
                     return self._end(None)
-                state = self._hurry(bucket.pop())
+                state = self._run_forced(bucket.pop())
                 if state.done == self.all:
                     self.complete = True
                     return self._end(state)
@@ -294,7 +294,7 @@ class _MoveSearch:
         place = i + 1 if kept else at.next
         return _MoveState(done, ready, live, place, at.moved + (not kept), trail, before)
 
-    def _hurry(self, state: _MoveState) -> _MoveState:
+    def _run_forced(self, state: _MoveState) -> _MoveState:
         """Run the ops that every completion may run at once: *following* and *catching up*."""
         origin = state
         while True:

@@ -98,10 +98,10 @@ class OrderProgress:
         Number of steps of the schedule that are done and need not be repeated.
     stride
         Bytes between the bound and the next budget; 0 if no budget was decided.
-    blame
+    failure_counts
         Failure counts: how often a contradiction was found at each op of the graph; or empty. A
         tree of precedences gains most from looking at the right ops first.
-    lines
+    columns
         For each family of identical blocks, the column of the op that they run in order.
     trees
         Open trees, in ids of the problem of `digest`; the latest last.
@@ -111,8 +111,8 @@ class OrderProgress:
 
     steps: int = 0
     stride: int = 0
-    blame: tuple[int, ...] = ()
-    lines: tuple[int, ...] = ()
+    failure_counts: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
     trees: tuple[OpenTree, ...] = ()
     digest: bytes = field(default=b"", repr=False)
 
@@ -139,7 +139,7 @@ class OrderProgress:
         return OrderProgress(self.steps, self.stride)
 
 
-NOTHING_BEHIND = OrderProgress()
+NOTHING_DONE = OrderProgress()
 """The progress of a search before its start."""
 
 

@@ -34,9 +34,9 @@ from optsched.ordering.improve.anneal import Annealer
 from optsched.ordering.improve.neighbourhood import WindowSearch
 from optsched.ordering.incumbent import OrderIncumbent
 from optsched.ordering.problem import build_problem
-from optsched.ordering.progress import NOTHING_BEHIND, OrderProgress
+from optsched.ordering.progress import NOTHING_DONE, OrderProgress
 from optsched.ordering.reduce.regions import reduce
-from optsched.ordering.reduce.symmetry import LinedUp, line_up
+from optsched.ordering.reduce.symmetry import OrderedCopies, order_copies
 from optsched.ordering.rules import OrderingRules, Statistics
 from optsched.ordering.search.feasibility import Feasibility, FeasibilitySearch, search_all
 from optsched.runtime.clock import Clock
@@ -67,7 +67,7 @@ class OrderingRounds(OrderIncumbent):
         rules: OrderingRules,
         effort: OrderingEffort,
         on_event: OnEvent | None,
-        earlier: OrderProgress = NOTHING_BEHIND,
+        earlier: OrderProgress = NOTHING_DONE,
     ) -> None:
         problem = build_problem(graph.arrays)
         self.context = SearchContext(problem, rules, effort, clock)
@@ -76,7 +76,7 @@ class OrderingRounds(OrderIncumbent):
         super().__init__(graph, self.context, warm_start, bound, on_event)
         self.rules, self.effort, self.clock = rules, effort, clock
         self.earlier = earlier
-        self.earlier_blame = np.array(earlier.blame or [0] * len(graph.ops), np.int64)
+        self.earlier_failures = np.array(earlier.failure_counts or [0] * len(graph.ops), np.int64)
         self.states, self.step = effort.first_states, earlier.stride
         self.steps = 0
         self.closure_complete = False
@@ -86,7 +86,7 @@ class OrderingRounds(OrderIncumbent):
         self.windows: WindowSearch | None = None
         self.annealer: Annealer | None = None
         self.feasibility: FeasibilitySearch | None = None
-        self.lined: LinedUp | None = None
+        self.copies: OrderedCopies | None = None
 
     def report(self, source: str) -> None:
         """Report the present peak and bound; stop the other worker if the peak is proved."""
@@ -124,7 +124,7 @@ class OrderingRounds(OrderIncumbent):
         """
         effort = self.effort
         yield self.closure_bound
-        self.whole.check_time()
+        self.full.check_time()
         self.contract()
         yield self.closure_bound_again
         large = self.context.ops > effort.local_ops
@@ -150,7 +150,7 @@ class OrderingRounds(OrderIncumbent):
         yield self.search_blocks
         self.step = self.step or max(1, (self.peak - self.bound) // effort.first_step)
         while self.states < effort.most_states:
-            self.meet()
+            self.synchronize()
             yield self.anneal_on
             yield self.search_windows
             if self.feasibility is None:
@@ -179,8 +179,8 @@ class OrderingRounds(OrderIncumbent):
         found = OrderProgress(
             steps,
             self.step,
-            tuple(self.reduced.spread(self.feasibility.blame).tolist()),
-            () if self.lined is None else self.lined.lines,
+            tuple(self.reduced.spread(self.feasibility.failures).tolist()),
+            () if self.copies is None else self.copies.columns,
             tuple(tree for at, tree in trees.items() if self.bound <= at < self.peak),
         )
         return found.sealed(self.feasibility.context.problem)
@@ -191,18 +191,18 @@ class OrderingRounds(OrderIncumbent):
         A flow over fewer ops takes less time, so in large graphs most flows wait for contraction.
         """
         effort = self.effort
-        few = max(effort.first_flows, effort.flow_looks // max(1, self.whole.ops))
+        few = max(effort.first_flows, effort.flow_work // max(1, self.full.ops))
         found = closure_bound(self.graph, [self.order], clock=self.clock, most=few, effort=effort)
-        self.whole.statistics.flows += found.flows
+        self.full.statistics.flows += found.flows
         self.raise_bound(found.value, Proof.BOUND, "closure bound")
         self.closure_complete = found.complete
 
     def contract(self) -> None:
         """Replace the problem by the contracted one."""
-        self.reduced = reduce(self.whole)
-        priority = self.reduced.gather(self.whole.during(self.order))
-        self.context = replace(self.whole, problem=self.reduced.problem, priority=priority)
-        self.context.statistics.merged = self.whole.ops - self.context.ops
+        self.reduced = reduce(self.full)
+        priority = self.reduced.gather(self.full.during(self.order))
+        self.context = replace(self.full, problem=self.reduced.problem, priority=priority)
+        self.context.statistics.merged = self.full.ops - self.context.ops
         self.accept_reduced(self.shrunk(), "contraction")
 
     def closure_bound_again(self) -> None:
@@ -223,7 +223,7 @@ class OrderingRounds(OrderIncumbent):
 
         If regions have become chains it counts as a bound by search: searches found the chains.
         """
-        regions = self.whole.statistics.regions
+        regions = self.full.statistics.regions
         self.raise_bound(bound, Proof.SEARCH if regions else Proof.BOUND, source)
 
     def set_bound(self) -> None:
@@ -238,27 +238,27 @@ class OrderingRounds(OrderIncumbent):
         """Try two methods that are fast in large graphs: windows, and precedences at the peak."""
         self.search_windows()
         if self.rules.nearby and not self.proved:
-            precedences = BudgetPrecedences(self.line_up())
+            precedences = BudgetPrecedences(self.order_copies())
             expected = self.context.during(self.shrunk())
             if precedences.refute(self.peak - 1, expected, near=True):
                 self.force(self.peak, "precedences near the peak")
 
     def prepare_budgets(self) -> None:
         """Prepare the decision of budgets; easy problems are proved before this is needed."""
-        context = self.line_up()
+        context = self.order_copies()
         if self.rules.implied and context.ops <= self.effort.budget_ops:
             trees = self.earlier.trees_of(context.problem)
             during = self.context.during(self.shrunk())
-            blame = self.reduced.gather(self.earlier_blame)
-            self.feasibility = FeasibilitySearch(context, during, blame, trees)
+            failures = self.reduced.gather(self.earlier_failures)
+            self.feasibility = FeasibilitySearch(context, during, failures, trees)
 
-    def line_up(self) -> SearchContext:
+    def order_copies(self) -> SearchContext:
         """The problem with identical blocks in line, if there are any."""
         families = self.context.families(wanted=True)
-        if families and self.lined is None:
+        if families and self.copies is None:
             during = self.context.during(self.shrunk())
-            self.lined = line_up(self.context, families, during, self.earlier.lines)
-        return self.context if self.lined is None else self.lined.context
+            self.copies = order_copies(self.context, families, during, self.earlier.columns)
+        return self.context if self.copies is None else self.copies.context
 
     def prepare_improving(self) -> None:
         """Prepare annealing and windows."""
@@ -278,14 +278,14 @@ class OrderingRounds(OrderIncumbent):
         If the blocks are large, search first without that order: only then do all states that
         differ by a swap of blocks count as one.
         """
-        if self.lined is None or self.lined.large:
+        if self.copies is None or self.copies.large:
             self.search_in(self.context, states, self.shrunk())
-        if self.lined is not None:
-            self.search_in(self.lined.context, states, self.lined.lead(self.shrunk()))
+        if self.copies is not None:
+            self.search_in(self.copies.context, states, self.copies.lead(self.shrunk()))
 
     def search_blocks(self) -> None:
         """Search states if blocks are large, for at least as long as a tree is looked at."""
-        if self.lined is not None and self.lined.large:
+        if self.copies is not None and self.copies.large:
             self.search(min(self.states * self.effort.growth**2, self.effort.most_states))
 
     def search_in(self, context: SearchContext, states: int, order: list[int]) -> None:
@@ -304,7 +304,7 @@ class OrderingRounds(OrderIncumbent):
         """Decide the budget just below the peak, again and again while that gives better orders."""
         known = self.peak + 1
         while self.bound < self.peak < known:
-            self.meet()
+            self.synchronize()
             known = self.peak
             far = self.effort.far_gap * (self.peak - self.bound) > self.peak
             self.decide(known - 1, states // self.effort.far_part if far else states)
@@ -318,7 +318,7 @@ class OrderingRounds(OrderIncumbent):
         self.tried.clear()
         smallest = max(1, self.peak // self.effort.smallest_step)
         while not self.proved:
-            self.meet()
+            self.synchronize()
             bound, budget = self.bound, min(self.bound + self.step, self.peak) - 1
             budget = self.feasibility.begun(budget, bound)
             self.tried.add(budget)
@@ -412,24 +412,24 @@ class OrderingRounds(OrderIncumbent):
             other.windows = WindowSearch(other.context, order, seed, self.earlier.steps)
         if self.feasibility is not None:
             count, ended = other.context.statistics, other.context.ended
-            mine, blame = self.feasibility, self.reduced.gather(self.earlier_blame)
+            mine, failures = self.feasibility, self.reduced.gather(self.earlier_failures)
             context = replace(mine.context, statistics=count, ended=ended)
-            other.feasibility = FeasibilitySearch(context, mine.during, blame, mine.earlier)
+            other.feasibility = FeasibilitySearch(context, mine.during, failures, mine.earlier)
         # From here on only the second worker looks for better orders.
         self.annealer = self.windows = None
         self.other = other
-        self.thread = WorkerThread(other.seek, other.context.ended)
+        self.thread = WorkerThread(other.search_beside, other.context.ended)
 
-    def meet(self) -> None:
+    def synchronize(self) -> None:
         """Accept the order and bound of the other worker."""
         if self.other is not None:
             self.merge_from(self.other)
 
-    def seek(self) -> None:
+    def search_beside(self) -> None:
         """Run the second worker: look for better orders, and take parts of the first one's tree."""
         assert self.other is not None
         while not self.proved and self.states < self.effort.most_states:
-            self.meet()
+            self.synchronize()
             self.anneal_on()
             self.search_windows()
             if self.feasibility is None:
@@ -440,9 +440,9 @@ class OrderingRounds(OrderIncumbent):
             while self.states == self.other.states and not self.proved:
                 self.context.check_time()
                 if self.other.feasibility is not None:
-                    found = self.feasibility.help(self.other.feasibility, self.states)
+                    found = self.feasibility.take_work(self.other.feasibility, self.states)
                     self.accept_answer(found[1], found[0])
-                self.meet()
+                self.synchronize()
 
     def join_worker(self) -> None:
         """Stop the second worker, and accept its order, bound and counters."""
@@ -451,7 +451,7 @@ class OrderingRounds(OrderIncumbent):
         try:
             self.thread.join()
         finally:
-            self.meet()
+            self.synchronize()
         self.thread = None
         self.other.context.collect()
         self.context.statistics.add(self.other.context.statistics)

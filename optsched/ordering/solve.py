@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from optsched.model.graph import Graph
 from optsched.ordering.context import OutOfTimeError
 from optsched.ordering.effort import EFFORT, OrderingEffort
-from optsched.ordering.progress import NOTHING_BEHIND, OrderProgress
+from optsched.ordering.progress import NOTHING_DONE, OrderProgress
 from optsched.ordering.rounds import OrderingRounds
 from optsched.ordering.rules import ALL_RULES, OrderingRules, Statistics
 from optsched.runtime.clock import Clock
@@ -50,7 +50,7 @@ class OrderOutcome:
     proof: Proof | None
     stop_reason: StopReason
     statistics: Statistics
-    progress: OrderProgress = NOTHING_BEHIND
+    progress: OrderProgress = NOTHING_DONE
 
 
 def solve_order(
@@ -61,7 +61,7 @@ def solve_order(
     bound: int = 0,
     rules: OrderingRules = ALL_RULES,
     effort: OrderingEffort = EFFORT,
-    progress: OrderProgress = NOTHING_BEHIND,
+    progress: OrderProgress = NOTHING_DONE,
     on_event: OnEvent | None = None,
 ) -> OrderOutcome:
     """Find an order of minimum peak memory, and prove that it is one.
@@ -130,5 +130,5 @@ def solve_order(
     proof = run.proof if run.peak == run.bound else None
     return OrderOutcome(
         *(tuple(run.order), run.peak, run.bound, proof, reason),
-        *(run.context.statistics, NOTHING_BEHIND if run.proved else run.progress()),
+        *(run.context.statistics, NOTHING_DONE if run.proved else run.progress()),
     )

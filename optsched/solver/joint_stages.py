@@ -8,7 +8,7 @@ import numpy as np
 
 from optsched.errors import GraphError, UsageError
 from optsched.model.elements import MAX_ADDRESS
-from optsched.model.pools import roof
+from optsched.model.pools import address_limit
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Objective, Proof
 from optsched.solver.effort import EFFORT
@@ -37,8 +37,8 @@ def all_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
 
     if Feature.PEAK & known.features and known.plan is not None:
         return
-    # With as much room as `roof`, only clashing pins can refute an order.
-    room = roof(known.graph)
+    # With as much room as `address_limit`, only clashing pins can refute an order.
+    room = address_limit(known.graph)
     below = room if known.plan is None else known.measured.slab - 1
     below = below if known.capacity is None else min(known.capacity, room)
     found = enumerate_orders(

@@ -15,7 +15,7 @@ from optsched.model.question import Question, digest_of
 from optsched.ordering.progress import (
     MOST_PAIRS,
     MOST_PARTS,
-    NOTHING_BEHIND,
+    NOTHING_DONE,
     OpenTree,
     OrderProgress,
 )
@@ -67,7 +67,7 @@ class Resume:
     refuted_slab: int = -1
     pool_peaks: int = 0
     orders: tuple[tuple[int, ...], ...] = ()
-    rounds: OrderProgress = NOTHING_BEHIND
+    rounds: OrderProgress = NOTHING_DONE
     packed: Digests = field(default_factory=dict)
     seen: Digests = field(default_factory=dict)
     graph: bytes = b""
@@ -91,7 +91,7 @@ class Resume:
             return cls()
         graph = question.planned
         known = start.graph == digest_of(graph)
-        if not known or len(start.rounds.blame) not in (0, len(graph.ops)):
+        if not known or len(start.rounds.failure_counts) not in (0, len(graph.ops)):
             raise UsageError(
                 f"{graph.name}: the earlier search was of another graph, or in another "
                 "memory model or under other order rules"
@@ -198,7 +198,7 @@ def _units(value: object) -> int:
 def _rounds(record: Mapping[str, Any] | None, ops: int) -> OrderProgress:
     """Read the state of the search rounds, which older versions did not write."""
     if record is None:
-        return NOTHING_BEHIND
+        return NOTHING_DONE
     trees = _few(record["trees"], MOST_PARTS, _tree)
     parts, pairs = sum(len(tree.rows) for tree in trees), sum(tree.pairs for tree in trees)
     if parts > MOST_PARTS or pairs > MOST_PAIRS:
@@ -206,11 +206,16 @@ def _rounds(record: Mapping[str, Any] | None, ops: int) -> OrderProgress:
     return OrderProgress(
         _number(record["steps"], 0),
         _number(record["stride"], 0),
-        _of_all(record["blame"], ops),
-        _few(record["lines"], ops, lambda line: _number(line, 0)),
+        _of_all(_renamed(record, "failure_counts", "blame"), ops),
+        _few(_renamed(record, "columns", "lines"), ops, lambda column: _number(column, 0)),
         trees,
         _digest(record["digest"]) if record["digest"] else b"",
     )
+
+
+def _renamed(record: Mapping[str, Any], key: str, former: str) -> Any:
+    """Return the value of a key, which files of older versions have under its former name."""
+    return record[key if key in record else former]
 
 
 def _tree(record: Mapping[str, Any]) -> OpenTree:

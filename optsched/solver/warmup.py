@@ -132,8 +132,8 @@ def use_tree(graph: Graph) -> None:
     """Take up some branches of a tree that looks for a lower peak than the program's order has."""
     context = SearchContext(build_problem(graph.arrays))
     peak, live = context.follow(np.arange(context.ops))
-    blame = np.zeros(len(live), np.int64)
-    tree = PrecedenceTree(context, peak - 1, live, blame)
+    failures = np.zeros(len(live), np.int64)
+    tree = PrecedenceTree(context, peak - 1, live, failures)
     if tree.parts.waiting:
         tree.strengthened()
     tree.run(BRANCHES, lambda _: False)

@@ -18,7 +18,7 @@ from optsched.check.blocks import Layout, check_blocks
 from optsched.check.certificate import check_certificate
 from optsched.check.network import Network
 from optsched.check.steps import BlocksStep, Certificate, StatesStep, Step, SupposeStep
-from optsched.errors import OptschedError, PlanError
+from optsched.errors import FormatError, OptschedError, PlanError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
@@ -81,7 +81,7 @@ def test_proof_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "line", "reason"),
+    ("rows", "column", "reason"),
     [
         (((A0, B0), (B1, A1)), None, "not in the same position"),
         (((A0, B0), (A1, JOIN)), None, "not in the same position"),
@@ -97,9 +97,21 @@ def test_proof_by_hand() -> None:
     ],
 )
 def test_what_are_no_blocks(
-    rows: tuple[tuple[int, ...], ...], line: int | None, reason: str
+    rows: tuple[tuple[int, ...], ...], column: int | None, reason: str
 ) -> None:
-    refused((BlocksStep(rows, line), STATES), reason)
+    refused((BlocksStep(rows, column), STATES), reason)
+
+
+def test_the_former_name_of_the_column_is_read() -> None:
+    proof = Certificate("pairs", LEAST, (BlocksStep(ROWS, 0), STATES))
+    document = certificate_document(pairs(), proof)
+    assert read_certificate_document(pairs(), document) == proof
+    blocks = document["steps"][0]
+    blocks["line"] = blocks["column"]
+    with pytest.raises(FormatError, match="got both"):
+        read_certificate_document(pairs(), document)
+    del blocks["column"]
+    assert read_certificate_document(pairs(), document) == proof
 
 
 def test_blocks_of_another_graph() -> None:
@@ -127,7 +139,7 @@ def forced(graph: Graph, optimum: int) -> Iterator[Certificate]:
     together = CertificateSearch(graph, order, optimum - 1, clock, effort).with_blocks()
     if not together.blocks:
         return
-    for search in (together, together.in_line()):
+    for search in (together, together.in_order()):
         for steps in (search.states(10_000), search.cases(search.tree(), 100)):
             if steps is not None:
                 yield Certificate(graph.name, optimum, tuple(steps))
@@ -135,7 +147,7 @@ def forced(graph: Graph, optimum: int) -> Iterator[Certificate]:
 
 def test_nothing_above_the_optimum_is_accepted_whatever_is_changed() -> None:
     rng = random.Random(1)
-    made = lines = accepted = 0
+    made = ordered = accepted = 0
     for graph in block_graphs(60, most=9):
         optimum = least_peak(graph)
         if not optimum:
@@ -144,7 +156,7 @@ def test_nothing_above_the_optimum_is_accepted_whatever_is_changed() -> None:
             check_certificate(graph, certificate)
             made += 1
             first = certificate.steps[0]
-            lines += isinstance(first, BlocksStep) and first.line is not None
+            ordered += isinstance(first, BlocksStep) and first.column is not None
             text = json.dumps(certificate_document(graph, certificate))
             for _ in range(12):
                 document = json.loads(text)
@@ -157,7 +169,7 @@ def test_nothing_above_the_optimum_is_accepted_whatever_is_changed() -> None:
                     continue
                 accepted += 1
                 assert changed.bound <= optimum
-    assert min(made, lines, accepted) > 15
+    assert min(made, ordered, accepted) > 15
 
 
 def test_blocks_that_are_accepted_change_places_in_any_order() -> None:
@@ -215,11 +227,11 @@ def test_keys_are_the_same_for_blocks_in_other_places_only() -> None:
         ([0], [4], False),
     ):
         assert (layout.key(layout.mask(one)) == layout.key(layout.mask(other))) == same
-    lined = Layout(7, [(rows, 0)])
+    ordered = Layout(7, [(rows, 0)])
     for one, other, same in (
         ([4, 0, 1], [4, 1, 5], True),
         ([4, 0], [2, 3], False),
         ([0], [5], False),
         ([4, 0, 5], [4, 0, 3], False),
     ):
-        assert (lined.key(lined.mask(one)) == lined.key(lined.mask(other))) == same
+        assert (ordered.key(ordered.mask(one)) == ordered.key(ordered.mask(other))) == same

@@ -154,9 +154,9 @@ def test_rounds_are_kept_for_the_same_ids_and_steps_for_an_equal_graph(
     assert search is not None
     known, notes = Resume(graph=digest_of(graph)), search.to_dict()
     assert search.trusted(known).rounds.steps > 0
-    notes["rounds"] = notes["rounds"] | {"blame": [1] * len(graph.ops)}
+    notes["rounds"] = notes["rounds"] | {"failure_counts": [1] * len(graph.ops)}
     same = Resume.from_dict(notes, len(graph.ops)).trusted(known)
-    assert same.rounds.blame == (1,) * len(graph.ops)
+    assert same.rounds.failure_counts == (1,) * len(graph.ops)
     other = Resume.from_dict(notes | {"graph": "00" * 16}, len(graph.ops)).trusted(known)
     assert other.rounds == same.rounds.of_other_ids()
     assert (other.graph, other.packed, other.seen) == (known.graph, {}, {})

@@ -152,7 +152,7 @@ def differences(found: Any, expected: Any, paths: list[str], store: Path) -> lis
 
 def _driver(paths: list[str], store: Path, jobs: int, work: int) -> Driver:
     store.with_suffix(".log").unlink(missing_ok=True)
-    # Who is killed every other second is not to blame for it.
+    # Who is killed every other second is not counted as a failure.
     options = {"--jobs": jobs, "--work": work, "--losses": 1_000_000}
     return Driver(paths, store, *(str(word) for pair in options.items() for word in pair))
 

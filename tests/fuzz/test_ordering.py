@@ -15,7 +15,7 @@ from optsched.model.graph import Graph
 from optsched.ordering import OrderingRules, OrderOutcome, solve_order
 from optsched.ordering.context import SearchContext
 from optsched.ordering.problem import build_problem
-from optsched.ordering.progress import NOTHING_BEHIND
+from optsched.ordering.progress import NOTHING_DONE
 from optsched.ordering.reduce import blocks as found_blocks
 from optsched.runtime import kernel as kernels
 from tests.fuzz.ordering import blocks, odd, stopped
@@ -128,7 +128,7 @@ def test_a_bound_that_is_too_high_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_searches_that_are_stopped_and_gone_on_with_are_exact() -> None:
     counts: Counter[str] = Counter()
-    rng, other = np.random.default_rng(1), NOTHING_BEHIND
+    rng, other = np.random.default_rng(1), NOTHING_DONE
     for number in range(12):
         other = stopped.examine(rng, stopped.some_graph(rng, number), other, counts)
     assert counts["graphs"] == 12

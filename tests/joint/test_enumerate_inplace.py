@@ -17,7 +17,7 @@ from optsched.joint.partial_orders import matchings
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.model.pools import roof
+from optsched.model.pools import address_limit
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.status import Status
@@ -39,7 +39,9 @@ def tiny_graphs(count: int, seed: int, features: frozenset[str]) -> list[Graph]:
 def test_exhaustion_finds_and_proves_the_least_slab(features: frozenset[str]) -> None:
     for graph in tiny_graphs(25, 3, features):
         plans: list[Plan] = []
-        found = enumerate_orders(graph, roof(graph), floor=0, offer=plans.append, limits=Limits())
+        found = enumerate_orders(
+            graph, address_limit(graph), floor=0, offer=plans.append, limits=Limits()
+        )
         least = brute.least_joint_inplace(graph)
         assert least is not None
         assert found.complete

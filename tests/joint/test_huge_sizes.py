@@ -5,7 +5,7 @@ from __future__ import annotations
 from optsched.joint import enumerate_orders
 from optsched.model.builder import GraphBuilder
 from optsched.model.plan import Plan
-from optsched.model.pools import roof
+from optsched.model.pools import address_limit
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from optsched.solver.status import Status
@@ -22,7 +22,9 @@ def test_huge_unequal_sizes_and_a_pin_are_decided() -> None:
     build.op("op", writes={"y": HUGE - 3}, reads=["a"])
     graph = build.build()
     plans: list[Plan] = []
-    found = enumerate_orders(graph, roof(graph), floor=0, offer=plans.append, limits=Limits())
+    found = enumerate_orders(
+        graph, address_limit(graph), floor=0, offer=plans.append, limits=Limits()
+    )
     assert found.complete
     assert found.refuted + 1 == plans[-1].slab(graph) == 3 * HUGE + 1
     result = solve(graph)

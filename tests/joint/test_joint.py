@@ -273,8 +273,8 @@ def test_refused_packing_names_its_fullest_step_or_its_pin() -> None:
     assert pack_record(problem, result)["available"] == 3
     assert "too few" in pack_text(problem, result, pack_record(problem, result))
     pinned = replace(problem, pin=np.array([10, -1, -1, -1, -1, -1, -1]))
-    blamed = packing_refusal(pinned, pack(pinned, capacity=9))
-    assert _culprits(blamed) == [("a", 2)]
+    refusal = packing_refusal(pinned, pack(pinned, capacity=9))
+    assert _culprits(refusal) == [("a", 2)]
     assert "required" not in pack_record(problem, pack(problem, capacity=9))
 
 

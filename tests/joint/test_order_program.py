@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optsched.check.plan import check_order
-from optsched.joint.copies import identical_ops, in_line, with_copies_in_line
+from optsched.joint.copies import identical_ops, in_order, with_copies_in_order
 from optsched.joint.instance import graph_instance
 from optsched.joint.order_program import instance_program, problem_program, segments
 from optsched.joint.units import shrunk
@@ -77,7 +77,7 @@ def test_identical_ops_change_places_at_no_cost() -> None:
     program = problem_program(build_problem(build.build().arrays))
     groups = identical_ops(program)
     assert groups == [[0, 1, 2]]
-    lined = in_line([2, 3, 0, 1, 4], groups)
-    assert lined == [0, 3, 1, 2, 4]
-    assert program.peak(lined) == program.peak([2, 3, 0, 1, 4])
-    assert with_copies_in_line(program, groups).relation(0, 2) == 1
+    ordered = in_order([2, 3, 0, 1, 4], groups)
+    assert ordered == [0, 3, 1, 2, 4]
+    assert program.peak(ordered) == program.peak([2, 3, 0, 1, 4])
+    assert with_copies_in_order(program, groups).relation(0, 2) == 1

@@ -19,7 +19,7 @@ from optsched.joint.cpsat import solve_joint
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.model.pools import pinned_bytes, pool_graph, pools_of, roof
+from optsched.model.pools import address_limit, pinned_bytes, pool_graph, pools_of
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.schedule import Engine
@@ -103,7 +103,9 @@ def test_capacity_is_of_all_slabs_together() -> None:
 def test_exhaustion_alone_finds_and_proves_it() -> None:
     for graph in some_graphs(4, 60, PINNED):
         joint, plans = brute.least_joint(graph), list[Plan]()
-        found = enumerate_orders(graph, roof(graph), floor=0, offer=plans.append, limits=Limits())
+        found = enumerate_orders(
+            graph, address_limit(graph), floor=0, offer=plans.append, limits=Limits()
+        )
         slabs = [check_plan(graph, plan).slab for plan in plans]
         assert found.complete
         assert slabs == sorted(slabs, reverse=True)
@@ -156,7 +158,7 @@ def test_parts_of_the_bounds() -> None:
     graph = build.build()
     assert pools_of(graph) == ("", "slow")
     assert pool_graph(graph, "slow").arrays.size.tolist() == [0, 0, 2]
-    assert (pinned_bytes(graph), roof(graph)) == (12 + 3, 12 + 3 + 3)
+    assert (pinned_bytes(graph), address_limit(graph)) == (12 + 3, 12 + 3 + 3)
     assert solve(graph).slab == 15
 
 

@@ -53,8 +53,8 @@ def clear(problem: PackingProblem, offsets: tuple[int, ...], regions: list[Regio
 
 def least_by_trying(problem: PackingProblem, regions: list[Region]) -> int:
     floor = max(r.high for r in regions)
-    roof = floor + int(problem.size.sum()) + int(problem.alignment.sum())
-    places = [range(0, roof, int(a)) for a in problem.alignment]
+    limit = floor + int(problem.size.sum()) + int(problem.alignment.sum())
+    places = [range(0, limit, int(a)) for a in problem.alignment]
     found = [
         max(floor, problem.slab_size(np.array(offsets)))
         for offsets in product(*places)

@@ -49,7 +49,7 @@ def test_optimum_is_the_oracles_whatever_the_rules(max_size: int, states: int) -
     # With next to no effort in the first round the later stages come in as well.
     effort = replace(EFFORT, first_states=states)
     if states == 1:
-        effort = replace(effort, first_flows=1, flow_looks=0)
+        effort = replace(effort, first_flows=1, flow_work=0)
     rng = np.random.default_rng(max_size)
     # Among few sizes there are many ties, and a rule that is wrong by one byte is found soonest.
     for _ in range(120 if max_size == 2 else 60):
@@ -103,16 +103,16 @@ def branches(count: int, length: int) -> Graph:
     return build.build()
 
 
-def test_blame_decides_where_to_look_first_and_nothing_else() -> None:
+def test_failure_counts_decide_where_to_look_first_and_nothing_else() -> None:
     rng = np.random.default_rng(12)
     branches = 0
     # With next to no states and flows, and many branches for each state, a tree has to decide.
-    effort = replace(EFFORT, first_states=1, first_flows=1, flow_looks=0, states_per_branch=4)
+    effort = replace(EFFORT, first_states=1, first_flows=1, flow_work=0, states_per_branch=4)
     rules = replace(ALL_RULES, anneal=False, windows=False)
     for number in range(30):
         graph = random_wiring(16, number, unit=False)
         given = rng.integers(0, 1_000, len(graph.ops)).tolist()
-        progress = OrderProgress(blame=tuple(given))
+        progress = OrderProgress(failure_counts=tuple(given))
         outcome = solve_order(graph, rules=rules, effort=effort, progress=progress)
         assert_proved(graph, outcome, Oracle(graph).least_peak())
         branches += outcome.statistics.branches
@@ -247,8 +247,8 @@ def test_a_tree_and_the_search_beside_it_get_equally_many_states(
     graph = random_wiring(96, 2, unit=False)
     context = SearchContext(build_problem(graph.arrays), ALL_RULES, EFFORT)
     order = list(range(len(graph.ops)))
-    blame = np.zeros(len(order), np.int64)
-    budgets = FeasibilitySearch(context, context.during(order), blame, {})
+    failures = np.zeros(len(order), np.int64)
+    budgets = FeasibilitySearch(context, context.during(order), failures, {})
     assert budgets.decide(1_831, 0, 10_000, lambda _: None) is UNKNOWN
     assert given == [("tree", 10_000), ("search", 10_000)]
 
@@ -266,7 +266,7 @@ def test_closure_bound_that_waits_for_contraction_is_none_the_less(
         full = closure_bound(graph)
         assert found.value <= full.value
         assert found.complete is (found.flows < flows) or found.value == full.value
-        effort = replace(EFFORT, first_flows=flows, flow_looks=0)
+        effort = replace(EFFORT, first_flows=flows, flow_work=0)
         events: list[Event] = []
         start = random_order(rng, graph)
         outcome = solve_order(graph, warm_start=start, on_event=events.append, effort=effort)

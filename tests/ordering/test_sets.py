@@ -83,7 +83,7 @@ def test_set_bound_is_never_above_the_least_peak(seed: int) -> None:
 
 
 def test_search_with_and_without_set_bounds_proves_the_least_peak() -> None:
-    effort = replace(EFFORT, first_states=1, first_flows=1, flow_looks=0)
+    effort = replace(EFFORT, first_states=1, first_flows=1, flow_work=0)
     raised = Counter[str]()
     for graph in graphs(3, 500):
         peak = least_peak(graph)

@@ -19,7 +19,7 @@ from optsched.ordering.effort import EFFORT
 from optsched.ordering.kernels.orbit import HASH, mixed
 from optsched.ordering.problem import build_problem, topological
 from optsched.ordering.reduce.contraction import contract
-from optsched.ordering.reduce.symmetry import line_up, make_keys, pick_line
+from optsched.ordering.reduce.symmetry import make_keys, order_copies, pick_column
 from optsched.ordering.search.feasibility import UNKNOWN, Feasibility, search_all
 from optsched.ordering.search.segment import Segment
 from optsched.runtime import kernel as kernels
@@ -47,7 +47,7 @@ def with_blocks(graph: Graph, rules: OrderingRules) -> tuple[SearchContext, list
 
 def test_a_search_without_bounds_finds_the_least_peak() -> None:
     rng = np.random.default_rng(3)
-    runs = in_line = 0
+    runs = in_order = 0
     for graph in block_graphs(90):
         switches = {name: bool(rng.integers(2)) for name in NAMES if name != "symmetry"}
         context, families = with_blocks(graph, OrderingRules(**switches))
@@ -56,8 +56,8 @@ def test_a_search_without_bounds_finds_the_least_peak() -> None:
         optimum = least_peak(graph)
         if rng.integers(2):
             weight = rng.integers(0, 9, context.ops)
-            context = line_up(context, families, weight).context
-            in_line += 1
+            context = order_copies(context, families, weight).context
+            in_order += 1
         runs += 1
         bounds = [0]
         found = search_all(context, 0, ENDLESS, 10**6, bounds.append)
@@ -65,7 +65,7 @@ def test_a_search_without_bounds_finds_the_least_peak() -> None:
         assert context.follow(found.order)[0] == optimum >= max(bounds)
         assert search_all(context, 0, optimum, 10**6, bounds.append).refuted
     assert runs > 60
-    assert in_line > 25
+    assert in_order > 25
 
 
 def test_a_stretch_of_an_order_is_searched_as_without_blocks() -> None:
@@ -76,8 +76,8 @@ def test_a_stretch_of_an_order_is_searched_as_without_blocks() -> None:
             continue
         order = topological(context.problem)
         if rng.integers(2):
-            lined = line_up(context, families, rng.integers(0, 9, context.ops))
-            context, order = lined.context, lined.lead(order)
+            ordered = order_copies(context, families, rng.integers(0, 9, context.ops))
+            context, order = ordered.context, ordered.lead(order)
         first, end = sorted(rng.choice(context.ops + 1, 2, replace=False).tolist())
         peaks = []
         for either in (context, replace(context, rules=replace(ALL_RULES, symmetry=False))):
@@ -153,8 +153,8 @@ def test_small_blocks_do_not_double_the_work(others: int, monkeypatch: pytest.Mo
     run = engine.OrderingRounds(
         Graph("g", tuple(ops), tuple(buffers)), Clock.of(Limits()), None, 0, rules, EFFORT, None
     )
-    run.reduced = contract(run.whole.problem, merge=False)
-    run.line_up()
+    run.reduced = contract(run.full.problem, merge=False)
+    run.order_copies()
     run.search(1)
     assert len(searched) == (1 if others else 2)
     assert searched[-1] == len(run.context.problem.pred) + 1
@@ -164,11 +164,11 @@ def test_an_order_in_line_has_the_peak_of_the_order_it_was() -> None:
     rng = np.random.default_rng(5)
     for graph in block_graphs(60):
         context, families = with_blocks(graph, replace(ALL_RULES, contract=False))
-        lined = line_up(context, families, rng.integers(0, 9, context.ops))
+        ordered = order_copies(context, families, rng.integers(0, 9, context.ops))
         order = random_order(rng, graph)
-        lead = lined.lead(order)
+        lead = ordered.lead(order)
         step = {v: i for i, v in enumerate(lead)}
-        before = Rows(lined.context.problem.pred_ptr, lined.context.problem.pred)
+        before = Rows(ordered.context.problem.pred_ptr, ordered.context.problem.pred)
         assert all(step[u] < step[v] for v in lead for u in before.row(v).tolist())
         assert peak_memory(graph, lead) == peak_memory(graph, order)
 
@@ -181,7 +181,7 @@ def test_clock_is_looked_at_for_each_op_of_a_block() -> None:
     assert rows.shape[1] > 1
     late = replace(context, clock=ExpiringClock(0))
     with pytest.raises(OutOfTimeError):
-        pick_line(late, rows, np.arange(context.ops))
+        pick_column(late, rows, np.arange(context.ops))
 
 
 def test_hashes_are_mixed_one_to_one_and_blocks_told_apart_by_their_goal() -> None:

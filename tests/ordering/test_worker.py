@@ -137,7 +137,7 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
             time.sleep(0.001)
         raise KeyboardInterrupt
 
-    def seek(run: engine.OrderingRounds) -> None:
+    def search_beside(run: engine.OrderingRounds) -> None:
         while True:
             if runs:
                 run.walk_on()
@@ -148,7 +148,7 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
         run.accept_reduced(run.annealer.order, "annealing")
 
     monkeypatch.setattr(engine.OrderingRounds, "climb", climb)
-    monkeypatch.setattr(engine.OrderingRounds, "seek", seek)
+    monkeypatch.setattr(engine.OrderingRounds, "search_beside", search_beside)
     monkeypatch.setattr(engine.OrderingRounds, "walk_on", walk_on, raising=False)
     # The first leaves all that can be found by walks to the second.
     monkeypatch.setattr(engine.OrderingRounds, "anneal", lambda run, states: None)
@@ -181,10 +181,10 @@ def test_a_gap_that_the_second_closes_ends_the_first(
 def test_what_the_second_says_of_an_order_is_not_believed(
     hired: list[str], monkeypatch: pytest.MonkeyPatch, alone: OrderOutcome
 ) -> None:
-    def seek(run: engine.OrderingRounds) -> None:
+    def search_beside(run: engine.OrderingRounds) -> None:
         run.peak = run.bound + 1
 
-    monkeypatch.setattr(engine.OrderingRounds, "seek", seek)
+    monkeypatch.setattr(engine.OrderingRounds, "search_beside", search_beside)
     events: list[Event] = []
     outcome = solve_order(HARD, limits=Limits(seconds=20.0, workers=2), on_event=events.append)
     assert hired
@@ -194,10 +194,10 @@ def test_what_the_second_says_of_an_order_is_not_believed(
 
 
 def test_a_failure_of_the_second_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def seek(run: engine.OrderingRounds) -> None:
+    def search_beside(run: engine.OrderingRounds) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(engine.OrderingRounds, "seek", seek)
+    monkeypatch.setattr(engine.OrderingRounds, "search_beside", search_beside)
     with pytest.raises(ZeroDivisionError):
         solve_order(HARD, limits=TWO)
     assert_alone()

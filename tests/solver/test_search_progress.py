@@ -156,10 +156,10 @@ def test_a_search_in_another_model_or_under_other_rules_is_refused() -> None:
             solve(graph, progress=kept, work=1, **option)
 
 
-def test_blame_of_another_graph_is_refused() -> None:
+def test_failure_counts_of_another_graph_are_refused() -> None:
     graph, _ = begun()
     with pytest.raises(UsageError, match="another graph"):
-        solve(graph, progress=SearchProgress(rounds=OrderProgress(blame=(1, 2))), work=1)
+        solve(graph, progress=SearchProgress(rounds=OrderProgress(failure_counts=(1, 2))), work=1)
 
 
 def test_progress_that_does_not_say_its_graph_is_refused() -> None:
@@ -199,9 +199,9 @@ TREE = {"budget": 9, "rows": [[0, 1], [1, 2]], "at_hand": 0, "root": 0, "patienc
     [
         {"steps": -1},
         {"stride": None},
-        {"blame": [1]},
-        {"blame": [1, 1, 1, -1]},
-        {"lines": [0] * 5},
+        {"failure_counts": [1]},
+        {"failure_counts": [1, 1, 1, -1]},
+        {"columns": [0] * 5},
         {"digest": "0"},
         {"trees": [{}]},
         {"trees": [TREE] * (MOST_PARTS // 2 + 1)},
@@ -217,6 +217,16 @@ def test_damaged_rounds_are_refused(change: dict[str, object]) -> None:
     assert SearchProgress.from_dict(record | {"rounds": record["rounds"] | {"trees": [TREE]}}, 4)
     with pytest.raises(FormatError, match="not the progress of a search"):
         SearchProgress.from_dict(record | {"rounds": record["rounds"] | change}, 4)
+
+
+def test_former_names_of_keys_are_read() -> None:
+    record = SearchProgress().to_dict()
+    record["rounds"] |= {"failure_counts": [0, 2, 0, 1], "columns": [1]}
+    progress = SearchProgress.from_dict(record, 4)
+    former = dict(record["rounds"])
+    former["blame"], former["lines"] = former.pop("failure_counts"), former.pop("columns")
+    assert SearchProgress.from_dict(record | {"rounds": former}, 4) == progress
+    assert progress.rounds.failure_counts == (0, 2, 0, 1)
 
 
 def test_what_older_versions_left_says_nothing_of_rounds() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from optsched.check.plan import check_order
 from optsched.errors import UsageError
 from optsched.joint.claims import misread, refutation, report
-from optsched.joint.copies import identical_ops, in_line, topological, with_copies_in_line
+from optsched.joint.copies import identical_ops, in_order, topological, with_copies_in_order
 from optsched.joint.cpsat.pairwise import OrderPoint, PairwiseOrder
 from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
 from optsched.joint.families import ALL_FAMILIES, OrderFamilies
@@ -186,7 +186,7 @@ class _OrderSearch:
         Only orders below the best known peak are searched.
         """
         groups = identical_ops(part.program) if self.families.copies else []
-        program, scale = in_units(with_copies_in_line(part.program, groups), self.source.unit)
+        program, scale = in_units(with_copies_in_order(part.program, groups), self.source.unit)
         if program.most > MAX_UNITS:
             raise UsageError(
                 f"live bytes of up to {scale.bytes(program.most)} in units of {scale.unit} bytes "
@@ -202,7 +202,7 @@ class _OrderSearch:
             return None
         variables = PairwiseOrder(program, self.families)
         variables.model.minimize(variables.add_peak(low, high))
-        variables.add_hint(OrderPoint.of(topological(program, in_line(start, groups))))
+        variables.add_hint(OrderPoint.of(topological(program, in_order(start, groups))))
 
         def progress(run: CpSatRun[OrderPoint]) -> None:
             if run.bound is not None:

@@ -61,19 +61,19 @@ class BudgetPrecedences:
         guess = np.array(expected, np.int64)
         effort = self.context.effort
         first = patience = max(effort.patience, effort.patient_work // max(1, self.context.ops))
-        looks = 2**62
+        evaluations = 2**62
         if near:
             first, patience = effort.local_first, effort.local_patience
-            looks = effort.local_looks
+            evaluations = effort.local_evaluations
         idle: set[int] = set()
         while True:
             found, misses = len(self.added), 0
             for v in np.argsort(-guess, kind="stable").tolist():
-                if misses > (patience if self.added else first) or not looks:
+                if misses > (patience if self.added else first) or not evaluations:
                     break
                 if v in idle:
                     continue
-                looks -= 1
+                evaluations -= 1
                 known = len(self.added)
                 guess[v], possible = self.look_at(v, budget)
                 if not possible:
@@ -85,7 +85,7 @@ class BudgetPrecedences:
                 else:
                     misses += 1
                     idle.add(v)
-            if len(self.added) == found or not looks:
+            if len(self.added) == found or not evaluations:
                 return False
 
     def look_at(self, v: int, budget: int) -> tuple[int, bool]:

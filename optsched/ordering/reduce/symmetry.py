@@ -54,11 +54,11 @@ def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> 
         for row in rows:
             block[row] = at
             salt[:, at] = salts.setdefault(goal[row].tobytes(), rng.integers(0, HASH, 2))
-            if family.line is not None:
+            if family.column is not None:
                 # The block has a salt of its own until its chosen op is placed, whose code cancels
                 # that salt: from then on the block may be swapped.
                 own = rng.integers(0, HASH, 2)
-                codes[:, row[family.line]] ^= own
+                codes[:, row[family.column]] ^= own
                 salt[:, at] ^= own
             at += 1
     total, same = np.zeros(2, np.int64), np.zeros(count, np.int64)
@@ -67,16 +67,16 @@ def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class LinedUp:
+class OrderedCopies:
     """A problem with a canonical order of identical blocks; its minimum peak is the same."""
 
     context: SearchContext
     families: tuple[BlockFamily, ...]
 
     @property
-    def lines(self) -> tuple[int, ...]:
+    def columns(self) -> tuple[int, ...]:
         """The column of the chained ops, by family."""
-        return tuple(family.line or 0 for family in self.families)
+        return tuple(family.column or 0 for family in self.families)
 
     @property
     def large(self) -> bool:
@@ -93,42 +93,44 @@ class LinedUp:
         step[np.asarray(order)] = np.arange(len(order))
         image = np.arange(len(order))
         for family in self.families:
-            met = np.argsort(step[family.rows[:, family.line]])
+            met = np.argsort(step[family.rows[:, family.column]])
             image[family.rows[met]] = family.rows
         found: list[int] = image[np.asarray(order)].tolist()
         return found
 
 
-def line_up(
+def order_copies(
     context: SearchContext,
     families: Sequence[BlockFamily],
     during: IntArray,
-    lines: Sequence[int] = (),
-) -> LinedUp:
+    chosen: Sequence[int] = (),
+) -> OrderedCopies:
     """Return the problem with a canonical order of its identical blocks.
 
     The chosen op of a block is one that is related to most other ops of its block, and of these the
     one with most live bytes: its sequence implies most about the others. `during` are the live
-    bytes while each op runs in some good order, shape `(n,)`; `lines` are the columns that an
+    bytes while each op runs in some good order, shape `(n,)`; `chosen` are the columns that an
     earlier search chose, which are used if the blocks have them.
     """
     wide = [family.rows.shape[1] for family in families]
-    if len(lines) != len(wide) or any(line >= ops for line, ops in zip(lines, wide, strict=True)):
-        lines = []
+    if len(chosen) != len(wide) or any(
+        column >= ops for column, ops in zip(chosen, wide, strict=True)
+    ):
+        chosen = []
         for family in families:
             context.check_time()
-            lines.append(pick_line(context, family.rows, during))
-    lined = [BlockFamily(x.rows, line) for x, line in zip(families, lines, strict=True)]
-    columns = [family.rows[:, family.line] for family in lined] or [np.zeros(0, np.int64)]
+            chosen.append(pick_column(context, family.rows, during))
+    ordered = [BlockFamily(x.rows, column) for x, column in zip(families, chosen, strict=True)]
+    columns = [family.rows[:, family.column] for family in ordered] or [np.zeros(0, np.int64)]
     first = np.concatenate([column[:-1] for column in columns])
     second = np.concatenate([column[1:] for column in columns])
     problem = with_edges(context.problem, first, second)
     made = replace(context, problem=problem, priority=during)
-    made.tell_families(lined)
-    return LinedUp(made, tuple(lined))
+    made.set_families(ordered)
+    return OrderedCopies(made, tuple(ordered))
 
 
-def pick_line(context: SearchContext, rows: IntArray, during: IntArray) -> int:
+def pick_column(context: SearchContext, rows: IntArray, during: IntArray) -> int:
     """Return the column of the op that blocks are ordered by."""
     if len(rows[0]) == 1:
         return 0

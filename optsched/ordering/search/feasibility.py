@@ -92,7 +92,7 @@ class FeasibilitySearch:
         The problem.
     during
         Live bytes while each op runs in some good order: where to look first.
-    blame
+    failures
         As :class:`PrecedenceTree` takes it: what an earlier search of the problem has met.
     earlier
         The trees that it left, by their budgets.
@@ -102,7 +102,7 @@ class FeasibilitySearch:
         self,
         context: SearchContext,
         during: IntArray,
-        blame: IntArray,
+        failures: IntArray,
         earlier: Mapping[int, OpenTree],
     ) -> None:
         self.context = context
@@ -110,7 +110,7 @@ class FeasibilitySearch:
         self.known: dict[int, tuple[SearchContext, Contracted] | None] = {}
         self.trees: dict[int, PrecedenceTree] = {}
         self.earlier = dict(earlier)
-        self.blame = blame.copy()
+        self.failures = failures.copy()
         self.latest: PrecedenceTree | None = None
         self.shared: tuple[PrecedenceTree, PrecedenceTree] | None = None
 
@@ -133,7 +133,7 @@ class FeasibilitySearch:
                 return None
             problem, implied = precedences.problem, precedences.added
             if split:
-                tree = PrecedenceTree(context, budget, self.during, self.blame, implied=implied)
+                tree = PrecedenceTree(context, budget, self.during, self.failures, implied=implied)
         if tree is not None:
             if tree.settled:
                 return None
@@ -151,7 +151,7 @@ class FeasibilitySearch:
         tree = None
         # A damaged tree is dropped, and a new one started.
         with suppress(ValueError):
-            tree = PrecedenceTree.reopen(self.context, self.during, self.blame, left)
+            tree = PrecedenceTree.reopen(self.context, self.during, self.failures, left)
         del self.earlier[budget]
         return tree
 
@@ -183,11 +183,11 @@ class FeasibilitySearch:
         known = (*self.trees, *self.earlier)
         return max((begun for begun in known if low <= begun < budget), default=budget)
 
-    def help(self, other: FeasibilitySearch, states: int) -> tuple[int, Feasibility]:
+    def take_work(self, other: FeasibilitySearch, states: int) -> tuple[int, Feasibility]:
         """Take parts of the tree that another worker is at; return its budget and the answer."""
         theirs = other.latest
         if theirs is None or theirs.settled:
-            time.sleep(self.context.effort.part_look_seconds)
+            time.sleep(self.context.effort.poll_seconds)
             return 0, UNKNOWN
         if self.shared is None or self.shared[0] is not theirs:
             self.shared = theirs, theirs.share(self.context)
@@ -196,11 +196,11 @@ class FeasibilitySearch:
 
     def grow(self, tree: PrecedenceTree, states: int) -> Feasibility:
         """Look at more branches of a tree, if it has a part that no other worker is using."""
-        for _ in range(self.context.effort.part_looks):
+        for _ in range(self.context.effort.polls):
             if tree.settled or tree.take_part():
                 break
             # The worker with the last part divides it when it sees that another worker waits.
-            time.sleep(self.context.effort.part_look_seconds)
+            time.sleep(self.context.effort.poll_seconds)
             self.context.check_time()
 
         def search(strong: SearchContext) -> list[int] | bool:

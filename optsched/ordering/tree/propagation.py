@@ -56,15 +56,15 @@ class Propagation:
         Limit on live bytes.
     expected
         Shape `(n,)`: live bytes while each op runs in some good order; ops with most come first.
-    blame
+    failures
         Shape `(n,)`: failure counts, the number of contradictions found at each op; added to.
     """
 
     def __init__(
-        self, context: SearchContext, budget: int, expected: IntArray, blame: IntArray
+        self, context: SearchContext, budget: int, expected: IntArray, failures: IntArray
     ) -> None:
         n = context.ops
-        self.context, self.budget, self.blame = context, budget, blame
+        self.context, self.budget, self.failures = context, budget, failures
         self.watched = WatchedDownsets(
             np.zeros((n, WATCHED, words(n)), np.int64),
             np.zeros((n, n), np.int64),
@@ -153,7 +153,7 @@ class Propagation:
         context = self.context
         count = context.pick(propagate, context.ops**2)(
             context.problem, self.budget, branch, self.watched, self.flow,
-            self.order, self.blame, critical, self.choices,
+            self.order, self.failures, critical, self.choices,
         )  # fmt: skip
         flows = int(branch.tally[FLOWS])
         branch.tally[FLOWS] = 0

@@ -42,7 +42,7 @@ class PrecedenceTree:
         Limit on live bytes.
     expected
         Shape `(n,)`: live bytes while each op runs in some good order; ops with most come first.
-    blame
+    failures
         Shape `(n,)`: failure counts, the number of contradictions found at each op; added to. Trees
         of other budgets may share the array, as the counts are useful regardless of the budget.
     parts
@@ -56,19 +56,19 @@ class PrecedenceTree:
         context: SearchContext,
         budget: int,
         expected: IntArray,
-        blame: IntArray,
+        failures: IntArray,
         parts: TreeParts | None = None,
         implied: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.context, self.budget, self.expected = context, budget, expected
-        self.propagation = Propagation(context, budget, expected, blame)
+        self.propagation = Propagation(context, budget, expected, failures)
         self.opened = self.left = self.root = 0
         self.parts = self.begin(implied) if parts is None else parts
         self.stack = self.parts.new_stack()
 
     @classmethod
     def reopen(
-        cls, context: SearchContext, expected: IntArray, blame: IntArray, left: OpenTree
+        cls, context: SearchContext, expected: IntArray, failures: IntArray, left: OpenTree
     ) -> PrecedenceTree:
         """Return the tree that an earlier search of the problem stored.
 
@@ -77,7 +77,7 @@ class PrecedenceTree:
         ValueError
             If `left` is not a tree of the problem.
         """
-        tree = cls(context, left.budget, expected, blame, TreeParts(()))
+        tree = cls(context, left.budget, expected, failures, TreeParts(()))
         branches = []
         for pairs in left.parts(context.ops):
             context.check_time()
@@ -131,9 +131,9 @@ class PrecedenceTree:
     def share(self, context: SearchContext) -> PrecedenceTree:
         """Return a tree for another worker, which takes parts of this one."""
         self.parts.shared = True
-        blame = self.propagation.blame
+        failures = self.propagation.failures
         context = replace(context, problem=self.context.problem)
-        return PrecedenceTree(context, self.budget, self.expected, blame, self.parts)
+        return PrecedenceTree(context, self.budget, self.expected, failures, self.parts)
 
     def run(self, nodes: int, on_open: OnOpen) -> list[int] | bool:
         """Look at `nodes` branches or a few more.
@@ -150,7 +150,7 @@ class PrecedenceTree:
             if divide:
                 # Restart the part from its root. Halving lets recent failures count more.
                 self.stack[:] = [self.part]
-                self.propagation.blame //= 2
+                self.propagation.failures //= 2
             self.left -= 1
             order, ways = self.look(self.stack[-1], on_open)
             if order:

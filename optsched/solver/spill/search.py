@@ -339,11 +339,11 @@ def least_leaving(
     effort = SPILL_EFFORT
     every = np.ones(len(steps.size), np.bool_)
     first = steps.more(every, steps.movable, clock)
-    roof = int(steps.size[steps.movable].sum()) + 1 if cost is None else cost
+    limit = int(steps.size[steps.movable].sum()) + 1 if cost is None else cost
     if first is None or int(steps.movable.sum()) > effort.movable:
-        return None, roof if first is None else min(first, roof)
+        return None, limit if first is None else min(first, limit)
     heap = [_Node(first, 0, every, steps.movable)]
-    unknown = roof
+    unknown = limit
     nodes = packings = 0
     while heap and heap[0].cost < unknown:
         if nodes >= effort.nodes or packings >= effort.packings or clock.expired():

@@ -27,7 +27,7 @@ from optsched.ordering.effort import EFFORT
 from optsched.ordering.problem import build_problem, topological
 from optsched.ordering.reduce import blocks
 from optsched.ordering.reduce.contraction import contract
-from optsched.ordering.reduce.symmetry import line_up
+from optsched.ordering.reduce.symmetry import order_copies
 from optsched.ordering.search.feasibility import search_all
 from optsched.ordering.search.segment import Segment
 from optsched.runtime import kernel as kernels
@@ -64,11 +64,11 @@ def examine(rng: random.Random, counts: Counter[str]) -> Iterator[str]:
     counts["graphs"] += 1
     for _ in range(RUNS):
         kernels.force = rng.choice([None, kernels.compiled_form])
-        searched, in_line = prepare(rng, graph)
+        searched, in_order = prepare(rng, graph)
         if searched is None:
             continue
         counts["runs"] += 1
-        counts["runs in line"] += in_line
+        counts["runs in line"] += in_order
         yield from search(rng, searched, optimum)
         yield from search_stretch(rng, searched)
         searched.collect()
@@ -90,7 +90,7 @@ def prepare(rng: random.Random, graph: Graph) -> tuple[SearchContext | None, boo
     if rng.random() < 0.4:
         return found, False
     weight = np.array([rng.randrange(9) for _ in range(found.ops)])
-    return line_up(found, families, weight).context, True
+    return order_copies(found, families, weight).context, True
 
 
 def search(rng: random.Random, searched: SearchContext, optimum: int) -> Iterator[str]:

@@ -76,12 +76,12 @@ def examine(
     optimum = model.least_peak(MOST_DOWNSETS)
     known = [] if optimum is None else [optimum]
     for _ in range(RUNS):
-        first_flows, flow_looks = rng.choice([(96, 1 << 23), (1, 0)])
+        first_flows, flow_work = rng.choice([(96, 1 << 23), (1, 0)])
         effort = OrderingEffort(
             first_states=rng.choice([1, 4, 64, 2_048]),
             first_turn=rng.choice([1, 2_048]),
             first_flows=first_flows,
-            flow_looks=flow_looks,
+            flow_work=flow_work,
         )
         kernels.force = rng.choice([None, kernels.compiled_form])
         limits = some_limits(rng, large=model.n > 12)

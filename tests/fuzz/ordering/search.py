@@ -52,14 +52,14 @@ def main(count: int = 5_000, seed: int = 0, *, ops: int = 12, subsets: int = 4) 
             OrderingRules(**{name: bool(rng.integers(2)) for name in NAMES}) for _ in range(subsets)
         ]
         for rules in [ALL_RULES, ALL_RULES, *chosen]:
-            first_flows, flow_looks = [(96, 1 << 23), (1, 0)][rng.integers(2)]
+            first_flows, flow_work = [(96, 1 << 23), (1, 0)][rng.integers(2)]
             effort = OrderingEffort(
                 first_states=int(rng.choice([1, 4, 8_192])),
                 first_turn=int(rng.choice([1, 2_048])),
                 local_ops=int(rng.choice([0, 1_000])),
                 local_states=0,
                 first_flows=first_flows,
-                flow_looks=flow_looks,
+                flow_work=flow_work,
             )
             kernels.force = rng.choice([None, kernels.compiled_form])
             start = random_order(rng, graph)

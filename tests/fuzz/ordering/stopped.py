@@ -29,7 +29,7 @@ from optsched.joint.other_orders import RandomWalk
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, OrderingRules, OrderOutcome, solve_order
 from optsched.ordering.effort import EFFORT, OrderingEffort
-from optsched.ordering.progress import NOTHING_BEHIND, OrderProgress
+from optsched.ordering.progress import NOTHING_DONE, OrderProgress
 from optsched.ordering.rounds import OrderingRounds
 from optsched.ordering.tree import parts
 from optsched.ordering.tree import search as tree_search
@@ -63,13 +63,13 @@ def some_effort(rng: np.random.Generator) -> OrderingEffort:
         EFFORT,
         first_states=1,
         first_flows=1,
-        flow_looks=0,
+        flow_work=0,
         halvings=int(rng.integers(3)),
         states_per_branch=4,
         branch_states=int(rng.choice([1, 512])),
         part_patience=int(rng.choice([1, 2, 32])),
         search_every=int(rng.choice([1, 8, 1_000])),
-        part_look_seconds=0.0005,
+        poll_seconds=0.0005,
     )
 
 
@@ -108,10 +108,12 @@ def handed_on(
         # It alone says how much is not tried again: more of it, and the search may end too soon.
         record["rounds"]["steps"] = progress.steps
     elif chance < 0.2:
-        record = SearchProgress(rounds=replace(other, blame=progress.blame)).to_dict()
+        record = SearchProgress(
+            rounds=replace(other, failure_counts=progress.failure_counts)
+        ).to_dict()
     with suppress(FormatError):
         return SearchProgress.from_dict(json.loads(json.dumps(record)), ops).rounds
-    return NOTHING_BEHIND
+    return NOTHING_DONE
 
 
 def assert_complete(
@@ -121,13 +123,13 @@ def assert_complete(
     run = OrderingRounds(graph, Clock(Limits()), best, 0, ALL_RULES, EFFORT, None, progress)
     run.contract()
     # Stopped before budgets, a search still has what it was given: it may be of another graph.
-    for tree in progress.trees_of(run.line_up().problem).values():
+    for tree in progress.trees_of(run.order_copies().problem).values():
         walk = RandomWalk(graph, best, tree.budget, rng)
         walk.wander(int(rng.integers(40)))
         order = run.reduced.shrink(walk.order)
         if check_order(graph, walk.order) > tree.budget:
             continue
-        order = order if run.lined is None else run.lined.lead(order)
+        order = order if run.copies is None else run.copies.lead(order)
         step = np.argsort(order)
         inside = [bool((step[x[:, 0]] < step[x[:, 1]]).all()) for x in tree.parts(len(order))]
         assert any(inside), (graph, tree, walk.order)
@@ -143,7 +145,7 @@ def examine(
     walks = bool(rng.integers(4) == 0)
     rules: OrderingRules = replace(ALL_RULES, anneal=walks, windows=walks)
     effort = some_effort(rng)
-    order, bound, progress = random_order(rng, graph), 0, NOTHING_BEHIND
+    order, bound, progress = random_order(rng, graph), 0, NOTHING_DONE
     for number in range(STOPS + 1):
 
         def run(
@@ -177,7 +179,7 @@ def main(count: int = 2_000, seed: int = 0) -> int:
     """Go through random graphs."""
     rng = np.random.default_rng(seed)
     counts: Counter[str] = Counter()
-    other = NOTHING_BEHIND
+    other = NOTHING_DONE
     for number in range(count):
         other = examine(rng, some_graph(rng, number), other, counts)
         if number % 200 == 199 or number == count - 1:

@@ -33,8 +33,8 @@ ENOUGH = 100_000
 
 def make_tree(graph: Graph, budget: int, **effort: int) -> PrecedenceTree:
     problem = SearchContext(build_problem(graph.arrays), effort=replace(EFFORT, **effort))
-    blame = np.zeros(problem.ops, np.int64)
-    return PrecedenceTree(problem, budget, problem.problem.rise, blame)
+    failures = np.zeros(problem.ops, np.int64)
+    return PrecedenceTree(problem, budget, problem.problem.rise, failures)
 
 
 def no_search(_: SearchContext) -> bool:
@@ -209,9 +209,9 @@ def test_a_tree_that_is_left_anywhere_is_decided_by_who_goes_on() -> None:
                 if tree.settled:
                     break
                 context = replace(tree.context, statistics=Statistics(), clock=Clock.of(Limits()))
-                blame, live = tree.propagation.blame, tree.expected
+                failures, live = tree.propagation.failures, tree.expected
                 assert budget < optimum or holds(tree.leave(), order)
-                tree = PrecedenceTree.reopen(context, live, blame, tree.leave())
+                tree = PrecedenceTree.reopen(context, live, failures, tree.leave())
             answer = tree.run(ENOUGH, no_search)
             branches += tree.context.statistics.branches
             assert answer is True or check_order(graph, answer or []) <= budget
@@ -254,7 +254,7 @@ def test_what_is_no_tree_is_refused(change: dict[str, Any]) -> None:
     tree = make_tree(build.build(), 8)
     left = replace(OpenTree(8, ((0,),)), **change)
     with pytest.raises(ValueError, match=r"tree|pairs|part"):
-        PrecedenceTree.reopen(tree.context, tree.expected, tree.propagation.blame, left)
+        PrecedenceTree.reopen(tree.context, tree.expected, tree.propagation.failures, left)
 
 
 def test_part_in_the_hands_of_another_worker_is_not_refuted() -> None:

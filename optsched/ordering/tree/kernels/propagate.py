@@ -265,7 +265,7 @@ def tenths(cost: Int, unit: Int) -> Int:
 @inner
 def score_pairs(
     problem: OrderingProblem, budget: Int, branch: Branch, watched: WatchedDownsets,
-    flow: FlowWorkspace, blame: IntArray, critical: Int, choices: IntArray,
+    flow: FlowWorkspace, failures: IntArray, critical: Int, choices: IntArray,
 ) -> Int:  # fmt: skip
     """List the pairs of ops whose two sequences cost most at critical ops; return their number.
 
@@ -281,7 +281,7 @@ def score_pairs(
         for i in range(len(live)):
             if live[i] < 0:
                 continue
-            better = v < 0 or blame[i] > blame[v]
+            better = v < 0 or failures[i] > failures[v]
             if v >= 0 and turn < critical:
                 better = live[i] > live[v] or (live[i] == live[v] and better)
             if better:
@@ -320,7 +320,7 @@ def propagate(
     watched: WatchedDownsets,
     flow: FlowWorkspace,
     order: IntArray,
-    blame: IntArray,
+    failures: IntArray,
     critical: Int,
     choices: IntArray,
 ) -> Int:
@@ -340,7 +340,7 @@ def propagate(
         Changed in place.
     order
         Shape `(n,)`: the ops in the sequence in which to look at them; changed in place.
-    blame
+    failures
         Shape `(n,)`: failure counts, the number of contradictions found at each op; added to.
     critical
         0 to derive pairs; otherwise the argument of :func:`score_pairs`.
@@ -357,7 +357,7 @@ def propagate(
     One kernel does both, as most of the code is shared and takes a second to compile.
     """
     if critical > 0:
-        return score_pairs(problem, budget, branch, watched, flow, blame, critical, choices)
+        return score_pairs(problem, budget, branch, watched, flow, failures, critical, choices)
     n = len(order)
     idle = 0
     at = 0
@@ -374,7 +374,7 @@ def propagate(
                 order[at // 2] = v
                 idle = 0
             if refuted:
-                blame[v] += 1
+                failures[v] += 1
                 return int64(-1)
         at = at + 1 if at + 1 < n else 0
     return int64(0)
