@@ -103,7 +103,7 @@ def test_pools_are_an_argument_and_the_former_functions_do_the_same() -> None:
     assert (found.to_dict()["spilled_bytes"], found.to_dict()["spilled_bound"]) == (6, 6)
     assert "spilled 6 proved" in repr(found)
     problem = PackingProblem(size=[8, 8, 4], start=[0, 0, 0], end=[2, 2, 2])
-    packed = optsched.pack(problem, pools=pools, homes=["b", "", ""])
+    packed = optsched.pack(problem, pools=pools, own_pools=["b", "", ""])
     again = optsched.pack_pools(problem, ["b", "", ""], pools)
     assert isinstance(again, optsched.PackingResult)
     assert (packed.slab, packed.slab_bound, packed.slab_proof) == (20, 20, "L1")
@@ -135,10 +135,10 @@ def test_limits_are_keywords_wherever_something_is_solved() -> None:
     found = optsched.solve_in_pools(diamond(), pools, work=10_000, seed=3)
     assert found.spilled_bytes == 6
     problem = PackingProblem(**PROBLEM)  # type: ignore[arg-type]
-    homes = [""] * len(problem)
-    assert optsched.pack_pools(problem, homes, pools, time_limit=5).slab is not None
+    own_pools = [""] * len(problem)
+    assert optsched.pack_pools(problem, own_pools, pools, time_limit=5).slab is not None
     for call in (
-        lambda: optsched.pack_pools(problem, homes, pools, limits=Limits(), work=5),
+        lambda: optsched.pack_pools(problem, own_pools, pools, limits=Limits(), work=5),
         lambda: optsched.solve_in_pools(diamond(), pools, limits=Limits(), work=5),
         lambda: optsched.compare_methods(diamond(), limits=Limits(), work=5),
     ):

@@ -256,7 +256,7 @@ def in_pools(problem: PackingProblem) -> Case:
         for i in group:
             names[i] = names[group[0]]
     pools = [Pool("fast", problem.max_load // 3), Pool("slow", problem.max_load // 2), Pool("far")]
-    return lambda limit: said(pack(problem, pools=pools, homes=names, time_limit=limit))
+    return lambda limit: said(pack(problem, pools=pools, own_pools=names, time_limit=limit))
 
 
 def with_gaps(problem: PackingProblem) -> PackingProblem:

@@ -41,7 +41,7 @@ class FlowNetwork(Network):
         When the op runs, the ops `before` are assumed to have ended, and those `after` to start
         later.
         """
-        later = reach(self.behind, [op, *after])
+        later = reach(self.after, [op, *after])
         pairs = self.sharable(op, later)
         return self._cases(op, budget, [op, *before], later, pairs, MOST_CASES)
 

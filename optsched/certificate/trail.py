@@ -327,7 +327,7 @@ def find_premises(
     network adds to the graph, those of low `places` are preferred. The other arguments are those
     of :meth:`FlowNetwork.forced`.
     """
-    behind = _Spread(network.behind, places, [op, *after], backward=False)
+    behind = _Spread(network.after, places, [op, *after], backward=False)
     wanted = behind.paths(network.others(op, source) for _, source in network.pairs.get(op, ()))
     wanted |= behind.paths(network.holders.values())
     for start, flow in _leaves(network, op, [op, *before], forced):

@@ -59,7 +59,7 @@ def _check_swap(network: Network, first: Sequence[int], second: Sequence[int]) -
     for v, w in image.items():
         same = network.born[v] == network.born[w]
         same = same and moved(network.before[v]) == network.before[w]
-        if not same or moved(network.behind[v]) != network.behind[w]:
+        if not same or moved(network.after[v]) != network.after[w]:
             names = network.op_name(v), network.op_name(w)
             raise PlanError("blocks: ops {} and {} are not in the same position".format(*names))
     held = Counter[tuple[frozenset[int], int]]()

@@ -206,7 +206,7 @@ class _Checker:
             if v in flows:
                 self.check_op(v, done, later, flows[v])
             else:
-                toward = self.network.behind if step.last else self.network.before
+                toward = self.network.after if step.last else self.network.before
                 if reach(toward, [v]).isdisjoint(ops - {v}):
                     name = self.graph.ops[v].name
                     raise PlanError(f"op {name!r} of the set has no flow")
@@ -214,7 +214,7 @@ class _Checker:
     def check_op(self, v: int, done: set[int], later: set[int], forced: Forced) -> None:
         """Check that `v` does not fit the budget after the ops `done`, before the ops `later`."""
         self.check_ids(v)
-        later = reach(self.network.behind, later)
+        later = reach(self.network.after, later)
         pairs = [
             p
             for p in self.network.pairs.get(v, ())

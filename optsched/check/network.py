@@ -28,10 +28,10 @@ class Network:
         self.graph = graph
         self.size = [buffer.size for buffer in graph.buffers]
         self.before = [set(row) for row in graph.predecessors]
-        self.behind: list[set[int]] = [set() for _ in range(n)]
+        self.after: list[set[int]] = [set() for _ in range(n)]
         for v, row in enumerate(self.before):
             for u in row:
-                self.behind[u].add(v)
+                self.after[u].add(v)
         self.born = [0] * n
         self.initial = self.kept = 0
         holders: dict[int, set[int]] = {}
@@ -72,13 +72,13 @@ class Network:
         if first in self.before[second]:
             return False
         self.before[second].add(first)
-        self.behind[first].add(second)
+        self.after[first].add(second)
         return True
 
     def remove(self, first: int, second: int) -> None:
         """Take back a precedence that was added."""
         self.before[second].remove(first)
-        self.behind[first].remove(second)
+        self.after[first].remove(second)
 
     def join(self, parts: Sequence[Sequence[int]]) -> None:
         """Let ops run as a chain of parts, each at one go."""

@@ -171,7 +171,7 @@ def _own_buffers(network: Network, ops: Sequence[int]) -> Mapping[int, set[int]]
     released by ops that run after the whole region.
     """
     inside = set(ops)
-    earlier, later = (_outside(network, rows, inside) for rows in (network.before, network.behind))
+    earlier, later = (_outside(network, rows, inside) for rows in (network.before, network.after))
     found: dict[int, set[int]] = {}
     for b in {b for v in ops for b in network.held[v]}:
         others = network.holders[b] - inside

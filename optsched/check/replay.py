@@ -171,7 +171,7 @@ class Executor:
                 self.born[start].append(b)
             if not graph.kept[b]:
                 self.dying[end - 1].append(b)
-        self.taken = self._taken()
+        self.chosen = self._chosen()
 
     def run(self) -> Replayed:
         """Run the ops in the plan's order."""
@@ -198,12 +198,12 @@ class Executor:
         graph, op = self.graph, self.graph.ops[v]
         label = f"op {op.name!r} (step {at})"
         for b in self.born[at]:
-            if b not in self.taken:
+            if b not in self.chosen:
                 self._write(b)
         for b in dict.fromkeys((*op.reads, *op.uses)):
             self._expect(b, f"{label} reads buffer {graph.buffers[b].name!r} and")
         for b in self.born[at]:
-            if b in self.taken:
+            if b in self.chosen:
                 self._write(b)
         for b in op.writes:
             if graph.buffers[b].mutates and graph.roots[b] in self.spans:
@@ -211,7 +211,7 @@ class Executor:
                 self._write(graph.roots[b])
         for b in op.writes:
             self._expect(b, f"{label} has written buffer {graph.buffers[b].name!r} and")
-        heads = {self.taken[b] for b in self.born[at] if b in self.taken}
+        heads = {self.chosen[b] for b in self.born[at] if b in self.chosen}
         for b in self.dying[at]:
             if b not in heads:
                 self._expect(b, f"{label} releases buffer {graph.buffers[b].name!r} and")
@@ -222,7 +222,7 @@ class Executor:
         """Poison a buffer, but for what an output lives on in that was written into it."""
         low, high = self.place[b]
         for output in self.born[at]:
-            if self.taken.get(output) == b and output not in self.dying[at]:
+            if self.chosen.get(output) == b and output not in self.dying[at]:
                 low = self.place[output][1]
         if low < high:
             self._slab(b).release((low, high))
@@ -234,7 +234,7 @@ class Executor:
             raise PlanError(f"buffer {self.graph.buffers[b].name!r} of {size} bytes has no offset")
         return offset, offset + size
 
-    def _taken(self) -> dict[int, int]:
+    def _chosen(self) -> dict[int, int]:
         """Outputs that the plan puts into an input that dies at their op, and that input."""
         found: dict[int, int] = {}
         for pairs in dying_pairs(self.graph, self.step, self.spans).values():

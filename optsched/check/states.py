@@ -99,7 +99,7 @@ class Moves:
         backward: bool,
     ) -> None:
         self.network, self.bit, self.backward = network, bit, backward
-        ahead, order = (network.before, network.behind)[:: -1 if backward else 1]
+        ahead, order = (network.before, network.after)[:: -1 if backward else 1]
         parts = network.parts
         self.first = {v: parts[v][0] if v in parts else v for v in ops}
         starts = set(self.first.values())

@@ -175,7 +175,7 @@ def _packing_report(args: argparse.Namespace) -> Report | None:
     if args.methods or args.inplace is not None or args.align:
         raise UsageError("--methods, --inplace and --align are for graphs, not for live ranges")
     tables = {path: read_packing(path) for path in (args.graph, *args.plan)}
-    problem, homes = tables[args.graph].problem, tables[args.graph].pools or ()
+    problem, own_pools = tables[args.graph].problem, tables[args.graph].pools or ()
     packings: list[tuple[str, IntArray, Sequence[str]]] = []
     for path, table in tables.items():
         if table.problem.names != problem.names or any(
@@ -187,9 +187,9 @@ def _packing_report(args: argparse.Namespace) -> Report | None:
             packings.append((path, table.offsets, table.pools or ()))
         elif path != args.graph:
             raise UsageError(f"{path}: not every buffer has an offset")
-    results, offsets = _pack(args, problem, homes)
+    results, offsets = _pack(args, problem, own_pools)
     if offsets is not None and (args.best or not packings):
-        packings.append(("best packing found" if packings else "optsched", offsets, homes))
+        packings.append(("best packing found" if packings else "optsched", offsets, own_pools))
     if not packings:
         return None
     report = make_packing_report(problem, results, packings)
@@ -199,18 +199,20 @@ def _packing_report(args: argparse.Namespace) -> Report | None:
 
 
 def _pack(
-    args: argparse.Namespace, problem: PackingProblem, homes: Sequence[str]
+    args: argparse.Namespace, problem: PackingProblem, own_pools: Sequence[str]
 ) -> tuple[list[PackingResult], IntArray | None]:
     """Pack all pools; return the result of each, and all offsets if all pools have been packed."""
     from optsched.model.pools import Pool
     from optsched.solver.pack import pack
 
     with ProgressLine() as show:
-        if not any(homes):
+        if not any(own_pools):
             result = pack(problem, limits=common.limits(args), on_event=show)
             return [result], result.offsets
-        slabs = [Pool(name) for name in dict.fromkeys(homes)]
-        found = pack(problem, pools=slabs, homes=homes, limits=common.limits(args), on_event=show)
+        slabs = [Pool(name) for name in dict.fromkeys(own_pools)]
+        found = pack(
+            problem, pools=slabs, own_pools=own_pools, limits=common.limits(args), on_event=show
+        )
     return [part.result for part in found.packed], found.offsets
 
 

@@ -109,7 +109,7 @@ class MethodRunner:
         return measured(method, checked, runtime[method.kind], order)
 
     def order_of(self, method: Heuristic) -> tuple[Order, float]:
-        """Return the order that a method computes or is given, and the seconds taken."""
+        """Return the order that a method computes or is given, and the seconds chosen."""
         name = method.ordering
         if name is None:
             if self.best_order is None:
@@ -162,13 +162,13 @@ class MethodRunner:
         graph, peak, runtime = self.graph, peak_memory(self.graph, order), 0.0
         make = PACKINGS[packing]
         found = []
-        for taken in pair_choices(graph, order, tries=0):
-            problem, ids = packing_problem(graph, order, taken)
+        for chosen in pair_choices(graph, order, tries=0):
+            problem, ids = packing_problem(graph, order, chosen)
             started = time.perf_counter()
             ours = make is OWN_PACKINGS.get(packing)
             offsets = self._call(pack_apart, problem, pool_rows(graph, ids), make, ours=ours)
             runtime += time.perf_counter() - started
-            plan = placed_plan(graph, order, ids, offsets, taken)
+            plan = placed_plan(graph, order, ids, offsets, chosen)
             found.append((plan, check_plan(graph, plan, peak=peak)))
         plan, checked = min(found, key=lambda both: both[1].slab)
         return plan, checked, runtime

@@ -80,10 +80,10 @@ def layout_of_document(document: Mapping[str, Any]) -> PlanLayout:
     top = Record(document, "plan")
     check_format(top, PLAN_FORMAT)
     offsets = Record(top.mapping("offsets"), "offsets")
-    homes = Record(top.mapping("pool", {}), "pool")
+    own_pools = Record(top.mapping("pool", {}), "pool")
     slabs = Record(top.mapping("slabs", {"": top.count("slab")}), "slabs")
     buffers = tuple(
-        PlacedBuffer(name, offsets.count(name), homes.text(name, "")) for name in offsets.value
+        PlacedBuffer(name, offsets.count(name), own_pools.text(name, "")) for name in offsets.value
     )
     limit = max([*(x.offset for x in buffers), *map(slabs.count, slabs.value)], default=0)
     if limit > MAX_ADDRESS:

@@ -194,15 +194,15 @@ class _OrderEnumeration:
     def _pack(self, steps: tuple[tuple[int, Pairs], ...]) -> int:
         """Decide a complete order: offer its packing, or store the constraints that refute it."""
         order = [v for v, _ in steps]
-        taken = tuple(pair for _, pairs in steps for pair in sorted(pairs))
-        problem, ids = packing_problem(self.graph, order, taken)
+        chosen = tuple(pair for _, pairs in steps for pair in sorted(pairs))
+        problem, ids = packing_problem(self.graph, order, chosen)
         rows = pool_rows(self.graph, ids)
         parts = rows.reduce(problem)
         while True:
             offsets, refused = self._decide(problem, parts, rows)
             if offsets is None:
                 break
-            plan = placed_plan(self.graph, order, ids, offsets, taken)
+            plan = placed_plan(self.graph, order, ids, offsets, chosen)
             self.offer(plan)
             self.capacity = plan.slab(self.graph) - 1
             if self.capacity < self.floor:
@@ -211,7 +211,7 @@ class _OrderEnumeration:
         for part, row, capacity in zip(parts, rows, refused, strict=True):
             if capacity >= 0:
                 low, high = self.oracle.stretch(part, capacity)
-                core |= self.growth.constraints(order, taken, set(ids[row].tolist()), low, high)
+                core |= self.growth.constraints(order, chosen, set(ids[row].tolist()), low, high)
                 last = max(last, high)
         self.cores.append(core)
         # Every order that starts with the same `last` steps contains the same refuted ranges.

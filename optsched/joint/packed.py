@@ -41,9 +41,9 @@ def best_plan(graph: Graph, order: Sequence[int], clock: Clock, *, target: int =
     best: Plan | None = None
     slab = 0
     choices = list(pair_choices(graph, order, target))
-    for number, taken in enumerate(choices):
+    for number, chosen in enumerate(choices):
         part = clock.share(1 / (len(choices) - number))
-        found = _pack(graph, order, taken, part, target)
+        found = _pack(graph, order, chosen, part, target)
         if found is not None and _is_valid(graph, found):
             size = found.slab(graph)
             if best is None or size < slab:
@@ -64,9 +64,9 @@ def _is_valid(graph: Graph, plan: Plan) -> bool:
 
 
 def _pack(
-    graph: Graph, order: Sequence[int], taken: Pairs, clock: Clock, target: int
+    graph: Graph, order: Sequence[int], chosen: Pairs, clock: Clock, target: int
 ) -> Plan | None:
-    problem, ids = packing_problem(graph, order, taken)
+    problem, ids = packing_problem(graph, order, chosen)
     if pins_clash(graph, problem, ids):
         return None
     rows = pool_rows(graph, ids)
@@ -82,7 +82,7 @@ def _pack(
             break
     if best is None or (slab > max(target, load) and not clock.expired()):
         best = _search(problem, rows, clock, best)
-    return None if best is None else placed_plan(graph, order, ids, best, taken)
+    return None if best is None else placed_plan(graph, order, ids, best, chosen)
 
 
 def _search(

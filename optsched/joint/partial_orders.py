@@ -85,12 +85,12 @@ class OrderGrowth:
             done = at.done | 1 << v
             # An input dies at this op if all of its users have run.
             able = [p for p in self.pairs[v] if not self.users[self.position[p[1]]] & ~done]
-            for taken in matchings(able):
-                into = {self.position[output]: self.position[source] for output, source in taken}
+            for chosen in matchings(able):
+                into = {self.position[output]: self.position[source] for output, source in chosen}
                 live, constraints = self._allocate(at.live, self.born[v], into)
                 written = sum(1 << output for output in into)
                 yield PartialOrder(
-                    (*at.steps, (v, taken)),
+                    (*at.steps, (v, chosen)),
                     done,
                     self._release(live, done),
                     at.constraints | constraints,
@@ -128,14 +128,14 @@ class OrderGrowth:
         return tuple(max(pair) for pair in zip(peaks, now, strict=True))
 
     def constraints(
-        self, order: Sequence[int], taken: Pairs, packed: set[int], low: int, high: int
+        self, order: Sequence[int], chosen: Pairs, packed: set[int], low: int, high: int
     ) -> int:
         """Return the constraints of the steps `[low, high)` of an order on the buffers of a pool.
 
         `packed` contains the pool's buffers that are roots in the packing: others may be written
         into them.
         """
-        ranges, into, head = live_ranges(self.graph, order), dict(taken), heads(taken)
+        ranges, into, head = live_ranges(self.graph, order), dict(chosen), heads(chosen)
         start, end = np.maximum(ranges[:, 0], low), np.minimum(ranges[:, 1], high)
         inside = [b for b in self.position if start[b] < end[b] and head.get(b, b) in packed]
         core = 0
@@ -144,7 +144,7 @@ class OrderGrowth:
             if meet and into.get(a) != b and into.get(b) != a:
                 core |= self._apart(self.position[a], self.position[b])
         heads_inside = {head.get(b, b) for b in inside}
-        for output, source in taken:
+        for output, source in chosen:
             if head[output] in heads_inside and ranges[output, 0] < high:
                 core |= self._shared(self.position[output], self.position[source])
         return core

@@ -60,28 +60,28 @@ def _choices(graph: Graph, order: Order, bound: int, tries: int) -> Iterator[Pai
     # The first draw uses the pairs as listed; later draws shuffle them, which changes inputs.
     rng = np.random.default_rng(0)
     for draw in range(1 + tries):
-        taken: dict[int, list[Pair]] = {}
+        matched_at: dict[int, list[Pair]] = {}
         for v in turn:
             pairs = rows[v]
             if draw:
                 pairs = [pairs[i] for i in rng.permutation(len(pairs))]
             matched = heaviest_matching(pairs, arrays.size)
-            taken[v] = sorted((output, source) for source, output in matched.items())
+            matched_at[v] = sorted((output, source) for source, output in matched.items())
         for small in (False, True):
             yield tuple(
                 (output, source)
                 for v in turn
-                for output, source in taken[v]
+                for output, source in matched_at[v]
                 if alone[v] > floor or small or arrays.size[output] == arrays.size[source]
             )
         if not draw:
-            yield tuple(pair for v in turn if alone[v] > floor for pair in taken[v])
+            yield tuple(pair for v in turn if alone[v] > floor for pair in matched_at[v])
     yield ()
 
 
-def heads(taken: Pairs) -> dict[int, int]:
+def heads(chosen: Pairs) -> dict[int, int]:
     """Return, for each output, the buffer into which it is written through all pairs before it."""
     found: dict[int, int] = {}
-    for output, source in taken:
+    for output, source in chosen:
         found[output] = found.get(source, source)
     return found

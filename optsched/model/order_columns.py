@@ -31,12 +31,12 @@ from optsched.runtime.collector import paused_collector
 
 
 @paused_collector()
-def order_columns(graph: Graph, order: Order, taken: Pairs) -> tuple[dict[str, Any], IntArray]:
+def order_columns(graph: Graph, order: Order, chosen: Pairs) -> tuple[dict[str, Any], IntArray]:
     """Return the arguments of :class:`PackingProblem` for an order, and ids of its buffers."""
     relation = stream_relation(graph, order) if graph.on_streams else None
     ranges = live_ranges(graph, order) if relation is None else relation.ranges()
     steps = steps_of(graph, order) if relation is None else relation.depth
-    size, owner = graph.arrays.size, heads(taken)
+    size, owner = graph.arrays.size, heads(chosen)
     packed = (size > 0) & (ranges[:, 1] > ranges[:, 0])
     packed[list(owner)] = False
     gaps = _gaps(size, ranges, owner)

@@ -180,16 +180,16 @@ class PackingProblem(PackingBuffers):
 
 
 def packing_problem(
-    graph: Graph, order: Order, taken: Pairs = ()
+    graph: Graph, order: Order, chosen: Pairs = ()
 ) -> tuple[PackingProblem, IntArray]:
     """Return the packing problem of an order, and the graph's id of each of its buffers.
 
     Only roots that are counted, have bytes, and are live at some step are packed. If ops run on
     several streams, steps are depths, and pairs that conflict without overlapping are kept apart;
     if there are too many such pairs, live ranges are widened until these buffers overlap
-    (:mod:`optsched.model.order_columns`). The outputs of the in-place pairs `taken`, a choice of
+    (:mod:`optsched.model.order_columns`). The outputs of the in-place pairs `chosen`, a choice of
     :func:`optsched.model.inplace_choice.pair_choices`, are part of the buffers into which they are
     written. :func:`optsched.model.plan.placed_plan` turns offsets into a plan.
     """
-    columns, ids = order_columns(graph, order, taken)
+    columns, ids = order_columns(graph, order, chosen)
     return PackingProblem(**columns), ids

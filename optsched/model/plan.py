@@ -80,8 +80,8 @@ class Plan:
         """
         if not self.pools:
             return graph
-        homes = tuple(buffer.pool for buffer in graph.buffers)
-        if self.pools == homes:
+        own_pools = tuple(buffer.pool for buffer in graph.buffers)
+        if self.pools == own_pools:
             return graph
         if len(self.pools) != len(graph.buffers):
             all_ = counted(len(graph.buffers), "buffer")
@@ -144,24 +144,24 @@ def _as_integer(value: object) -> int:
         raise PlanError(f"op ids and offsets of a plan must be integers, got {value!r}") from None
 
 
-def make_plan(graph: Graph, order: Order, offsets: IntArray, taken: Pairs = ()) -> Plan:
+def make_plan(graph: Graph, order: Order, offsets: IntArray, chosen: Pairs = ()) -> Plan:
     """Return the plan of an order with the offsets of its packing problem, shape `(k,)`.
 
-    `taken` are the in-place pairs with which the packing problem was made.
+    `chosen` are the in-place pairs with which the packing problem was made.
     """
-    _, ids = packing_problem(graph, order, taken)
-    return placed_plan(graph, order, ids, offsets, taken)
+    _, ids = packing_problem(graph, order, chosen)
+    return placed_plan(graph, order, ids, offsets, chosen)
 
 
 def placed_plan(
-    graph: Graph, order: Order, ids: IntArray, offsets: IntArray, taken: Pairs = ()
+    graph: Graph, order: Order, ids: IntArray, offsets: IntArray, chosen: Pairs = ()
 ) -> Plan:
     """Return the plan of a packing problem made before; `ids`, shape `(k,)`, are its buffer ids."""
     if len(offsets) != len(ids):
         raise PlanError(f"got {len(offsets)} offsets for {counted(len(ids), 'buffer')} to pack")
     placed = np.full(len(graph.buffers), -1, np.int64)
     placed[ids] = offsets
-    for output, head in heads(taken).items():
+    for output, head in heads(chosen).items():
         placed[output] = placed[head]
     rows = placed.tolist()
     return Plan(

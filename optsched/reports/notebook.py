@@ -170,8 +170,10 @@ def _view(found: Result | PackingResult | ModuleResult) -> View | None:
     if isinstance(found, PackingResult):
         if found.problem is None or found.offsets is None:
             return None
-        homes, offsets = found.places(len(found.problem))
-        return packing_view(found.problem, offsets, found.problem.name, homes if any(homes) else ())
+        own_pools, offsets = found.places(len(found.problem))
+        return packing_view(
+            found.problem, offsets, found.problem.name, own_pools if any(own_pools) else ()
+        )
     if isinstance(found, ModuleResult) or found.plan is None or found.graph is None:
         return None
     return None if found.graph.on_streams else plan_view(found.graph, found.plan, found.graph.name)
@@ -213,8 +215,8 @@ def _save_report(found: Result | PackingResult | ModuleResult, path: str | Path,
     _drawn(found)
     if isinstance(found, PackingResult):
         assert found.problem is not None
-        homes, offsets = found.places(len(found.problem))
-        packings = [("optsched", offsets, homes if any(homes) else ())]
+        own_pools, offsets = found.places(len(found.problem))
+        packings = [("optsched", offsets, own_pools if any(own_pools) else ())]
         results = [part.result for part in found.packed] or [found]
         return write_report(
             make_packing_report(found.problem, results, packings), {kind: str(path)}

@@ -183,12 +183,12 @@ def packing_view(
     the pool of each buffer if there are several. :class:`PlanError` is raised if two buffers
     overlap or another rule is broken.
     """
-    homes = list(pools) or [""] * len(problem)
-    pieces = ByPool.of(homes).pieces(problem, offsets)
+    own_pools = list(pools) or [""] * len(problem)
+    pieces = ByPool.of(own_pools).pieces(problem, offsets)
     slab = sum(check_packing(part, own.tolist()) for part, own in pieces)
     parts = problem.parts
     rows = [
-        (homes[i], int(offsets[i]) + low, i, start, end, high - low)
+        (own_pools[i], int(offsets[i]) + low, i, start, end, high - low)
         for i, start, end, low, high in zip(
             *(x.tolist() for x in (parts.owner, parts.start, parts.end, parts.low, parts.high)),
             strict=True,

@@ -24,7 +24,7 @@ from optsched.model.reductions import Aligned, Groups, Reduced
 from optsched.model.reserved import Region, Reserved
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
-from optsched.runtime.keywords import keywords
+from optsched.runtime.keywords import keywords, renamed
 from optsched.runtime.limits import (
     Event,
     LimitKeywords,
@@ -43,12 +43,13 @@ LAST = "hill_climb"
 """The one heuristic packer that is slower than a successful search."""
 
 
+@renamed(homes="own_pools")
 @keywords
 def pack(
     problem: PackingProblem | PackingTable,
     *,
     pools: Sequence[Pool] = (),
-    homes: Sequence[str] = (),
+    own_pools: Sequence[str] = (),
     capacity: int | str | SupportsIndex | None = None,
     reserved: Sequence[Region] = (),
     align: int | str | SupportsIndex | None = None,
@@ -66,7 +67,7 @@ def pack(
         Pools with capacities, in order of preference: a buffer that does not fit into its pool
         spills to the next one. A pinned buffer stays in its own (default: those that buffers name,
         if any, with the capacity of the problem if there is only one).
-    homes
+    own_pools
         The pool that each buffer names, or "" for the first (default: those of the file).
     capacity
         Stop at the first packing of at most this many bytes, `65536` or `"64KiB"` (default:
@@ -97,14 +98,14 @@ def pack(
     (12, 12, [0, 8, 0])
     """
     clock = Clock.of(choose_limits(limits, named))
-    homes = homes or getattr(problem, "pools", None) or ()
+    own_pools = own_pools or getattr(problem, "pools", None) or ()
     problem = problem_of(problem)
     rounding = () if align is None else (Aligned(parse_alignment(align)),)
-    if pools or any(homes):
+    if pools or any(own_pools):
         if capacity is not None or reserved:
             raise UsageError("pools exclude capacity and reserved: give Pool(name, bytes)")
         (problem,) = Reduced(problem, *rounding).parts
-        found = _in_pools(problem, homes, pools, clock, on_event)
+        found = _in_pools(problem, own_pools, pools, clock, on_event)
         return replace(found, problem=problem)
     capacity = problem.capacity if capacity is None else parse_bytes(capacity)
     asked = Reduced(problem, *rounding).parts[0]
@@ -122,7 +123,7 @@ def pack(
 
 def _in_pools(
     problem: PackingProblem,
-    homes: Sequence[str],
+    own_pools: Sequence[str],
     pools: Sequence[Pool],
     clock: Clock,
     on_event: OnEvent | None,
@@ -131,13 +132,13 @@ def _in_pools(
 
     if not pools:
         room = problem.capacity
-        pools = [Pool(name, room) for name in dict.fromkeys(homes) if name]
+        pools = [Pool(name, room) for name in dict.fromkeys(own_pools) if name]
         if room is not None and len(pools) > 1:
             raise UsageError(
                 f"{problem.name}: the file has one capacity, but its buffers are in "
                 f"{len(pools)} pools: give each its own, Pool(NAME, BYTES) or --pool NAME=BYTES"
             )
-    return pack_in_pools(problem, homes or [""] * len(problem), pools, clock, on_event)
+    return pack_in_pools(problem, own_pools or [""] * len(problem), pools, clock, on_event)
 
 
 def problem_of(problem: PackingProblem | PackingTable) -> PackingProblem:

@@ -131,12 +131,12 @@ def result_in_pools(
     """
     results = [part.result for part in found.packed]
     placed = status_in_pools(found) in (Status.OPTIMAL, Status.FEASIBLE)
-    # The pools' own bounds hold as long as every buffer stays at home.
-    home = placed and not found.spilled
-    bound = sum(part.slab_bound for part in results) if home else live
+    # The pools' own bounds hold as long as every buffer stays in its own pool.
+    in_own_pool = placed and not found.spilled
+    bound = sum(part.slab_bound for part in results) if in_own_pool else live
     slab = sum(part.slab or 0 for part in results) if placed else None
     proofs = {part.slab_proof for part in results}
-    known = Proof.PACKING if not home or proofs <= {Proof.PACKING} else Proof.PACKING_SEARCH
+    known = Proof.PACKING if not in_own_pool or proofs <= {Proof.PACKING} else Proof.PACKING_SEARCH
     return PackingResult(
         offsets=offsets if placed else None,
         slab=slab,

@@ -6,8 +6,8 @@ from optsched.store.database import PlanStore
 from optsched.store.exchange import Taken, export_store, import_store, merge
 from optsched.store.prepared import PreparedResult, prepare_result
 from optsched.store.question import (
-    LEAST_PEAK,
-    LEAST_SLAB,
+    MINIMUM_PEAK,
+    MINIMUM_SLAB,
     Bound,
     RecordChange,
     StoredQuestion,
@@ -23,8 +23,8 @@ StoredPlan = Result
 """The former name of what a look-up returns."""
 
 __all__ = [
-    "LEAST_PEAK",
-    "LEAST_SLAB",
+    "MINIMUM_PEAK",
+    "MINIMUM_SLAB",
     "Bound",
     "CanonicalGraph",
     "PlanStore",

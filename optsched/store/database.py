@@ -34,7 +34,7 @@ from optsched.store.prepared import (
     prepare_result,
 )
 from optsched.store.question import (
-    LEAST_SLAB,
+    MINIMUM_SLAB,
     Bound,
     RecordChange,
     StoredQuestion,
@@ -135,7 +135,9 @@ class PlanStore:
     def __repr__(self) -> str:
         return f"PlanStore({str(self.path)!r})"
 
-    def get(self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB) -> Result | None:
+    def get(
+        self, graph: Graph | Question, question: StoredQuestion = MINIMUM_SLAB
+    ) -> Result | None:
         """Return the best stored plan of a graph or a question with its bounds, or None.
 
         Parameters
@@ -187,7 +189,7 @@ class PlanStore:
         *,
         bound: int = 0,
         proof: str = "",
-        question: StoredQuestion = LEAST_SLAB,
+        question: StoredQuestion = MINIMUM_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a plan and a bound, each unless the store has an equal or a better one.
@@ -227,7 +229,7 @@ class PlanStore:
         proof: str = "",
         *,
         quantity: Objective | None = None,
-        question: StoredQuestion = LEAST_SLAB,
+        question: StoredQuestion = MINIMUM_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a bound that an engine proved, unless an equal or higher one is stored.
@@ -262,7 +264,7 @@ class PlanStore:
         graph: Graph | Question,
         certificate: Certificate,
         *,
-        question: StoredQuestion = LEAST_SLAB,
+        question: StoredQuestion = MINIMUM_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a certificate of a bound on the peak, if the checker accepts it.
@@ -326,7 +328,7 @@ class PlanStore:
         return kept
 
     def certificate(
-        self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB
+        self, graph: Graph | Question, question: StoredQuestion = MINIMUM_SLAB
     ) -> Certificate | None:
         """Return the certificate of the highest bound that has one, without checking it again."""
         asked, question = _asked(graph, question)
@@ -349,7 +351,7 @@ class PlanStore:
         graph: Graph | Question,
         state: Resume | None,
         *,
-        question: StoredQuestion = LEAST_SLAB,
+        question: StoredQuestion = MINIMUM_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store the state of a search in place of an earlier one; None deletes it.
@@ -370,7 +372,7 @@ class PlanStore:
         return True
 
     def search(
-        self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB
+        self, graph: Graph | Question, question: StoredQuestion = MINIMUM_SLAB
     ) -> Resume | None:
         """Return the state of the last search, in the ids of this graph; it is not verified."""
         asked, question = _asked(graph, question)
@@ -384,7 +386,7 @@ class PlanStore:
         return self.read(query)
 
     def record(
-        self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB
+        self, graph: Graph | Question, question: StoredQuestion = MINIMUM_SLAB
     ) -> StoredRecord | None:
         """Return the record of a question: bounds, proofs, provenance."""
         asked, question = _asked(graph, question)

@@ -122,9 +122,9 @@ def read_question(document: object) -> StoredQuestion:
     )
 
 
-LEAST_SLAB = StoredQuestion()
+MINIMUM_SLAB = StoredQuestion()
 """Question of :func:`optsched.solve` and :func:`optsched.tune` if nothing else is asked."""
-LEAST_PEAK = StoredQuestion(Objective.PEAK)
+MINIMUM_PEAK = StoredQuestion(Objective.PEAK)
 """Question of compilers that pack the slab themselves."""
 
 

@@ -20,7 +20,7 @@ from optsched.runtime.limits import Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
 from optsched.store import (
-    LEAST_PEAK,
+    MINIMUM_PEAK,
     CanonicalGraph,
     PlanStore,
     StoredQuestion,
@@ -227,14 +227,14 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> PlanStore:
 def require_old_content(store: PlanStore) -> None:
     for size in (1, 2):
         graph = shuffled(diamond(size), size)
-        found, peak = store.get(graph, LEAST_PEAK), 12 + size
+        found, peak = store.get(graph, MINIMUM_PEAK), 12 + size
         assert found is not None
         assert (found.peak, found.slab, found.bound, found.proof) == (peak, peak, peak, "L3")
         left = store.search(graph, StoredQuestion(Objective.SLAB))
         assert left is not None
         assert (left.peak_bound, left.packed, left.units) == (0, {}, 0)
         assert all(check_order(graph, order) for order in left.orders)
-    certificate = store.certificate(diamond(1), LEAST_PEAK)
+    certificate = store.certificate(diamond(1), MINIMUM_PEAK)
     assert certificate is not None
     assert check_certificate(diamond(1), certificate) == "L3"
     assert verify(store) == []

@@ -18,7 +18,7 @@ from optsched.errors import FormatError, OptschedError, UsageError
 from optsched.model.graph import Graph
 from optsched.solver.resume import Resume
 from optsched.store import (
-    LEAST_PEAK,
+    MINIMUM_PEAK,
     PlanStore,
     collect_garbage,
     export_store,
@@ -36,7 +36,7 @@ from tests.store.test_database import best, diamond, wasteful
 from tests.support.generators import random_graph, random_order
 
 DATA = Path(__file__).parents[1] / "data" / "stores"
-PEAK = LEAST_PEAK
+PEAK = MINIMUM_PEAK
 
 
 def filled(path: Path, count: int = 5) -> PlanStore:

@@ -115,10 +115,10 @@ def _spared_pairs(instance: ModelInstance, step: Sequence[int], spans: Spans) ->
         if _dies(pair, step, spans):
             rows.setdefault(pair.op, []).append((pair.output, pair.source))
     size = {i: item.size for i, item in enumerate(instance.items)}
-    taken = {
+    chosen = {
         (v, *couple) for v, row in rows.items() for couple in heaviest_matching(row, size).items()
     }
-    return tuple((pair.op, pair.source, pair.output) in taken for pair in instance.pairs)
+    return tuple((pair.op, pair.source, pair.output) in chosen for pair in instance.pairs)
 
 
 def _shared_pairs(

@@ -156,15 +156,19 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
     def _slab(self, graph: Graph, order: Sequence[int]) -> int:
         """Return the bytes of all arenas of an order."""
         problem, ids = packing_problem(graph, order)
-        homes = [graph.buffers[b].pool for b in ids.tolist()]
-        packed = self._pack(problem, homes, self.clock.share(BEFORE_SHARE))
+        own_pools = [graph.buffers[b].pool for b in ids.tolist()]
+        packed = self._pack(problem, own_pools, self.clock.share(BEFORE_SHARE))
         assert packed.slab is not None
         return packed.slab
 
-    def _pack(self, problem: PackingProblem, homes: Sequence[str], clock: Clock) -> PackingResult:
-        """Give each tensor an arena, its home if that has room, and an offset there."""
-        unlimited = [Pool(name) for name in sorted({str(DEFAULT_MEMORY), *homes} - {""}, key=int)]
-        packed = pack(problem, pools=self.pools or unlimited, homes=homes, limits=clock)
+    def _pack(
+        self, problem: PackingProblem, own_pools: Sequence[str], clock: Clock
+    ) -> PackingResult:
+        """Give each tensor an arena, its own pool if that has room, and an offset there."""
+        unlimited = [
+            Pool(name) for name in sorted({str(DEFAULT_MEMORY), *own_pools} - {""}, key=int)
+        ]
+        packed = pack(problem, pools=self.pools or unlimited, own_pools=own_pools, limits=clock)
         if packed.shortage is not None:
             short = packed.shortage
             raise PlanError(f"{short.reason}: {short.required} of {short.available} bytes")
@@ -181,8 +185,8 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
             spec.realign(alignment)
         roots = [spec for spec in specs if spec.storage_base is None]
         try:
-            homes = [_home(spec) for spec in roots]
-            packed = self._pack(_lifetimes(roots, alignment), homes, self.clock)
+            own_pools = [_own_pool(spec) for spec in roots]
+            packed = self._pack(_lifetimes(roots, alignment), own_pools, self.clock)
         except Exception as error:
             if self.pools:
                 raise
@@ -219,7 +223,7 @@ def _mutable(signature: Any) -> frozenset[str]:
     return frozenset(node for node, buffer in named if buffer in changed)
 
 
-def _home(spec: Any) -> str:
+def _own_pool(spec: Any) -> str:
     return "" if spec.mem_id is None else str(spec.mem_id)
 
 

@@ -31,7 +31,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
-from optsched.store import LEAST_PEAK, PlanStore
+from optsched.store import MINIMUM_PEAK, PlanStore
 
 OPTIMUM, ESTIMATE, STORED = "optimum", "optimum of the estimate", "store"
 """Names of our orders."""
@@ -256,7 +256,7 @@ class _Solver:
 
     def orders(self, to_beat: int, store: PlanStore | None) -> dict[str, Order]:
         """Return the two orders, or the stored one; skip the second if it cannot be better."""
-        stored = None if store is None else store.get(self.runtime.graph, LEAST_PEAK)
+        stored = None if store is None else store.get(self.runtime.graph, MINIMUM_PEAK)
         if stored is not None and stored.plan is not None:
             self.bound, self.proof = stored.bound, str(stored.proof or "")
             return {STORED: self.runtime.node_order(stored.plan.order)}
@@ -275,7 +275,7 @@ class _Solver:
         if best.name == OPTIMUM and order != plan.order:
             problem, _ = packing_problem(graph, order)
             plan = make_plan(graph, order, greedy_by_size(problem))
-        store.put(graph, plan, bound=self.bound or 0, proof=self.proof, question=LEAST_PEAK)
+        store.put(graph, plan, bound=self.bound or 0, proof=self.proof, question=MINIMUM_PEAK)
 
     def _least_runtime(self) -> dict[str, Order]:
         result = self._solve(self.runtime.graph)

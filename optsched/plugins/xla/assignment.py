@@ -68,7 +68,7 @@ class Assignment:
         """
         groups = self.values.groups
         tables = sum(group.size for group in groups if group.is_table and group.live_out)
-        made = (groups[home[0]] for home in self._homes)
+        made = (groups[slot[0]] for slot in self._slots)
         return self.temporary + tables + sum(x.size for x in made if not x.is_donated)
 
     @cached_property
@@ -82,10 +82,10 @@ class Assignment:
     def _allocations(self) -> list[int | None]:
         """Return XLA's allocations in its order: bytes of temporary ones, None for the others."""
         groups = self.values.groups
-        homes = {home[0] for home in self._homes}
+        slots = {slot[0] for slot in self._slots}
         made: list[tuple[Group, int | None]] = [(group, None) for group in self.values.fixed]
         for g, group in enumerate(groups):
-            if group.is_table or g in homes:
+            if group.is_table or g in slots:
                 made.append((group, group.size if group.is_table and not group.live_out else None))
         ordered = [size for _, size in sorted(made, key=lambda x: _turn(x[0]))]
         ordered += [self._packed] if self._packed else []
@@ -113,31 +113,31 @@ class Assignment:
         return Timeline(self.values, self.sequence)
 
     @cached_property
-    def _homes(self) -> list[list[int]]:
+    def _slots(self) -> list[list[int]]:
         """Return the memory of results: the groups that lie in each, the first gives the size."""
         groups = self.values.groups
-        homes: list[list[int]] = []
-        home_of: dict[int, list[int]] = {}
+        slots: list[list[int]] = []
+        slot_of: dict[int, list[int]] = {}
         for g in sorted(range(len(groups)), key=lambda g: _turn(groups[g])):
             if groups[g].is_table:
                 continue
             # Where it reads from comes first, then the smallest.
-            tried = [home_of[h] for h in groups[g].operands if h in home_of] + homes[::-1]
+            tried = [slot_of[h] for h in groups[g].operands if h in slot_of] + slots[::-1]
             taken = (x for x in tried if not groups[g].is_donated and self._fits(g, x))
-            home = next(taken, None)
-            if home is None and (groups[g].live_out or groups[g].is_donated):
-                home = []
-                homes.append(home)
-            if home is not None:
-                home.append(g)
-                home_of[g] = home
-        return homes
+            slot = next(taken, None)
+            if slot is None and (groups[g].live_out or groups[g].is_donated):
+                slot = []
+                slots.append(slot)
+            if slot is not None:
+                slot.append(g)
+                slot_of[g] = slot
+        return slots
 
-    def _fits(self, g: int, home: list[int]) -> bool:
-        group, size = self.values.groups[g], self.values.groups[home[0]].size
+    def _fits(self, g: int, slot: list[int]) -> bool:
+        group, size = self.values.groups[g], self.values.groups[slot[0]].size
         if group.size > size or (group.live_out and group.size != size):
             return False
-        return not any(self._clash(g, other) for other in home)
+        return not any(self._clash(g, other) for other in slot)
 
     def _clash(self, g: int, h: int) -> bool:
         first, second = self.values.groups[g].values, self.values.groups[h].values
@@ -158,7 +158,7 @@ class Assignment:
 
     def _blocks(self) -> list[_Block]:
         """Return what is packed: the values in no result's memory, those at one place together."""
-        placed = {g for home in self._homes for g in home}
+        placed = {g for slot in self._slots for g in slot}
         groups = self.values.groups
         packed = [g for g in range(len(groups)) if g not in placed and not groups[g].is_table]
         return _Replay(self.values, self._timeline.ranges).run(

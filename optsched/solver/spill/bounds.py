@@ -23,7 +23,7 @@ from optsched.solver.spill.search import Steps, least_leaving
 
 
 @dataclass(frozen=True)
-class Homes:
+class OwnPools:
     """A graph, and the pool that each of its buffers names."""
 
     given: Graph
@@ -32,7 +32,7 @@ class Homes:
     """The graph with a pool named by every buffer."""
     pools: tuple[Pool, ...]
     """In order of preference."""
-    home: IntArray
+    own_pool: IntArray
     """Shape `(m,)`: the number of each buffer's pool."""
 
     @cached_property
@@ -43,7 +43,7 @@ class Homes:
     @cached_property
     def used(self) -> list[int]:
         """Numbers of the pools that these name; the first one if there are none."""
-        return sorted(set(self.home[self.counted].tolist())) or [0]
+        return sorted(set(self.own_pool[self.counted].tolist())) or [0]
 
     def capacity(self) -> int | None:
         """Bytes of the pool that all buffers name; None if there are several or it has none."""
@@ -57,7 +57,7 @@ class Homes:
         )
 
 
-def find_homes(graph: Graph, pools: Sequence[Pool]) -> Homes:
+def find_own_pools(graph: Graph, pools: Sequence[Pool]) -> OwnPools:
     """Put each buffer into the pool that it names, or into the first one if it names none.
 
     Raises
@@ -66,77 +66,77 @@ def find_homes(graph: Graph, pools: Sequence[Pool]) -> Homes:
         If a buffer names no given pool, or a pool is given twice.
     """
     named = [graph.buffers[root].pool for root in graph.roots]
-    home = find_numbers(named, [buffer.name for buffer in graph.buffers], pools)
-    names = tuple(pools[number].name for number in home.tolist())
+    own_pool = find_numbers(named, [buffer.name for buffer in graph.buffers], pools)
+    names = tuple(pools[number].name for number in own_pool.tolist())
     placed = Plan((), (None,) * len(names), names).placed(graph)
-    return Homes(graph, placed, tuple(pools), home)
+    return OwnPools(graph, placed, tuple(pools), own_pool)
 
 
-def find_shortage(homes: Homes, before: Result) -> Shortage | None:
+def find_shortage(own_pools: OwnPools, before: Result) -> Shortage | None:
     """Return why no order has room, if that is known.
 
     `before` is what is known of the graph where nothing is spilled.
     """
-    graph, later = homes.graph, homes.pools[homes.used[0] :]
+    graph, later = own_pools.graph, own_pools.pools[own_pools.used[0] :]
     room = room_of(later)
     if room is not None and before.peak_bound > room:
         text = f"every order needs {before.peak_bound} bytes, the pools have {room}"
-        return Shortage(homes.counted, before.peak_bound, room, text)
+        return Shortage(own_pools.counted, before.peak_bound, room, text)
     if len(later) == 1 and room is not None and before.slab_bound > room:
         text = f"every plan needs {before.slab_bound} bytes, the pool has {room}"
-        return Shortage(homes.counted, before.slab_bound, room, text)
+        return Shortage(own_pools.counted, before.slab_bound, room, text)
     used = np.diff(graph.arrays.user.ptr) > 0
     live = np.flatnonzero(
         (graph.arrays.size > 0) & ((graph.arrays.producer >= 0) | used | graph.arrays.keep)
     ).tolist()
     names = [buffer.name for buffer in graph.buffers]
     sizes = [buffer.size for buffer in graph.buffers]
-    alone = find_too_large(names, sizes, homes.home, live, homes.pools)
+    alone = find_too_large(names, sizes, own_pools.own_pool, live, own_pools.pools)
     if alone is not None:
         return alone
     pinned = {buffer.pool for buffer in graph.buffers if buffer.pin is not None}
-    for pool in homes.pools:
+    for pool in own_pools.pools:
         if pool.name not in pinned:
             continue
-        pins = pinned_bytes(pool_graph(homes.graph, pool.name))
+        pins = pinned_bytes(pool_graph(own_pools.graph, pool.name))
         if pool.capacity is not None and pins > pool.capacity:
             text = f"pins in pool {pool.name!r} reach {pins} bytes, it has {pool.capacity}"
-            return Shortage(homes.counted, pins, pool.capacity, text)
+            return Shortage(own_pools.counted, pins, pool.capacity, text)
     return None
 
 
-def spilled_bound(homes: Homes, before: Result, clock: Clock) -> int:
+def spilled_bound(own_pools: OwnPools, before: Result, clock: Clock) -> int:
     """Return bytes that are spilled in every order: what the pools' own peaks are too much.
 
     `before` is as for :func:`find_shortage`; less time makes a weaker bound.
     """
-    alone = sum(_spilled_alone(homes, number, clock) for number in homes.used)
-    if len(homes.used) == 1:
-        capacity = homes.capacity()
+    alone = sum(_spilled_alone(own_pools, number, clock) for number in own_pools.used)
+    if len(own_pools.used) == 1:
+        capacity = own_pools.capacity()
         if capacity is None:
             return 0
         return max(before.peak_bound - capacity, int(before.slab_bound > capacity), alone)
     # A search that was cut short may have no plan; any order will do.
-    program = OWN_ORDERINGS["program"](homes.graph, 0)
+    program = OWN_ORDERINGS["program"](own_pools.graph, 0)
     orders = [program if before.plan is None else before.plan.order]
     total = 0
-    for number in homes.used:
-        pool = homes.pools[number]
+    for number in own_pools.used:
+        pool = own_pools.pools[number]
         if pool.capacity is not None:
-            part = pool_graph(homes.graph, pool.name)
+            part = pool_graph(own_pools.graph, pool.name)
             total += max(0, peak_lower_bound(part, orders).value - pool.capacity)
     return max(total, alone)
 
 
-def _spilled_alone(homes: Homes, number: int, clock: Clock) -> int:
+def _spilled_alone(own_pools: OwnPools, number: int, clock: Clock) -> int:
     """Return bytes that leave a pool in every order, by what is live whenever each op runs.
 
     Who is spilled is the same at all ops: the fewest bytes that relieve every op are searched.
     """
-    graph, capacity = homes.graph, homes.pools[number].capacity
+    graph, capacity = own_pools.graph, own_pools.pools[number].capacity
     if capacity is None or graph.in_place or len(graph.ops) > SPILL_EFFORT.bound_ops:
         return 0
-    size = np.where(homes.home == number, graph.arrays.size, 0)
+    size = np.where(own_pools.own_pool == number, graph.arrays.size, 0)
     rows: list[IntArray] = []
     for v in range(len(graph.ops)):
         if len(rows) * len(size) > SPILL_EFFORT.table or clock.expired():

@@ -26,7 +26,7 @@ from optsched.model.pools import Pool
 from optsched.model.reductions import ByPool
 from optsched.model.selection import select
 from optsched.runtime.clock import Clock
-from optsched.runtime.keywords import keywords
+from optsched.runtime.keywords import keywords, renamed
 from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason
 from optsched.solver.effort import SPILL_EFFORT
 from optsched.solver.in_pools import PackedPool, PackingInPools, Shortage
@@ -38,7 +38,7 @@ from optsched.solver.status import Status
 
 def pack_in_pools(
     problem: PackingProblem,
-    homes: Sequence[str],
+    own_pools: Sequence[str],
     pools: Sequence[Pool],
     clock: Clock,
     on_event: OnEvent | None = None,
@@ -51,10 +51,10 @@ def pack_in_pools(
         If a buffer names no given pool, a pool is given twice, or buffers that share an offset
         name different ones.
     """
-    home = find_numbers(homes, problem.names, pools)
-    refuse_groups_apart(problem, [pools[number].name for number in home.tolist()])
+    own_pool = find_numbers(own_pools, problem.names, pools)
+    refuse_groups_apart(problem, [pools[number].name for number in own_pool.tolist()])
     joined = replace(problem, capacity=None).joined
-    own = joined.offsets(home)
+    own = joined.offsets(own_pool)
     filler = _PoolFiller(joined.problem, own, pools, clock, on_event)
     filled = filler.result()
     found = _with_members(filled, joined.place) if problem.must_share else filled
@@ -72,34 +72,37 @@ def pack_in_pools(
     )
 
 
+@renamed(homes="own_pools")
 @keywords
 def pack_pools(
     problem: PackingProblem,
-    homes: Sequence[str],
+    own_pools: Sequence[str],
     pools: Sequence[Pool],
     *,
     limits: Limits | Clock | None = None,
     on_event: OnEvent | None = None,
     **named: Unpack[LimitKeywords],
 ) -> PackingResult:
-    """Pack in pools: the former spelling of `pack(problem, pools=pools, homes=homes)`.
+    """Pack in pools: the former spelling of `pack(problem, pools=pools, own_pools=own_pools)`.
 
     Parameters
     ----------
-    problem, homes, pools, limits, on_event, named
+    problem, own_pools, pools, limits, on_event, named
         As for :func:`optsched.pack`.
 
     Examples
     --------
     >>> from optsched import PackingProblem, Pool, pack, pack_pools
     >>> problem = PackingProblem(size=[8, 4, 4], start=[0, 2, 4], end=[4, 6, 8])
-    >>> homes, pools = ["fast"] * 3, [Pool("fast", 8), Pool("slow")]
-    >>> pack_pools(problem, homes, pools).spilled_bytes
+    >>> own_pools, pools = ["fast"] * 3, [Pool("fast", 8), Pool("slow")]
+    >>> pack_pools(problem, own_pools, pools).spilled_bytes
     4
-    >>> pack(problem, homes=homes, pools=pools).spilled_bytes
+    >>> pack(problem, own_pools=own_pools, pools=pools).spilled_bytes
     4
     """
-    return pack(problem, pools=pools, homes=homes, limits=limits, on_event=on_event, **named)
+    return pack(
+        problem, pools=pools, own_pools=own_pools, limits=limits, on_event=on_event, **named
+    )
 
 
 def refuse_groups_apart(problem: PackingProblem, pools: Sequence[str]) -> None:
@@ -145,7 +148,7 @@ def _with_members(found: PackingInPools, place: IntArray) -> PackingInPools:
     )
 
 
-def find_numbers(homes: Sequence[str], names: Sequence[str], pools: Sequence[Pool]) -> IntArray:
+def find_numbers(own_pools: Sequence[str], names: Sequence[str], pools: Sequence[Pool]) -> IntArray:
     """Return the number of the pool that each buffer names, or of the first if it names none.
 
     Raises
@@ -156,27 +159,27 @@ def find_numbers(homes: Sequence[str], names: Sequence[str], pools: Sequence[Poo
     odd = next((pool for pool in pools if not isinstance(pool, Pool)), None)
     if odd is not None:
         raise UsageError(f"a pool is a Pool, with a name and perhaps a capacity, got {odd!r}")
-    if len(homes) != len(names):
-        raise UsageError(f"{len(homes)} pools are named for {len(names)} buffers")
+    if len(own_pools) != len(names):
+        raise UsageError(f"{len(own_pools)} pools are named for {len(names)} buffers")
     numbers = {pool.name: number for number, pool in enumerate(pools)}
     if len(numbers) < len(pools) or not pools:
         raise UsageError("each pool is given once, and at least one")
-    for name, home in zip(names, homes, strict=True):
-        if home and home not in numbers:
-            raise UsageError(f"buffer {name!r} names pool {home!r}, which is not given")
-    return np.array([numbers[home or pools[0].name] for home in homes], np.int64)
+    for name, own_pool in zip(names, own_pools, strict=True):
+        if own_pool and own_pool not in numbers:
+            raise UsageError(f"buffer {name!r} names pool {own_pool!r}, which is not given")
+    return np.array([numbers[own_pool or pools[0].name] for own_pool in own_pools], np.int64)
 
 
 def find_too_large(
     names: Sequence[str],
     sizes: Sequence[int],
-    home: IntArray,
+    own_pool: IntArray,
     ids: Sequence[int],
     pools: Sequence[Pool],
 ) -> Shortage | None:
     """Return a buffer of `ids` that is larger than every pool it may lie in, if there is one."""
     for i in ids:
-        rooms = [pool.capacity for pool in pools[int(home[i]) :]]
+        rooms = [pool.capacity for pool in pools[int(own_pool[i]) :]]
         room = max((x for x in rooms if x is not None), default=0)
         if None not in rooms and sizes[i] > room:
             text = f"buffer {names[i]!r} is larger than every pool it may lie in"
@@ -217,12 +220,12 @@ class _PoolFiller:
     def __init__(
         self,
         problem: PackingProblem,
-        home: IntArray,
+        own_pool: IntArray,
         pools: Sequence[Pool],
         clock: Clock,
         on_event: OnEvent | None,
     ) -> None:
-        self.problem, self.home, self.pools = problem, home, pools
+        self.problem, self.own_pool, self.pools = problem, own_pool, pools
         self.clock, self.on_event = clock, on_event
         self.pinned = problem.pin >= 0
         self.first = self.first_pools()
@@ -233,7 +236,7 @@ class _PoolFiller:
         """Pack all pools, or return the reason why that is impossible."""
         shortage = self.shortage()
         packed: list[PackedPool] = []
-        at = self.home.copy()
+        at = self.own_pool.copy()
         if shortage is None:
             for number, pool in enumerate(self.pools):
                 ids, result = self.fill(number, pool, np.flatnonzero(at == number))
@@ -245,7 +248,7 @@ class _PoolFiller:
                 room = bytes_ if pool.capacity is None else pool.capacity
                 shortage = Shortage(ids, bytes_, room, text)
         unplaced = np.flatnonzero(at == len(self.pools))
-        spilled = np.flatnonzero((at > self.home) & (at < len(self.pools)))
+        spilled = np.flatnonzero((at > self.own_pool) & (at < len(self.pools)))
         return PackingInPools(
             packed=tuple(packed),
             spilled=tuple(spilled.tolist()),
@@ -260,7 +263,7 @@ class _PoolFiller:
         """Return, per buffer, the first pool from its own on that is large enough for it alone."""
         live = self.problem.end > self.problem.start
         size = np.where(live, self.problem.size, 0)
-        first = self.home.copy()
+        first = self.own_pool.copy()
         for number, pool in enumerate(self.pools[:-1]):
             if pool.capacity is not None:
                 first[(first == number) & ~self.pinned & (size > pool.capacity)] += 1
@@ -286,7 +289,7 @@ class _PoolFiller:
         )
         bound = chosen.bound
         # Buffers from other pools were spilled there: only the pool's own buffers count here.
-        own = np.flatnonzero(self.home == number)
+        own = np.flatnonzero(self.own_pool == number)
         if not np.array_equal(own, members):
             free = ~self.pinned[own]
             steps = steps_of_pool(self.problem, own, free, pool.capacity)
@@ -339,7 +342,7 @@ class _PoolFiller:
                     f"have {room:,}"
                 )
                 return Shortage(ids, live, room, text)
-            pinned = np.flatnonzero((self.home == number) & self.pinned)
+            pinned = np.flatnonzero((self.own_pool == number) & self.pinned)
             reach = select(self.problem, pinned).slab_bound
             if pool.capacity is not None and reach > pool.capacity:
                 text = f"pins in pool {pool.name!r} reach {reach} bytes, it has {pool.capacity}"
@@ -347,14 +350,14 @@ class _PoolFiller:
         problem = self.problem
         ids = np.flatnonzero(problem.end > problem.start)
         return find_too_large(
-            problem.names, problem.size.tolist(), self.home, ids.tolist(), self.pools
+            problem.names, problem.size.tolist(), self.own_pool, ids.tolist(), self.pools
         )
 
     def short(self) -> dict[str, Shortage]:
         """Return why pools cannot hold their buffers: live bytes of one step, or pins."""
         found = {}
         for number, pool in enumerate(self.pools):
-            own = np.flatnonzero(self.home == number)
+            own = np.flatnonzero(self.own_pool == number)
             bytes_ = select(self.problem, own).slab_bound
             if pool.capacity is not None and bytes_ > pool.capacity:
                 text = f"pool {pool.name!r} is too small for the buffers that name it"
@@ -371,7 +374,7 @@ class _PoolFiller:
         if status_in_pools(found) is Status.OPTIMAL and (found.spilled or minimum):
             return StopReason.PROVED
         reasons = {part.result.stop_reason for part in found.packed}
-        at_home = not found.spilled and not found.unplaced
-        if at_home and reasons <= {StopReason.PROVED, StopReason.DECIDED}:
+        in_own_pool = not found.spilled and not found.unplaced
+        if in_own_pool and reasons <= {StopReason.PROVED, StopReason.DECIDED}:
             return StopReason.DECIDED
         return self.clock.limit_reason() if self.clock.expired() else StopReason.EXHAUSTED

@@ -38,7 +38,7 @@ from optsched.solver.packing_result import PackingResult, result_in_pools
 from optsched.solver.pipeline import answer, solve
 from optsched.solver.result import Result
 from optsched.solver.schedule import Engine
-from optsched.solver.spill.bounds import Homes, find_homes, find_shortage, spilled_bound
+from optsched.solver.spill.bounds import OwnPools, find_own_pools, find_shortage, spilled_bound
 from optsched.solver.spill.pack import pack_in_pools
 from optsched.solver.status import Status
 
@@ -57,7 +57,7 @@ def answer_in_pools(
     question, clock, engine, on_event
         As for :func:`optsched.solver.pipeline.answer`.
     plan
-        A plan to start from. Only its order is taken if it says in which pools buffers lie.
+        A plan to start from. Only its order is used if it says in which pools buffers lie.
 
     Raises
     ------
@@ -65,16 +65,16 @@ def answer_in_pools(
         If a buffer names no given pool, or a pool is given twice.
     """
     question.graph.refuse_streams("pools that spill into each other")
-    homes = find_homes(question.planned, question.pools)
-    driver = _PoolPlanner(homes, question, clock, on_event)
+    own_pools = find_own_pools(question.planned, question.pools)
+    driver = _PoolPlanner(own_pools, question, clock, on_event)
     before = driver.solve(engine, None if plan is None or plan.pools else plan)
-    refuted = find_shortage(homes, before)
+    refuted = find_shortage(own_pools, before)
     if refuted is not None:
         none = replace(before, plan=None, peak=None, slab=None, peak_proof=None, slab_proof=None)
         found = PlanInPools(before, refuted=refuted)
         asked = driver.question_in_pools(before)
         return replace(none, question=asked, stop_reason=StopReason.DECIDED, in_pools=found)
-    if before.plan is not None and homes.fits(before.plan):
+    if before.plan is not None and own_pools.fits(before.plan):
         return driver.unspilled(before, before.plan)
     orders = [known.order for known in (before.plan, plan) if known is not None]
     return driver.spilled(before, orders)
@@ -127,10 +127,15 @@ def solve_in_pools(
 
 class _PoolPlanner:
     def __init__(
-        self, homes: Homes, question: Question, clock: Clock, on_event: OnEvent | None
+        self, own_pools: OwnPools, question: Question, clock: Clock, on_event: OnEvent | None
     ) -> None:
-        self.homes, self.question, self.clock, self.on_event = homes, question, clock, on_event
-        self.graph, self.home, self.pools = homes.graph, homes.home, homes.pools
+        self.own_pools, self.question, self.clock, self.on_event = (
+            own_pools,
+            question,
+            clock,
+            on_event,
+        )
+        self.graph, self.own_pool, self.pools = own_pools.graph, own_pools.own_pool, own_pools.pools
 
     def solve(self, engine: Engine, warm_start: Plan | None) -> Result:
         """Plan the graph with every buffer in its own pool."""
@@ -141,11 +146,11 @@ class _PoolPlanner:
             asked = Question(self.graph, objective=by, capacity=capacity)
             return answer(asked, self.clock.share(share), engine, start, None, self.on_event)
 
-        capacity, refuted = self.homes.capacity(), 0
+        capacity, refuted = self.own_pools.capacity(), 0
         if capacity is not None:
             found = ask(capacity, SPILL_EFFORT.fit_share, warm_start)
             if found.stop_reason is StopReason.INTERRUPTED or (
-                found.plan is not None and self.homes.fits(found.plan)
+                found.plan is not None and self.own_pools.fits(found.plan)
             ):
                 return found
             warm_start, refuted = found.plan, found.slab_bound
@@ -164,7 +169,7 @@ class _PoolPlanner:
         offsets = np.array([plan.offsets[b] for b in ids.tolist()], np.int64)
         packed = []
         for number, pool in enumerate(self.pools):
-            rows = np.flatnonzero(self.home[ids] == number)
+            rows = np.flatnonzero(self.own_pool[ids] == number)
             slab = select(problem, rows).slab_size(offsets[rows])
             bound = peak_memory(pool_graph(self.graph, pool.name), plan.order)
             proof = Proof.PACKING if slab == bound else None
@@ -179,20 +184,20 @@ class _PoolPlanner:
         """Pack a few orders and keep the one that spills fewest bytes."""
         best: tuple[tuple[int, ...], Plan | None, PackingProblem, PackingResult] | None = None
         part = self.clock.share(SPILL_EFFORT.orders_share)
-        bound = spilled_bound(self.homes, before, part)
+        bound = spilled_bound(self.own_pools, before, part)
         tried = self.orders(orders, part)
         for left, order in zip(range(len(tried), 0, -1), tried, strict=True):
-            chosen = self.problem(order)
-            if chosen is None:
+            choice = self.problem(order)
+            if choice is None:
                 continue
-            problem, ids, taken = chosen
-            homes = [self.pools[number].name for number in self.home[ids].tolist()]
+            problem, ids, chosen = choice
+            own_pools = [self.pools[number].name for number in self.own_pool[ids].tolist()]
             share = self.clock.share(1.0 if left == 1 else SPILL_EFFORT.pack_share)
-            packing = pack_in_pools(problem, homes, self.pools, share, self.on_event)
+            packing = pack_in_pools(problem, own_pools, self.pools, share, self.on_event)
             plan = None
             if packing.slab is not None:
-                plan = self.plan(order, problem, ids, taken, packing)
-                if taken:
+                plan = self.plan(order, problem, ids, chosen, packing)
+                if chosen:
                     # An output written in place lies in another buffer, but counts separately.
                     spilled = self.spilled_bytes(plan)
                     assert packing.in_pools is not None
@@ -231,8 +236,8 @@ class _PoolPlanner:
         None if pinned buffers clash in this order.
         """
         choices = [
-            (*packing_problem(self.graph, order, taken), taken)
-            for taken in pair_choices(self.graph, order, tries=0)
+            (*packing_problem(self.graph, order, chosen), chosen)
+            for chosen in pair_choices(self.graph, order, tries=0)
         ]
         able = [choice for choice in choices if not pins_clash(self.graph, *choice[:2])]
         return min(able, key=lambda choice: choice[0].slab_bound, default=None)
@@ -242,7 +247,7 @@ class _PoolPlanner:
         order: IntArray,
         problem: PackingProblem,
         ids: IntArray,
-        taken: Pairs,
+        chosen: Pairs,
         packing: PackingResult,
     ) -> Plan:
         """Return the plan of a packing."""
@@ -250,9 +255,9 @@ class _PoolPlanner:
         pools = [buffer.pool for buffer in self.graph.buffers]
         for b, name in zip(ids.tolist(), names, strict=True):
             pools[b] = name
-        for output, head in heads(taken).items():
+        for output, head in heads(chosen).items():
             pools[output] = pools[head]
-        made = placed_plan(self.graph, order, ids, offsets, taken)
+        made = placed_plan(self.graph, order, ids, offsets, chosen)
         return replace(made, pools=tuple(pools[root] for root in self.graph.roots))
 
     def spilled_bytes(self, plan: Plan) -> int:
@@ -301,9 +306,9 @@ class _PoolPlanner:
         """Put the parts together; the plan is checked as it is written to a file."""
         if result.plan is not None:
             rooms = {pool.name: pool.capacity for pool in self.pools if pool.capacity is not None}
-            written = written_plan(self.homes.given, result.plan)
+            written = written_plan(self.own_pools.given, result.plan)
             check_plan(
-                self.homes.given, written, peak=result.peak, slab=result.slab, capacities=rooms
+                self.own_pools.given, written, peak=result.peak, slab=result.slab, capacities=rooms
             )
         found = replace(
             result,

@@ -63,9 +63,9 @@ def check(problem: PackingProblem, pools: list[Pool], result: PackingResult) -> 
 @pytest.mark.parametrize("seed", range(12))
 def test_without_capacities_each_slab_is_least(seed: int) -> None:
     problem = random_problem(seed)
-    homes = [("x", "y")[i % 2] for i in range(len(problem))]
+    own_pools = [("x", "y")[i % 2] for i in range(len(problem))]
     pools = [Pool("x"), Pool("y")]
-    result = pack_pools(problem, homes, pools, limits=LIMITS)
+    result = pack_pools(problem, own_pools, pools, limits=LIMITS)
     check(problem, pools, result)
     assert (result.status, result.stop_reason) == (Status.OPTIMAL, StopReason.PROVED)
     for part in result.packed:
@@ -82,8 +82,8 @@ def test_fewest_bytes_are_spilled_and_refuted_only_if_nothing_does(paired: bool)
             problem = with_pairs(np.random.default_rng(seed), problem)
         capacities = (5 + seed % 9, 4 + seed % 7)
         pools = [Pool("fast", capacities[0]), Pool("slow", capacities[1])]
-        homes = ["slow" if i == 0 else "" for i in range(len(problem))]
-        result = pack_pools(problem, homes, pools, limits=LIMITS)
+        own_pools = ["slow" if i == 0 else "" for i in range(len(problem))]
+        result = pack_pools(problem, own_pools, pools, limits=LIMITS)
         least = least_spilled(problem, capacities)
         if result.status is Status.INFEASIBLE:
             assert least is None

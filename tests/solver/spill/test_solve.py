@@ -48,16 +48,16 @@ def least_spilled(graph: Graph, pools: Sequence[Pool]) -> int | None:
     numbers = {pool.name: at for at, pool in enumerate(pools)}
     buffers = tuple(replace(buffer, pool="") for buffer in graph.buffers)
     joined = replace(graph, buffers=buffers)
-    home = {buffer.name: numbers[buffer.pool or pools[0].name] for buffer in graph.buffers}
+    own_pool = {buffer.name: numbers[buffer.pool or pools[0].name] for buffer in graph.buffers}
     best: int | None = None
     slabs: dict[bytes, int | None] = {}
     for order in brute.orders(graph):
         problems = brute.packings_of(joined, order)
         best = best if problems else 0
         for problem in problems:
-            homes = np.array([home[name] for name in problem.names], np.int64)
-            for at in assignments(homes, problem.pin, len(pools)):
-                cost = int(problem.size[at > homes].sum())
+            own_pools = np.array([own_pool[name] for name in problem.names], np.int64)
+            for at in assignments(own_pools, problem.pin, len(pools)):
+                cost = int(problem.size[at > own_pools].sum())
                 if best is not None and cost >= best:
                     continue
                 for number, pool in enumerate(pools):
@@ -78,12 +78,12 @@ def least_spilled(graph: Graph, pools: Sequence[Pool]) -> int | None:
     return best
 
 
-def assignments(home: np.ndarray, pin: np.ndarray, pools: int) -> Iterator[np.ndarray]:
+def assignments(own_pool: np.ndarray, pin: np.ndarray, pools: int) -> Iterator[np.ndarray]:
     """Yield the pools that all buffers may lie in: their own or, if not pinned, a later one."""
     for at in product(
         *[
             range(first, pools if held < 0 else first + 1)
-            for first, held in zip(home.tolist(), pin.tolist(), strict=True)
+            for first, held in zip(own_pool.tolist(), pin.tolist(), strict=True)
         ]
     ):
         yield np.array(at, np.int64)
@@ -100,7 +100,7 @@ def check(graph: Graph, pools: Sequence[Pool], found: Result) -> None:
     for b, buffer in enumerate(graph.buffers):
         if plan.offsets[b] is not None and graph.roots[b] == b:
             spilled += buffer.size * (plan.pools[b] != (buffer.pool or pools[0].name))
-    # A buffer that is never live may have an offset, and stays at home.
+    # A buffer that is never live may have an offset, and stays at own_pool.
     assert spilled == found.spilled_bytes
 
 
