@@ -307,7 +307,7 @@ def hunt(
     --------
     >>> from optsched import hunt
     >>> found = hunt("lpmf", max_ops=4, max_tries=50, time_limit=None)
-    >>> found.find is not None
+    >>> found.counterexample is not None
     True
     """
     from optsched import counterexamples as room

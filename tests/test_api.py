@@ -79,7 +79,7 @@ def test_explain_certify_and_hunt_are_functions(tmp_path: Path) -> None:
     found = optsched.hunt("lpmf", max_ops=3, max_bytes=4, max_tries=50, time_limit=5)
     assert found.tried <= 50
     shrunk = optsched.hunt("program", source=diamond(), objective="difference")
-    assert shrunk.find is not None
+    assert shrunk.counterexample is not None
 
 
 def test_a_limit_on_work_ends_where_no_stage_can_do_any() -> None:

@@ -139,7 +139,7 @@ def what_else(graph: Graph, folder: Path) -> None:
     found = optsched.hunt("lpmf", max_ops=3, max_bytes=4, max_tries=20, at_least=None)
     assert found.tried <= 20
     shrunk = optsched.hunt("program", source=graph, objective="difference", at_least=Fraction(1))
-    assert shrunk.find is not None
+    assert shrunk.counterexample is not None
     assert MemoryModel(align=4).apply(graph).buffers[0].alignment == 4
     assert optsched.in_levels(graph, most=2).on_streams
     assert optsched.with_streams(graph, ["a", "b", "a"]).streams == ("a", "b")

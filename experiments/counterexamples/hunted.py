@@ -10,7 +10,7 @@ from pathlib import Path
 
 from experiments.tables import markdown, read_rows, replace_table, write_rows
 from heuristics import ORDERINGS, PACKINGS
-from optsched.counterexamples import Find, HuntTarget, hunt
+from optsched.counterexamples import Counterexample, HuntTarget, hunt
 from optsched.counterexamples.search import HuntSearch
 from optsched.counterexamples.spaces import GraphSpace, PackingSpace
 from optsched.formats import packing_of, write_graph, write_packing
@@ -24,13 +24,13 @@ TABLE = HERE / "hunted.csv"
 ORDERING_TRIES, PACKING_TRIES = 60_000, 25_000
 """Instances per hunt."""
 BYTES = {"ordering": (100,), "packing": (12, 100)}
-"""Most bytes of a buffer; one hunt each, the worse find counts."""
+"""Most bytes of a buffer; one hunt each, the worse result counts."""
 MAX_OPS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Hunted:
-    """A find, what it was found with, and the worst of all tiny instances."""
+    """A counterexample, how it was found, and the worst of all tiny instances."""
 
     name: str
     method: str
@@ -79,31 +79,33 @@ def _hunt(folder: Path, method: str) -> Hunted:
         )
         for most in BYTES[kind]
     ]
-    find: Find = max((d.find for d in done if d.find), key=lambda find: find.loss.score)
+    example: Counterexample = max(
+        (d.counterexample for d in done if d.counterexample), key=lambda example: example.loss.score
+    )
     seconds = time.perf_counter() - started
-    if not find.optimum.proved:
-        raise RuntimeError(f"{name}: {find.optimum.proof}")
-    if isinstance(find.item, Graph):
-        write_graph(find.item, folder / f"{name}.json")
-        order = " ".join(find.item.ops[v].name for v in find.plans[method].order)
-        size, edges = len(find.item.ops), sum(len(op.reads) for op in find.item.ops)
+    if not example.optimum.proved:
+        raise RuntimeError(f"{name}: {example.optimum.proof}")
+    if isinstance(example.item, Graph):
+        write_graph(example.item, folder / f"{name}.json")
+        order = " ".join(example.item.ops[v].name for v in example.plans[method].order)
+        size, edges = len(example.item.ops), sum(len(op.reads) for op in example.item.ops)
     else:
-        write_packing(packing_of(find.item), folder / f"{name}.csv")
-        order, size, edges = "", len(find.item), 0
+        write_packing(packing_of(example.item), folder / f"{name}.csv")
+        order, size, edges = "", len(example.item), 0
     return Hunted(
         name,
         method,
-        find.loss.value,
-        find.loss.rival,
+        example.loss.value,
+        example.loss.rival,
         size,
         edges,
-        int(find.minimal),
+        int(example.minimal),
         sum(d.tried for d in done),
         round(seconds, 1),
         *tiny_worst(method),
-        f"hunted; {find.optimum.proof}",
+        f"hunted; {example.optimum.proof}",
         order,
-        paragraph(find),
+        paragraph(example),
     )
 
 

@@ -17,10 +17,10 @@ def versus_table() -> None:
     for method in METHODS:
         cells = []
         for rival in METHODS:
-            find = None
+            example = None
             if rival != method:
-                find = hunt(HuntTarget(method, rival, seconds=None, tries=TRIES)).find
-            cells.append(f"{find.loss.score:.2f}" if find else "")
+                example = hunt(HuntTarget(method, rival, seconds=None, tries=TRIES)).counterexample
+            cells.append(f"{example.loss.score:.2f}" if example else "")
         lines.append((method, *cells))
     readme = Path(__file__).parent / "README.md"
     replace_table(readme, "versus", markdown(("loses to", *METHODS), lines))

@@ -119,9 +119,9 @@ class Network:
             absorbed[w] = absorbed.get(w, 0) + amount
         for b, u in self.makers.items():
             if b in free and u not in ended:
-                unsaid = max(0, min(left[b], self.born[u] - absorbed.get(u, 0)))
-                left[b] -= unsaid
-                absorbed[u] = absorbed.get(u, 0) + unsaid
+                implied = max(0, min(left[b], self.born[u] - absorbed.get(u, 0)))
+                left[b] -= implied
+                absorbed[u] = absorbed.get(u, 0) + implied
         for b, rest in left.items():
             if rest < 0:
                 name = self.buffer_name(b)

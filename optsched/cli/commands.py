@@ -27,7 +27,7 @@ from optsched.cli.store import STORE
 from optsched.cli.tune import TUNE
 from optsched.errors import MissingDependencyError, OptschedError, UsageError
 from optsched.runtime.interrupt import held_interrupts, on_interrupt
-from optsched.runtime.kernel import tell_of_compiling
+from optsched.runtime.kernel import report_compiling
 from optsched.runtime.text import nearest, plain, prepare_streams
 from optsched.runtime.version import VERSION
 
@@ -100,7 +100,7 @@ def _run(argv: Sequence[str] | None) -> int:
         # SIGTERM ends a search as Ctrl-C does: the best plan is written.
         signal.signal(signal.SIGTERM, on_interrupt)
     if args.command is not files.WARMUP.run:
-        tell_of_compiling(_say_compiling)
+        report_compiling(_report_compiling)
     command: Callable[[argparse.Namespace], int] = args.command
     with held_interrupts():
         return command(args)
@@ -123,7 +123,7 @@ def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Na
     return args
 
 
-def _say_compiling() -> None:
+def _report_compiling() -> None:
     text = "compiling kernels, once per machine ('optsched warmup' compiles all of them)"
     print(f"optsched: {text}", file=sys.stderr, flush=True)
 

@@ -53,7 +53,7 @@ def fail(message: str, code: int) -> int:
     return code
 
 
-def say(text: str, stream: TextIO | None = None) -> None:
+def show(text: str, stream: TextIO | None = None) -> None:
     """Print text for people, on a terminal in color; control characters in names are escaped."""
     if stream is None and sys.stdout.isatty():
         print_line(console(), text)
@@ -66,7 +66,7 @@ def print_result(args: argparse.Namespace, record: dict[str, Any], text: str) ->
     if args.json:
         print_json(args, record)
     else:
-        say(text)
+        show(text)
 
 
 def print_json(args: argparse.Namespace, record: dict[str, Any]) -> None:

@@ -81,7 +81,7 @@ def _compare(args: argparse.Namespace) -> int:
         write_study(args, study)
     finally:
         # Printed even if a file could not be written, for example on a full disk.
-        _say(args, study, shown, journal)
+        _show_summary(args, study, shown, journal)
     return _exit_code(study)
 
 
@@ -119,7 +119,7 @@ def _columns(args: argparse.Namespace, methods: Sequence[Method]) -> list[str] |
     return shown
 
 
-def _say(
+def _show_summary(
     args: argparse.Namespace, study: Study, shown: list[str] | None, journal: Journal | None
 ) -> None:
     from optsched.reports.study_files import study_record
@@ -137,20 +137,22 @@ def _say(
             f"; {counted(journal.damaged, 'damaged line')} passed over" if journal.damaged else ""
         )
         rows = counted(study.reused, "row")
-        common.say(f"journal: {args.resume}, {rows} there before{lost}", notes)
+        common.show(f"journal: {args.resume}, {rows} there before{lost}", notes)
     for name, path in (("csv", args.csv), ("markdown", args.markdown), ("report", args.report)):
         if path:
-            common.say(f"{name}: {path}", notes)
+            common.show(f"{name}: {path}", notes)
     if journal is not None and journal.trouble:
-        common.say(f"optsched: error: {journal.trouble}; rows since then are not in it", sys.stderr)
+        common.show(
+            f"optsched: error: {journal.trouble}; rows since then are not in it", sys.stderr
+        )
     for skipped in (row for row in study.skipped if not row.cut_off):
         level = "error: " if skipped.bad else "passed over: "
-        common.say(f"optsched: {level}{skipped.reason}", sys.stderr)
+        common.show(f"optsched: {level}{skipped.reason}", sys.stderr)
     if study.interrupted:
         again = "; repeat the command to resume" if args.resume else ""
         cut_off = sum(row.cut_off for row in study.skipped)
         left = f", {counted(cut_off, 'graph')} left without figures" if cut_off else ""
-        common.say(f"optsched: interrupted{left}{again}", sys.stderr)
+        common.show(f"optsched: interrupted{left}{again}", sys.stderr)
 
 
 def _exit_code(study: Study) -> int:

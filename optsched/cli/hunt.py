@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def _hunt(args: argparse.Namespace) -> int:
     from optsched.api import hunt
-    from optsched.reports.hunt import hunt_record, hunt_text, write_find
+    from optsched.reports.hunt import hunt_record, hunt_text, write_counterexample
 
     common.protect([args.output], args.source)
     if args.at_least is not None and args.source is None:
@@ -30,7 +30,7 @@ def _hunt(args: argparse.Namespace) -> int:
 
         def show(at: HuntProgress) -> None:
             best = "nothing yet" if at.best is None else f"{at.best.objective} {at.best.score:.4g}"
-            line.say(f"{at.seconds:6.1f} s  {best}  {at.tried:,} tried  {at.phase}")
+            line.show_text(f"{at.seconds:6.1f} s  {best}  {at.tried:,} tried  {at.phase}")
 
         done = hunt(
             args.method,
@@ -46,13 +46,17 @@ def _hunt(args: argparse.Namespace) -> int:
             name=decoded(Path(args.output.removesuffix(".gz")).stem),
             on_progress=show,
         )
-    files = {} if done.find is None else write_find(Path(args.output), done.find)
+    files = (
+        {}
+        if done.counterexample is None
+        else write_counterexample(Path(args.output), done.counterexample)
+    )
     common.print_result(args, hunt_record(done, files), hunt_text(done, files))
     if done.interrupted:
         return common.INTERRUPTED
-    if done.find is None:
+    if done.counterexample is None:
         return common.NOTHING_FOUND
-    return common.OK if done.find.optimum.proved else common.UNPROVED
+    return common.OK if done.counterexample.optimum.proved else common.UNPROVED
 
 
 def _number(text: str) -> Fraction:

@@ -124,7 +124,7 @@ def _certify(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
     )
     for name, row in written.items():
         if row.missing:
-            common.say(f"optsched: certificate of {name}: {row.missing}", sys.stderr)
+            common.show(f"optsched: certificate of {name}: {row.missing}", sys.stderr)
     certificates = {name: row.certificate for name, row in written.items()}
     write_module_certificate(certificates, args.certificate, found.module)
     return {"bound": certificates[found.module.entry].bound}

@@ -98,34 +98,34 @@ def option(*names: str, **how: Any) -> Option:
     return names, how
 
 
-def flag(name: str, says: str, **how: Any) -> Option:
+def flag(name: str, text: str, **how: Any) -> Option:
     """Return an option without a value."""
-    return option(name, action="store_true", help=says, **how)
+    return option(name, action="store_true", help=text, **how)
 
 
-def repeated(name: str, metavar: str, says: str, **how: Any) -> Option:
+def repeated(name: str, metavar: str, text: str, **how: Any) -> Option:
     """Return an option that may be given several times; its values are collected in a list."""
-    says = f"{says}; repeatable"
-    return option(name, action="append", default=[], metavar=metavar, help=says, **how)
+    text = f"{text}; repeatable"
+    return option(name, action="append", default=[], metavar=metavar, help=text, **how)
 
 
-def choice(name: str, values: Sequence[str], says: str, **how: Any) -> Option:
+def choice(name: str, values: Sequence[str], text: str, **how: Any) -> Option:
     """Return an option with a fixed set of values, the first of them the default."""
-    says = f"{says} (default: {values[0]})"
-    return option(name, choices=values, default=values[0], help=says, **how)
+    text = f"{text} (default: {values[0]})"
+    return option(name, choices=values, default=values[0], help=text, **how)
 
 
 def number(
     name: str,
     read: Callable[[str], float],
-    says: str,
+    text: str,
     default: float | None = None,
     metavar: str = "N",
 ) -> Option:
     """Return an option that is a number; its help ends with the default, if there is one."""
     if default is not None:
-        says = f"{says} (default: {default:g})"
-    return option(name, type=read, default=default, metavar=metavar, help=says)
+        text = f"{text} (default: {default:g})"
+    return option(name, type=read, default=default, metavar=metavar, help=text)
 
 
 def seconds(text: str) -> float:
@@ -260,5 +260,5 @@ STUDY_FILES = (
 
 def top(of: str) -> Option:
     """Return the option for the number of graphs to print, those of the largest `of`."""
-    says = f"print the N graphs of largest {of}; 0 for all graphs, as given"
-    return number("--top", natural, says, 10)
+    text = f"print the N graphs of largest {of}; 0 for all graphs, as given"
+    return number("--top", natural, text, 10)

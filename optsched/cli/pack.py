@@ -33,7 +33,7 @@ def _pack(args: argparse.Namespace) -> int:
         records = [record for record, _, _ in answers]
         common.print_json(args, records[0] if len(records) == 1 else {"results": records})
     else:
-        common.say("\n".join(text for _, text, _ in answers))
+        common.show("\n".join(text for _, text, _ in answers))
     return max(code for _, _, code in answers)
 
 

@@ -47,7 +47,7 @@ def _recompute(args: argparse.Namespace) -> int:
     if args.json:
         common.print_json(args, records[0] if len(records) == 1 else {"front": records})
     elif len(results) == 1:
-        common.say(recompute_text(results[0]))
+        common.show(recompute_text(results[0]))
     else:
         print_table(console(), front_table(results), "--json shows all columns")
     return _exit_code(results)

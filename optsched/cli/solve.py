@@ -102,7 +102,7 @@ def _certify(args: argparse.Namespace, result: Result) -> dict[str, Any]:
     graph = result.question.graph
     written = certify(graph, args.certificate, result=result, limits=common.limits(args))
     if written.missing:
-        common.say(f"optsched: certificate: {written.missing}", sys.stderr)
+        common.show(f"optsched: certificate: {written.missing}", sys.stderr)
     bound = written.certificate.bound
     return {"rung": written.rung, "bound": bound, "missing": written.missing}
 

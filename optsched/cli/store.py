@@ -39,7 +39,7 @@ def _ls(args: argparse.Namespace) -> int:
 
     print_table(console(), records_table(records), "--json has them")
     proved = sum(record.is_proved for record in records)
-    common.say(f"{counted(len(records), 'record')}, {proved:,} proved")
+    common.show(f"{counted(len(records), 'record')}, {proved:,} proved")
     return common.OK
 
 
@@ -182,8 +182,8 @@ def _end(
     return common.CHECK_FAILED if troubles else common.OK
 
 
-def _action(says: str, run: Callable[[argparse.Namespace], int], *options: Option) -> Command:
-    return Command(says, (option("store", help="file of the store"), *options), run)
+def _action(text: str, run: Callable[[argparse.Namespace], int], *options: Option) -> Command:
+    return Command(text, (option("store", help="file of the store"), *options), run)
 
 
 _WHICH = "record number, beginning of a key, or graph file"

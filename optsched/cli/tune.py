@@ -67,7 +67,7 @@ def _tune(args: argparse.Namespace) -> int:
             named=[named for _, named in files],
             on_progress=progress.show,
         )
-    _say(args, fleet)
+    _show_summary(args, fleet)
     if any(outputs):
         from optsched.fleet.study import fleet_study
 
@@ -84,7 +84,7 @@ def _weights(file: str | None, paths: Sequence[str]) -> dict[str, float]:
     if unused:
         more = f" and {len(unused) - 3:,} more" if len(unused) > 3 else ""
         names = ", ".join(map(repr, unused[:3]))
-        common.say(f"{file}: no graph is named {names}{more}", sys.stderr)
+        common.show(f"{file}: no graph is named {names}{more}", sys.stderr)
     return weights
 
 
@@ -104,7 +104,7 @@ def _settings(args: argparse.Namespace) -> FleetSettings:
     )
 
 
-def _say(args: argparse.Namespace, fleet: Fleet) -> None:
+def _show_summary(args: argparse.Namespace, fleet: Fleet) -> None:
     from optsched.reports.fleet import fleet_record, print_fleet
 
     if args.json:
@@ -112,7 +112,7 @@ def _say(args: argparse.Namespace, fleet: Fleet) -> None:
     else:
         print_fleet(fleet, console(), top=args.top)
     if fleet.interrupted:
-        common.say("optsched: interrupted; repeat the command to resume", sys.stderr)
+        common.show("optsched: interrupted; repeat the command to resume", sys.stderr)
 
 
 def _exit_code(fleet: Fleet) -> int:

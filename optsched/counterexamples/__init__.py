@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from optsched.counterexamples.run import Find, Hunt, hunt, hunt_from
+from optsched.counterexamples.run import Counterexample, Hunt, hunt, hunt_from
 from optsched.counterexamples.search import HuntProgress
 from optsched.counterexamples.target import HuntTarget, Loss, LossObjective
 
 __all__ = [
-    "Find",
+    "Counterexample",
     "Hunt",
     "HuntProgress",
     "HuntTarget",

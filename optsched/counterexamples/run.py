@@ -44,7 +44,7 @@ OPTIMUM = "optimum"
 
 
 @dataclass(frozen=True, slots=True)
-class Find:
+class Counterexample:
     """An instance on which the method loses, with the plans that show it.
 
     Parameters
@@ -85,7 +85,7 @@ class Hunt:
     ----------
     target
         Method, rival and limits of the hunt.
-    find
+    counterexample
         The worst instance found, or None if the method never lost.
     exhausted
         Descriptions of the sets of instances that were fully enumerated.
@@ -100,15 +100,20 @@ class Hunt:
     """
 
     target: HuntTarget
-    find: Find | None
+    counterexample: Counterexample | None
     exhausted: tuple[str, ...]
     scope: str
     tried: int
     seconds: float
     interrupted: bool
 
+    @property
+    def find(self) -> Counterexample | None:
+        """The former name of :attr:`counterexample`."""
+        return self.counterexample
+
     def __repr__(self) -> str:
-        found = "nothing found" if self.find is None else f"{self.find.loss}"
+        found = "nothing found" if self.counterexample is None else f"{self.counterexample.loss}"
         return f"Hunt({self.target.method!r}, {found}, {self.tried:,} tried)"
 
 
@@ -129,12 +134,12 @@ def hunt(target: HuntTarget, *, name: str = "found", on_progress: OnProgress | N
         search.run()
     except KeyboardInterrupt:
         closing.interrupted = True
-    find, best = None, search.best
+    example, best = None, search.best
     if best is not None and search.loss is not None:
         item = best.graph(name) if isinstance(best, SmallGraph) else make_problem(best, name)
-        find = closing.run(item, search.loss)
+        example = closing.run(item, search.loss)
     exhausted, seconds = tuple(search.exhausted), clock.seconds()
-    return Hunt(target, find, exhausted, space.scope, search.tried, seconds, closing.interrupted)
+    return Hunt(target, example, exhausted, space.scope, search.tried, seconds, closing.interrupted)
 
 
 def hunt_from(
@@ -170,8 +175,8 @@ def hunt_from(
                 f"less than {float(least):.4g}"
             )
         loss = wanted
-    find = closing.run(item, loss, keep_names=True) if loss.loses else None
-    return Hunt(target, find, (), "", 0, clock.seconds(), closing.interrupted)
+    example = closing.run(item, loss, keep_names=True) if loss.loses else None
+    return Hunt(target, example, (), "", 0, clock.seconds(), closing.interrupted)
 
 
 def _compile(space: HuntSpace[Any], on_progress: OnProgress | None) -> None:
@@ -209,7 +214,7 @@ class _Closing:
     on_progress: OnProgress | None
     interrupted: bool = False
 
-    def run(self, item: Any, wanted: Loss, *, keep_names: bool = False) -> Find:
+    def run(self, item: Any, wanted: Loss, *, keep_names: bool = False) -> Counterexample:
         """Return the result; rename ops and buffers to letters unless `keep_names` is True."""
         target = self.judge.target
         shrinker: Shrinker[Any] = Shrinker(
@@ -232,7 +237,7 @@ class _Closing:
         plans = {name: plan for name, (_, plan) in made.items()} | {OPTIMUM: optimum.plan}
         loss = Loss(made[target.method][0], rival, target.objective)
         minimal = shrinker.minimal and not self.judge.undecided
-        return Find(target, core, loss, optimum, plans, minimal)
+        return Counterexample(target, core, loss, optimum, plans, minimal)
 
     def proof_seconds(self, item: Any) -> float:
         """Return the seconds for a proof: the time left, for a small instance the minimum."""

@@ -40,7 +40,7 @@ class HuntSearch(Generic[T]):
     loss: Loss | None = None
     tried: int = 0
     exhausted: list[str] = field(default_factory=list)
-    said: float = 0.0
+    reported: float = 0.0
 
     def run(self) -> None:
         """Enumerate, then change instances at random until time or tries are used up."""
@@ -87,9 +87,9 @@ class HuntSearch(Generic[T]):
 
     def offer(self, item: T, loss: Loss | None, phase: str) -> None:
         """Keep an instance with a larger loss than the best one, or equal loss and less weight."""
-        if self.on_progress is not None and self.clock.seconds() - self.said > 0.1:
-            self.said = self.clock.seconds()
-            self.on_progress(HuntProgress(self.said, self.tried, phase, self.loss))
+        if self.on_progress is not None and self.clock.seconds() - self.reported > 0.1:
+            self.reported = self.clock.seconds()
+            self.on_progress(HuntProgress(self.reported, self.tried, phase, self.loss))
         if loss is None or not loss.loses:
             return
         if self.best is None or self.loss is None:

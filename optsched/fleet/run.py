@@ -317,12 +317,12 @@ class _FleetRun:
         self.units += 1
         if isinstance(message, UnitFailed):
             self.choice.fail(unit, message)
-            self._tell(graph, "failed", reason=message.reason, worker=message.worker)
+            self._report(graph, "failed", reason=message.reason, worker=message.worker)
             return
         self.refusals = 0
         if self.choice.accept(unit, message):
             self.writer.put(unit.number, message)
-        self._tell(graph, "unit", **_numbers(graph, message))
+        self._report(graph, "unit", **_numbers(graph, message))
 
     def _refuse(self, unit: Unit, message: UnitRefused) -> None:
         """Exclude a worker with another version, and log it once."""
@@ -344,13 +344,13 @@ class _FleetRun:
         if not loss.timed_out:
             left = self.choice.lose(unit, loss.reason)
         again = isinstance(left, Unit)
-        self._tell(self.graphs[unit.number], "lost", reason=loss.reason, again=again)
+        self._report(self.graphs[unit.number], "lost", reason=loss.reason, again=again)
         if isinstance(left, Unit):
             return left
         self._handle(unit, left)
         return None
 
-    def _tell(self, about: FleetGraph, event: str, **more: Any) -> None:
+    def _report(self, about: FleetGraph, event: str, **more: Any) -> None:
         self.log.add(event, path=about.label, **more)
         if self.on_progress is not None:
             for graph in about.equals or [about]:

@@ -192,15 +192,15 @@ class UnitRefused:
 
 
 def work_on_unit(
-    context: UnitContext, unit: Unit, tell: Callable[[Deadline], object]
+    context: UnitContext, unit: Unit, report: Callable[[Deadline], object]
 ) -> Found | UnitFailed | UnitRefused:
-    """Run a unit and return its result or failure; first report its time limit to `tell`."""
+    """Run a unit and return its result or failure; first report its time limit to `report`."""
     if context.code != code_digest():
         version = f"{versions().get('optsched', 'unknown')} (code {code_digest()[:12]})"
         return UnitRefused(worker_name(), version)
     seconds = None if unit.limits is None else unit.limits.seconds
     if seconds is not None:
-        tell(Deadline(max(seconds, context.settings.effort.overhead_seconds)))
+        report(Deadline(max(seconds, context.settings.effort.overhead_seconds)))
     if context.settings.memory is not None:
         # Memory for loading the compiler does not count toward the graph's limit.
         import_module("numba")
@@ -215,8 +215,8 @@ def work_on_unit(
         return replace(_failed(graph, str(error)), is_graph=is_graph)
     except MemoryError:
         limit = context.settings.memory
-        said = "" if limit is None else f" (limit {limit:,} bytes)"
-        return _failed(graph, f"out of memory{said}")
+        text = "" if limit is None else f" (limit {limit:,} bytes)"
+        return _failed(graph, f"out of memory{text}")
     except Exception as error:
         # An unexpected error fails its own graph only.
         return _failed(graph, " ".join(f"{type(error).__name__}: {error}".split()))

@@ -104,8 +104,8 @@ class StoreWriter:
                     self.trouble = error
                 except Exception as error:
                     # If the thread died silently, all later results would be lost.
-                    said = " ".join(f"{type(error).__name__}: {error}".split())
-                    self.trouble = OptschedError(f"store {self.store.path}: {said}")
+                    text = " ".join(f"{type(error).__name__}: {error}".split())
+                    self.trouble = OptschedError(f"store {self.store.path}: {text}")
 
     def _gather(self) -> tuple[list[tuple[int, Found]], bool]:
         """Return the results gathered for a while, and True if they are the last."""

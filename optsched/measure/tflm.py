@@ -97,12 +97,12 @@ def run_model(data: bytes, arena: int = ARENA) -> Run:
         Path(f"{model}.outputs").write_text(str(main.OutputsLength()))
         command = [sys.executable, "-c", _CHILD, str(model), str(outputs), str(arena)]
         ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        said = ran.stdout + ran.stderr
+        printed = ran.stdout + ran.stderr
         found = [
-            re.search(rf"Arena allocation {part} (\d+) bytes", said) for part in ("head", "tail")
+            re.search(rf"Arena allocation {part} (\d+) bytes", printed) for part in ("head", "tail")
         ]
         if ran.returncode or None in found:
-            raise RuntimeError(said[-800:])
+            raise RuntimeError(printed[-800:])
         with np.load(outputs) as loaded:
             values = tuple(loaded[f"arr_{i}"] for i in range(len(loaded.files)))
     head, tail = (int(match[1]) for match in found if match)

@@ -26,7 +26,7 @@ class FleetProgress(PausedLine):
 
     def show(self, standing: FleetStanding) -> None:
         """Show the progress of the run."""
-        self.say_or_pause(standing_text(standing))
+        self.show_or_pause(standing_text(standing))
 
 
 def standing_text(standing: FleetStanding) -> str:

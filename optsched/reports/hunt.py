@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from optsched.counterexamples import Find, Hunt, LossObjective
+from optsched.counterexamples import Counterexample, Hunt, LossObjective
 from optsched.counterexamples.target import kind_of
 from optsched.formats import packing_of, write_bytes, write_graph, write_packing, write_plan
 from optsched.model.graph import Graph
@@ -17,10 +17,10 @@ from optsched.runtime.facts import versions
 from optsched.runtime.text import counted
 
 
-def paragraph(find: Find) -> str:
+def paragraph(example: Counterexample) -> str:
     """Return a paragraph that tells at which step the method loses, and why."""
-    item, method, rival = find.item, find.target.method, find.rival
-    mine, better = find.plans[method], find.plans[rival]
+    item, method, rival = example.item, example.target.method, example.rival
+    mine, better = example.plans[method], example.plans[rival]
     if isinstance(item, PackingProblem):
         return packing_diff(item, method, mine, rival, better)
     text = ""
@@ -32,18 +32,21 @@ def paragraph(find: Find) -> str:
     return text.strip()
 
 
-def picture(find: Find) -> str:
+def picture(example: Counterexample) -> str:
     """Return an SVG of the method's plan beside the better one."""
     panels = []
-    for name, value in ((find.target.method, find.loss.value), (find.rival, find.loss.rival)):
-        item, plan, title = find.item, find.plans[name], f"{name}: {value:,} bytes"
+    for name, value in (
+        (example.target.method, example.loss.value),
+        (example.rival, example.loss.rival),
+    ):
+        item, plan, title = example.item, example.plans[name], f"{name}: {value:,} bytes"
         if isinstance(item, PackingProblem):
             panels.append(slab_panel(title, packing_view(item, plan, title)))
-        elif kind_of(find.target.method) == "pair":
+        elif kind_of(example.target.method) == "pair":
             panels.append(slab_panel(title, plan_view(item, plan, title)))
         else:
             panels.append(order_panel(title, item, plan))
-    return contrast_picture(panels, find.loss.rival)
+    return contrast_picture(panels, example.loss.rival)
 
 
 def hunt_record(hunt: Hunt, files: dict[str, str]) -> dict[str, Any]:
@@ -54,27 +57,27 @@ def hunt_record(hunt: Hunt, files: dict[str, str]) -> dict[str, Any]:
         "versus": target.versus,
         "objective": target.objective,
         "seed": target.seed,
-        "found": hunt.find is not None,
+        "found": hunt.counterexample is not None,
         "exhausted": list(hunt.exhausted),
         "exhausted_scope": hunt.scope,
         "tried": hunt.tried,
         "seconds": round(hunt.seconds, 3),
         "interrupted": hunt.interrupted,
     }
-    if hunt.find is not None:
-        find = hunt.find
+    if hunt.counterexample is not None:
+        example = hunt.counterexample
         record |= {
-            "instance": find.item.name,
-            **_counts(find.item),
-            "value": find.loss.value,
-            "rival_value": find.loss.rival,
-            "score": round(find.loss.score, 6),
-            "optimum": find.optimum.value,
-            "proved": find.optimum.proved,
-            "proof": find.optimum.proof,
-            "minimal": find.minimal,
-            "plans": {name: _placed(find.item, plan) for name, plan in find.plans.items()},
-            "story": paragraph(find),
+            "instance": example.item.name,
+            **_counts(example.item),
+            "value": example.loss.value,
+            "rival_value": example.loss.rival,
+            "score": round(example.loss.score, 6),
+            "optimum": example.optimum.value,
+            "proved": example.optimum.proved,
+            "proof": example.optimum.proof,
+            "minimal": example.minimal,
+            "plans": {name: _placed(example.item, plan) for name, plan in example.plans.items()},
+            "story": paragraph(example),
             "files": files,
         }
     return record | {"versions": versions()}
@@ -96,21 +99,22 @@ def _placed(item: Graph | PackingProblem, plan: Any) -> Any:
 
 def hunt_text(hunt: Hunt, files: dict[str, str]) -> str:
     """Return the text that `optsched hunt` prints."""
-    target, find, lines = hunt.target, hunt.find, []
-    if find is None:
+    target, example, lines = hunt.target, hunt.counterexample, []
+    if example is None:
         rival = f"worse than {target.versus}" if target.versus else "above the optimum"
         lines.append(f"{target.method} was never found {rival}")
     else:
         is_ratio = target.objective is LossObjective.RATIO
-        score = f"{find.loss.score:,.4g}" if is_ratio else f"{find.loss.score:,.0f}"
-        counts = ", ".join(f"{n} {what}" for what, n in _counts(find.item).items())
-        proved = "proved" if find.optimum.proved else "not proved"
+        score = f"{example.loss.score:,.4g}" if is_ratio else f"{example.loss.score:,.0f}"
+        counts = ", ".join(f"{n} {what}" for what, n in _counts(example.item).items())
+        proved = "proved" if example.optimum.proved else "not proved"
         lines += [
-            f"{target.method} {find.loss.value:,} bytes, {find.rival} {find.loss.rival:,}: "
+            f"{target.method} {example.loss.value:,} bytes, "
+            f"{example.rival} {example.loss.rival:,}: "
             f"{target.objective} {score} on {counts}",
-            f"  optimum {find.optimum.value:,} bytes, {proved}: {find.optimum.proof}",
-            _minimal_line(find, interrupted=hunt.interrupted),
-            f"  {paragraph(find)}",
+            f"  optimum {example.optimum.value:,} bytes, {proved}: {example.optimum.proof}",
+            _minimal_line(example, interrupted=hunt.interrupted),
+            f"  {paragraph(example)}",
             *(f"  {what}: {path}" for what, path in files.items()),
         ]
     if hunt.exhausted:
@@ -119,41 +123,41 @@ def hunt_text(hunt: Hunt, files: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _minimal_line(find: Find, *, interrupted: bool) -> str:
+def _minimal_line(example: Counterexample, *, interrupted: bool) -> str:
     """Return the line that tells if the instance is minimal, and what a removal would cost."""
-    if not find.minimal:
+    if not example.minimal:
         why = "interrupted" if interrupted else "the time for shrinking or for a proof ran out"
         return f"  possibly not minimal: {why}"
-    part = "buffer" if isinstance(find.item, PackingProblem) else "op, edge or buffer"
-    least = find.target.at_least
+    part = "buffer" if isinstance(example.item, PackingProblem) else "op, edge or buffer"
+    least = example.target.at_least
     if least is None:
         less = "smaller"
     else:
         less = f"below {least.numerator:,}" if least.denominator == 1 else f"below {float(least):g}"
-    return f"  minimal: without any one {part} the {find.target.objective} is {less}"
+    return f"  minimal: without any one {part} the {example.target.objective} is {less}"
 
 
-def write_find(path: Path, find: Find) -> dict[str, str]:
+def write_counterexample(path: Path, example: Counterexample) -> dict[str, str]:
     """Write the instance, its plans, the picture and the paragraph; return the path of each.
 
     The files are next to `path` and share its stem: `core.json` comes with `core.lpmf.plan.json`,
     `core.optimum.plan.json`, `core.svg` and `core.txt`.
     """
     stem = Path(path.name.removesuffix(".gz")).stem
-    item = find.item
+    item = example.item
     if isinstance(item, PackingProblem):
         files = {"packing": path}
         write_packing(packing_of(item), path)
-        for name, offsets in find.plans.items():
+        for name, offsets in example.plans.items():
             files[f"packing of {name}"] = path.with_name(f"{stem}.{name}.csv")
             write_packing(packing_of(item), files[f"packing of {name}"], offsets)
     else:
         files = {"graph": path}
         write_graph(item, path)
-        for name, plan in find.plans.items():
+        for name, plan in example.plans.items():
             files[f"plan of {name}"] = path.with_name(f"{stem}.{name}.plan.json")
             write_plan(plan, files[f"plan of {name}"], item)
     files["picture"], files["story"] = path.with_name(f"{stem}.svg"), path.with_name(f"{stem}.txt")
-    write_bytes(files["picture"], picture(find).encode())
-    write_bytes(files["story"], (paragraph(find) + "\n").encode())
+    write_bytes(files["picture"], picture(example).encode())
+    write_bytes(files["story"], (paragraph(example) + "\n").encode())
     return {what: str(file) for what, file in files.items()}

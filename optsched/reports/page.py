@@ -71,9 +71,9 @@ def report_page(report: Report) -> str:
     places = dict(zip((fig.id for fig in figures), divs, strict=True))
     library = Resources(mode="inline", log_level="warn", components=["bokeh"]).render_js()
     body = _body(report, paint, drawn, places)
-    says = "Best plan (line) and proven bound (dashes) over the seconds of the search."
+    label = "Best plan (line) and proven bound (dashes) over the seconds of the search."
     for (name, trace), fig in zip(traces.items(), moved, strict=True):
-        body += f"<h2>How {safe(name)} went</h2>{_figure(fig, places, says)}"
+        body += f"<h2>How {safe(name)} went</h2>{_figure(fig, places, label)}"
         body += sections.trace_table(trace)
     model = safe(subject.memory_model, 1000)
     body += f"<h2>Memory model and versions</h2><p>Memory model: {model}.</p>{origin()}"
@@ -158,18 +158,18 @@ def _plan(report: Report, shown: View, row: Sequence[figure], places: Mapping[st
     parts = [f"<section><h3>{safe(shown.name)}</h3>" if len(report.views) > 1 else "<section>"]
     for slab, fig in zip(shown.slabs, row, strict=False):
         pool = f" in pool {slab.pool}" if slab.pool else ""
-        says = f"Packed slab{pool} of {format_bytes(slab.size)}: steps to the right, addresses up."
-        parts.append(_figure(fig, places, says))
+        label = f"Packed slab{pool} of {format_bytes(slab.size)}: steps to the right, addresses up."
+        parts.append(_figure(fig, places, label))
     slab_key, live_key = sections.line_keys(report.result, shown)
     parts += [slab_key, sections.left_out(shown)]
-    says = f"Live bytes while each step runs; the peak is {format_bytes(shown.peak)}."
-    parts += [_figure(row[-1], places, says), live_key]
+    label = f"Live bytes while each step runs; the peak is {format_bytes(shown.peak)}."
+    parts += [_figure(row[-1], places, label), live_key]
     parts.append("<h3>Buffers live at the peak</h3>" + sections.live_table(shown))
     return "".join(parts) + "</section>"
 
 
-def _figure(fig: figure, places: Mapping[str, str], says: str) -> str:
-    label = safe(says)
+def _figure(fig: figure, places: Mapping[str, str], label: str) -> str:
+    label = safe(label)
     return (
         f'<figure><div role="img" aria-label="{label}">{places[fig.id]}</div>'
         f"<figcaption>{label}</figcaption></figure>"

@@ -35,9 +35,9 @@ class ProgressLine:
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
-        self.say(event_text(event))
+        self.show_text(event_text(event))
 
-    def say(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         """Show a text, replacing the previous one."""
         if self.stream.isatty():
             from shutil import get_terminal_size
@@ -69,9 +69,9 @@ class PausedLine(ProgressLine):
         self.last = time.monotonic()
         return self
 
-    def say_or_pause(self, text: str) -> None:
+    def show_or_pause(self, text: str) -> None:
         """Show a text on a terminal; elsewhere, print it if the last line is old enough."""
-        self.say(text)
+        self.show_text(text)
         if not self.stream.isatty() and time.monotonic() - self.last >= self.PAUSE:
             self.last = time.monotonic()
             print(readable(text), file=self.stream, flush=True)
@@ -88,4 +88,4 @@ class StudyProgress(PausedLine):
             text += f"  {standing.method}"
         if standing.event is not None:
             text += f"  {event_text(standing.event)}"
-        self.say_or_pause(text)
+        self.show_or_pause(text)

@@ -62,7 +62,7 @@ def facts(result: Result, shown: View) -> str:
 def _key(*items: tuple[str, str, str], attributes: str = "") -> str:
     """Return a legend: for each item the class of its mark, the mark's style, and HTML."""
     marks = "".join(
-        f'<li><i class="{c}" style="{style}"></i>{says}</li>' for c, style, says in items
+        f'<li><i class="{c}" style="{style}"></i>{label}</li>' for c, style, label in items
     )
     return f"<ul class=key{attributes}>{marks}</ul>"
 
@@ -127,14 +127,14 @@ def live_table(shown: View) -> str:
             )
         )
     count, live = len(shown.live), int(size[list(shown.live)].sum())
-    says = f"{counted(count, 'buffer')}, {both(live)}"
+    label = f"{counted(count, 'buffer')}, {both(live)}"
     if live > shown.peak:
-        says += f", {both(live - shown.peak)} of it in memory of a dying input (in place)"
+        label += f", {both(live - shown.peak)} of it in memory of a dying input (in place)"
     more = ""
     if count > AT_MOST:
         rest = int(size[list(shown.live[AT_MOST:])].sum())
         more = f" ({count - AT_MOST:,} even smaller ones, {format_bytes(rest)}, are not listed)"
-    table = make_table(("buffer", "bytes", "share", "made by", "live"), "snsts", rows, says)
+    table = make_table(("buffer", "bytes", "share", "made by", "live"), "snsts", rows, label)
     return as_html(table, more=more)
 
 
@@ -190,8 +190,8 @@ def method_section(comparison: Comparison) -> str:
     heads = ("method", "kind", "peak", "excess", "slab", "excess", "seconds")
     ours = [number for number, row in enumerate(comparison.rows) if row.method == OUR_METHOD]
     table = replace(make_table(heads, "stnnnnn", rows), best=ours[0] if ours else None)
-    says = f"{_EXCESS}. Orders are packed greedily, packings take the best order."
-    return f"<p>{says}</p>" + as_html(table)
+    label = f"{_EXCESS}. Orders are packed greedily, packings take the best order."
+    return f"<p>{label}</p>" + as_html(table)
 
 
 def verdicts(result: Result, best_peak: int, best_slab: int, *, given: bool = False) -> list[str]:

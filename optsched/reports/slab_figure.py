@@ -91,10 +91,10 @@ def _rectangles(shown: View, top: int, most: int) -> Iterator[str]:
     for ids, corners in _corners(shown, top, most):
         for b, row in zip(ids.tolist(), corners, strict=True):
             x, y, wide, high = row.split()
-            says = f"{both(int(sizes[b]))}, {shown.lifetime(b)}, offset {offsets[b]:,}"
+            label = f"{both(int(sizes[b]))}, {shown.lifetime(b)}, offset {offsets[b]:,}"
             yield (
                 f'<rect x="{x}" y="{y}" width="{wide}" height="{high}" fill="{shades[b]}">'
-                f"<title>{safe(shown.subject.buffers[b])}: {safe(says)}</title></rect>"
+                f"<title>{safe(shown.subject.buffers[b])}: {safe(label)}</title></rect>"
             )
 
 

@@ -105,12 +105,12 @@ def _parting(graph: Graph, method: str, plan: Plan, rival: str, better: Plan) ->
     ready = [
         v for v in range(len(graph.ops)) if v not in done and done.issuperset(graph.predecessors[v])
     ]
-    told = _join([_effect(graph, v, done) for v in ready[:_MOST]], len(ready))
+    shown = _join([_effect(graph, v, done) for v in ready[:_MOST]], len(ready))
     mine, theirs = (graph.ops[order[common]].name for order in (plan.order, better.order))
     after = f" after {common} common step{'s' * (common > 1)}" if common else ""
     return (
         f"{method} {rule_of(method) or 'goes its own way'}. The orders part at "
-        f"step {common}{after}: ready are {told}; {method} runs {mine!r}, "
+        f"step {common}{after}: ready are {shown}; {method} runs {mine!r}, "
         f"the {_noun(rival)} {theirs!r}."
     )
 
@@ -141,8 +141,8 @@ def packing_diff(
     holes = _holes(problem, offsets, here)
     moved = [i for i in here if offsets[i] != better[i]]
     places = _join([f"{problem.names[i]} at {int(better[i]):,}" for i in moved[:_MOST]], len(moved))
-    told = [_kept_out(problem, offsets, top, low, high) for low, high in holes]
-    free = f"{_join(told[:_MOST], len(told))}" if told else "nothing"
+    shown = [_kept_out(problem, offsets, top, low, high) for low, high in holes]
+    free = f"{_join(shown[:_MOST], len(shown))}" if shown else "nothing"
     return (
         f"{method} {rule_of(method) or 'goes its own way'}. {problem.names[top]!r} "
         f"({int(problem.size[top]):,} bytes, steps {steps[0]} to {steps[-1]}) comes to lie at "
@@ -200,8 +200,8 @@ def _names(graph: Graph, buffers: Sequence[int]) -> str:
 def _join(words: Sequence[str], count: int | None = None) -> str:
     """Join words to a list; names missing from `count` are counted as "more"."""
     rest = 0 if count is None else count - len(words)
-    told = [*map(readable, words), *([f"{rest} more"] if rest > 0 else [])]
-    return " and ".join(filter(None, [", ".join(told[:-1]), told[-1]])) if told else ""
+    shown = [*map(readable, words), *([f"{rest} more"] if rest > 0 else [])]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]])) if shown else ""
 
 
 def _noun(rival: str) -> str:

@@ -126,6 +126,6 @@ def _origin_words(origin: object) -> str:
 
 
 def _change_words(change: RecordChange) -> str:
-    said = change_dict(change)
-    detail = ", ".join(f"{k} {v}" for k, v in said.items() if k not in ("change", "what", "at"))
-    return readable(f"{said['at']} {change.what}: {detail}", 300)
+    record = change_dict(change)
+    detail = ", ".join(f"{k} {v}" for k, v in record.items() if k not in ("change", "what", "at"))
+    return readable(f"{record['at']} {change.what}: {detail}", 300)

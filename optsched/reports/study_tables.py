@@ -297,8 +297,8 @@ def print_study(
     top = top if count > top else 0
     print_headline(study_savings(study), console)
     if count > 1:
-        says = f"{counted(count, 'graph')}: excess over the optimum in %, geometric mean and worst"
-        print_line(console, says)
+        label = f"{counted(count, 'graph')}: excess over the optimum in %, geometric mean and worst"
+        print_line(console, label)
         print_table(console, method_table(study, grouped=True), "--markdown has them")
         console.print()
     which = f"The {counted(top, 'graph')} of largest loss: excess" if top else "Excess"

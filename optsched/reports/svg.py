@@ -38,7 +38,7 @@ class Block:
     end: int
     low: int
     high: int
-    says: str
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ def slab_panel(title: str, shown: View) -> Panel:
             strict=True,
         )
         for b, start, end, offset, size in rows:
-            says = f"{both(size)}, {shown.lifetime(b)}, offset {offset:,}"
+            label = f"{both(size)}, {shown.lifetime(b)}, offset {offset:,}"
             low = ground + offset
-            blocks.append(Block(shown.subject.buffers[b], b, start, end, low, low + size, says))
+            blocks.append(Block(shown.subject.buffers[b], b, start, end, low, low + size, label))
         ground += slab.size
     return Panel(title, tuple(blocks), shown.length, tuple(name for name, _ in shown.steps))
 
@@ -88,8 +88,8 @@ def order_panel(title: str, graph: Graph, plan: Plan) -> Panel:
             if problem.start[i] <= step < problem.end[i]:
                 high = low + int(problem.size[i])
                 if not whole:
-                    says = f"{high - low:,} bytes, step {step:,}"
-                    blocks.append(Block(name, number, step, step + 1, low, high, says))
+                    label = f"{high - low:,} bytes, step {step:,}"
+                    blocks.append(Block(name, number, step, step + 1, low, high, label))
                 low = high
         if whole:
             blocks.append(Block("live bytes", 0, step, step + 1, 0, low, f"{low:,} bytes"))
@@ -124,14 +124,14 @@ def contrast_picture(panels: Sequence[Panel], level: int, *, stacked: bool = Fal
         body += (
             f'<path d="M{left} {scale.y(level)}h{_WIDTH}" stroke="#b00" stroke-dasharray="5 4"/>'
         )
-    says = " / ".join(readable(panel.title) for panel in panels)
-    return _svg(width, height, says, body, 'xmlns="http://www.w3.org/2000/svg" ')
+    label = " / ".join(readable(panel.title) for panel in panels)
+    return _svg(width, height, label, body, 'xmlns="http://www.w3.org/2000/svg" ')
 
 
-def _svg(width: int, height: int, says: str, body: str, extra: str = "") -> str:
+def _svg(width: int, height: int, label: str, body: str, extra: str = "") -> str:
     return (
         f'<svg {extra}viewBox="0 0 {width} {height}" font-family="system-ui, sans-serif" '
-        f'font-size="13" role="img" aria-label="{escape(says)}">{body}</svg>'
+        f'font-size="13" role="img" aria-label="{escape(label)}">{body}</svg>'
     )
 
 
@@ -160,7 +160,7 @@ def _blocks(panel: Panel, scale: _Scale) -> Iterator[str]:
             f'width="{(b.end - b.start) * scale.across:.2f}" '
             f'height="{(b.high - b.low) * scale.up:.2f}" '
             f'fill="hsl({b.number * 137 % 360} 55% 70%)">'
-            f"<title>{escape(readable(b.name))}: {escape(b.says)}</title></rect>"
+            f"<title>{escape(readable(b.name))}: {escape(b.label)}</title></rect>"
         )
     yield '</g><g text-anchor="middle" pointer-events="none">'
     for b in panel.blocks:

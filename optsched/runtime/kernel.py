@@ -320,7 +320,7 @@ def kernel(function: Callable[P, R]) -> Kernel[P, R]:
     return Kernel(function)
 
 
-def tell_of_compiling(tell: Callable[[], None]) -> None:
+def report_compiling(tell: Callable[[], None]) -> None:
     """Register a function to call once, when this process first compiles a kernel."""
     _on_first[:] = [tell]
 

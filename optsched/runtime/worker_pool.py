@@ -328,7 +328,7 @@ class _WorkerChannel:
             self.stopped = False
             raise KeyboardInterrupt
 
-    def tell_compiling(self, begins: bool) -> None:
+    def report_compiling(self, begins: bool) -> None:
         """Report that compiling begins or ends, from the main thread only: pipes are not shared."""
         if threading.current_thread() is threading.main_thread():
             self(_Sign.COMPILING if begins else _Sign.COMPILED)
@@ -365,7 +365,7 @@ def _serve(pipe: Connection, work: Work[Any], runs: int) -> None:
     _end_with_parent()
     channel = _WorkerChannel(pipe)
     kernel.runs_to_come = max(1, runs)
-    kernel.watch_compiling = channel.tell_compiling
+    kernel.watch_compiling = channel.report_compiling
     # The parent handles Ctrl-C and then notifies its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGTERM"):

@@ -267,7 +267,7 @@ def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """Return what SQLite says of a file, and what to do about it."""
     text = readable(str(error))
     if "not a database" in text:
@@ -285,7 +285,7 @@ def errors_of_sqlite(path: Path) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         raise OptschedError(f"store {path}: {readable(str(error))}") from error
     except (sqlite3.Error, sqlite3.Warning, *DAMAGE) as error:
-        raise FormatError(f"store {path}: {_said(error)}") from error
+        raise FormatError(f"store {path}: {_message(error)}") from error
     except OSError as error:
         raise OptschedError(f"store {path}: {error.strerror or error}") from error
     except FormatError as error:

@@ -50,14 +50,14 @@ class StoredQuestion:
     @cached_property
     def text(self) -> str:
         """The question as a store writes it; equal for equal questions alone."""
-        said: dict[str, Any] = {"objective": self.objective.value}
+        record: dict[str, Any] = {"objective": self.objective.value}
         if self.capacity is not None:
-            said["capacity"] = self.capacity
+            record["capacity"] = self.capacity
         if self.pools:
-            said["pools"] = [list(pool) for pool in self.pools]
+            record["pools"] = [list(pool) for pool in self.pools]
         if self.rules:
-            said["rules"] = self.rules
-        return json.dumps(said, separators=(",", ":"))
+            record["rules"] = self.rules
+        return json.dumps(record, separators=(",", ":"))
 
     @property
     def capacities(self) -> dict[str, int]:

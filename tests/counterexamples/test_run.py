@@ -11,7 +11,7 @@ from heuristics import ORDERINGS, PACKINGS
 from optsched.check.packing import check_packing
 from optsched.check.plan import check_plan
 from optsched.counterexamples import (
-    Find,
+    Counterexample,
     Hunt,
     HuntProgress,
     HuntTarget,
@@ -31,26 +31,26 @@ from tests.support import brute
 FLOOR = ("lpmf", "bfs", "dfs", "xla_list", "xla_dfs", "xla_post_order")
 
 
-def find_of(target: HuntTarget) -> Find:
+def example_of(target: HuntTarget) -> Counterexample:
     done = hunt(target)
-    assert done.find is not None
+    assert done.counterexample is not None
     assert not done.interrupted
-    return done.find
+    return done.counterexample
 
 
 @pytest.mark.parametrize("method", FLOOR)
 def test_a_thousand_tries_find_a_ratio_far_above_the_floor(method: str) -> None:
-    find = find_of(HuntTarget(method, seconds=None, tries=1_000))
-    assert isinstance(find.item, Graph)
-    graph, loss = find.item, find.loss
+    example = example_of(HuntTarget(method, seconds=None, tries=1_000))
+    assert isinstance(example.item, Graph)
+    graph, loss = example.item, example.loss
     assert len(graph.ops) <= 10
     assert loss.score >= 2
-    assert find.minimal
-    assert find.optimum.proved
+    assert example.minimal
+    assert example.optimum.proved
     assert loss.value == peak_memory(graph, ORDERINGS[method](graph, 0))
     assert loss.rival == brute.least_peak(graph)
-    assert check_plan(graph, find.plans[method]).peak == loss.value
-    assert check_plan(graph, find.plans["optimum"]).peak == loss.rival
+    assert check_plan(graph, example.plans[method]).peak == loss.value
+    assert check_plan(graph, example.plans["optimum"]).peak == loss.rival
     for smaller in (less for part in parts(graph) for less in without(graph, part)):
         value = peak_memory(smaller, ORDERINGS[method](smaller, 0))
         less = Loss(value, brute.least_peak(smaller))
@@ -58,15 +58,15 @@ def test_a_thousand_tries_find_a_ratio_far_above_the_floor(method: str) -> None:
 
 
 def test_greedy_by_size_loses_a_fifth_and_more() -> None:
-    find = find_of(HuntTarget("greedy_by_size", seconds=None, tries=3_000, max_bytes=30))
-    assert isinstance(find.item, PackingProblem)
-    problem, loss = find.item, find.loss
+    example = example_of(HuntTarget("greedy_by_size", seconds=None, tries=3_000, max_bytes=30))
+    assert isinstance(example.item, PackingProblem)
+    problem, loss = example.item, example.loss
     assert len(problem) <= 10
     assert loss.score >= 1.2
-    assert find.minimal
+    assert example.minimal
     assert loss.rival == brute.least_slab(problem)
-    assert check_packing(problem, find.plans["greedy_by_size"].tolist()) == loss.value
-    assert check_packing(problem, find.plans["optimum"].tolist()) == loss.rival
+    assert check_packing(problem, example.plans["greedy_by_size"].tolist()) == loss.value
+    assert check_packing(problem, example.plans["optimum"].tolist()) == loss.rival
     for name in problem.names:
         smaller = without_buffers(problem, {name})
         value = smaller.slab_size(PACKINGS["greedy_by_size"](smaller))
@@ -78,13 +78,13 @@ def test_greedy_by_size_loses_a_fifth_and_more() -> None:
     [("bfs", 1_500), ("first_fit_arrival", 600), ("lpmf+first_fit_size", 300)],
 )
 def test_a_seed_gives_one_find(method: str, tries: int) -> None:
-    def run(seed: int) -> tuple[Find, int]:
+    def run(seed: int) -> tuple[Counterexample, int]:
         done = hunt(HuntTarget(method, seconds=None, tries=tries, seed=seed, max_ops=6))
-        assert done.find is not None
-        return done.find, done.tried
+        assert done.counterexample is not None
+        return done.counterexample, done.tried
 
-    def shape(find: Find) -> str:
-        item = find.item
+    def shape(example: Counterexample) -> str:
+        item = example.item
         if isinstance(item, PackingProblem):
             return str((item.start.tolist(), item.end.tolist(), item.size.tolist()))
         assert isinstance(item, Graph)
@@ -104,43 +104,43 @@ def test_what_was_exhausted_is_said() -> None:
 
 @pytest.mark.parametrize(("method", "versus"), [("lpmf", "bfs"), ("bfs", "lpmf")])
 def test_an_ordering_loses_to_another(method: str, versus: str) -> None:
-    find = find_of(HuntTarget(method, versus, seconds=None, tries=1_000))
-    assert isinstance(find.item, Graph)
-    graph = find.item
-    assert find.loss.value == peak_memory(graph, ORDERINGS[method](graph, 0))
-    assert find.loss.rival == peak_memory(graph, ORDERINGS[versus](graph, 0))
-    assert find.loss.score > 1.5
-    assert find.optimum.value == brute.least_peak(graph) <= find.loss.rival
-    assert set(find.plans) == {method, versus, "optimum"}
-    assert find.rival == versus
+    example = example_of(HuntTarget(method, versus, seconds=None, tries=1_000))
+    assert isinstance(example.item, Graph)
+    graph = example.item
+    assert example.loss.value == peak_memory(graph, ORDERINGS[method](graph, 0))
+    assert example.loss.rival == peak_memory(graph, ORDERINGS[versus](graph, 0))
+    assert example.loss.score > 1.5
+    assert example.optimum.value == brute.least_peak(graph) <= example.loss.rival
+    assert set(example.plans) == {method, versus, "optimum"}
+    assert example.rival == versus
 
 
 def test_a_packer_loses_to_another() -> None:
-    find = find_of(
+    example = example_of(
         HuntTarget("skyline", "first_fit_arrival", seconds=None, tries=2_500, max_bytes=9)
     )
-    assert isinstance(find.item, PackingProblem)
-    assert find.loss.rival == find.item.slab_size(PACKINGS["first_fit_arrival"](find.item))
-    assert find.loss.loses
+    assert isinstance(example.item, PackingProblem)
+    assert example.loss.rival == example.item.slab_size(PACKINGS["first_fit_arrival"](example.item))
+    assert example.loss.loses
 
 
 def test_a_pair_loses_to_the_least_slab_of_all_plans() -> None:
-    find = find_of(HuntTarget("dfs+naive", seconds=None, tries=800, max_ops=5, max_bytes=5))
-    assert isinstance(find.item, Graph)
-    joint = brute.least_joint(find.item)
+    example = example_of(HuntTarget("dfs+naive", seconds=None, tries=800, max_ops=5, max_bytes=5))
+    assert isinstance(example.item, Graph)
+    joint = brute.least_joint(example.item)
     assert joint is not None
-    assert find.loss.rival == joint[0]
-    assert check_plan(find.item, find.plans["dfs+naive"]).slab == find.loss.value
-    assert find.minimal
+    assert example.loss.rival == joint[0]
+    assert check_plan(example.item, example.plans["dfs+naive"]).slab == example.loss.value
+    assert example.minimal
 
 
 def test_a_difference_grows_with_the_bytes() -> None:
-    find = find_of(
+    example = example_of(
         HuntTarget(
             "bfs", objective=LossObjective.DIFFERENCE, seconds=None, tries=1_000, max_bytes=50
         )
     )
-    assert find.loss.score == find.loss.value - find.loss.rival > 50
+    assert example.loss.score == example.loss.value - example.loss.rival > 50
 
 
 def interrupted_after(count: int, target: HuntTarget) -> Hunt:
@@ -158,21 +158,21 @@ def interrupted_after(count: int, target: HuntTarget) -> Hunt:
 def test_an_interrupt_keeps_what_was_found() -> None:
     done = interrupted_after(4, HuntTarget("program", seconds=20.0))
     assert done.interrupted
-    assert done.find is not None
-    assert done.find.loss.loses
-    assert done.find.optimum.proved
-    assert not done.find.minimal
+    assert done.counterexample is not None
+    assert done.counterexample.loss.loses
+    assert done.counterexample.optimum.proved
+    assert not done.counterexample.minimal
 
 
 def test_no_time_at_all_finds_nothing() -> None:
     done = hunt(HuntTarget("lpmf", seconds=0.0))
-    assert done.find is None
+    assert done.counterexample is None
     assert not done.interrupted
 
 
 def test_a_graph_without_a_loss_gives_no_find() -> None:
     problem = make_problem(((0, 2, 3), (2, 4, 3)))
-    assert hunt_from(problem, HuntTarget("skyline")).find is None
+    assert hunt_from(problem, HuntTarget("skyline")).counterexample is None
 
 
 WRONG = [

@@ -144,19 +144,21 @@ def test_a_core_is_minimal_also_where_what_nobody_reads_stays() -> None:
     build.op("b", writes={"b": 1})
     build.op("c", reads=["b"])
     build.output("a")
-    find = hunt_from(build.build(), HuntTarget("bfs", seconds=None)).find
-    assert find.minimal
-    assert (len(find.item.ops), find.loss.value, find.loss.rival) == (2, 2, 1)
+    example = hunt_from(build.build(), HuntTarget("bfs", seconds=None)).counterexample
+    assert example.minimal
+    assert (len(example.item.ops), example.loss.value, example.loss.rival) == (2, 2, 1)
     line = "minimal: without any one op, edge or buffer the ratio is smaller"
-    assert line in hunt_text(Hunt(find.target, find, (), "", 0, 0.0, interrupted=False), {})
+    assert line in hunt_text(Hunt(example.target, example, (), "", 0, 0.0, interrupted=False), {})
 
 
 @pytest.mark.parametrize("method", ["lpmf", "bfs", "dfs"])
 def test_what_a_hunt_finds_is_minimal_by_hand(method: str) -> None:
-    find = hunt(HuntTarget(method, max_ops=6, max_bytes=9, tries=3000, seconds=None)).find
-    assert find.minimal
-    assert reaches(find.item, method, find.loss)
-    assert not any(reaches(smaller, method, find.loss) for smaller in by_hand(find.item))
+    example = hunt(
+        HuntTarget(method, max_ops=6, max_bytes=9, tries=3000, seconds=None)
+    ).counterexample
+    assert example.minimal
+    assert reaches(example.item, method, example.loss)
+    assert not any(reaches(smaller, method, example.loss) for smaller in by_hand(example.item))
 
 
 def reaches(graph: Graph, method: str, target: Loss) -> bool:
@@ -169,15 +171,15 @@ def reaches(graph: Graph, method: str, target: Loss) -> bool:
 def test_a_real_graph_shrinks_to_a_core_that_nothing_can_be_taken_from(method: str) -> None:
     graph = read_graph(INSTANCES / "inductor" / "alexnet_bs128.bwd.json.gz")
     target = HuntTarget(method, at_least=Fraction(6, 5), seconds=None)
-    find = hunt_from(graph, target).find
-    assert isinstance(find.item, Graph)
+    example = hunt_from(graph, target).counterexample
+    assert isinstance(example.item, Graph)
     target = Loss(6, 5)
-    assert find.minimal
-    assert find.optimum.proved
-    assert len(find.item.ops) <= 10
-    assert reaches(find.item, method, target)
-    assert not any(reaches(smaller, method, target) for smaller in all_removals(find.item))
-    assert not any(reaches(simpler, method, target) for simpler in with_simpler_sizes(find.item))
+    assert example.minimal
+    assert example.optimum.proved
+    assert len(example.item.ops) <= 10
+    assert reaches(example.item, method, target)
+    assert not any(reaches(smaller, method, target) for smaller in all_removals(example.item))
+    assert not any(reaches(simpler, method, target) for simpler in with_simpler_sizes(example.item))
 
 
 def test_the_bytes_lost_can_be_kept() -> None:
@@ -187,12 +189,12 @@ def test_the_bytes_lost_can_be_kept() -> None:
     target = HuntTarget(
         "bfs", objective=LossObjective.DIFFERENCE, at_least=Fraction(lost), seconds=None
     )
-    find = hunt_from(graph, target).find
-    assert isinstance(find.item, Graph)
-    assert find.minimal
-    assert find.loss.value - find.loss.rival >= lost
-    assert find.loss.value < whole
-    assert find.loss.rival == least_peak(find.item)
+    example = hunt_from(graph, target).counterexample
+    assert isinstance(example.item, Graph)
+    assert example.minimal
+    assert example.loss.value - example.loss.rival >= lost
+    assert example.loss.value < whole
+    assert example.loss.rival == least_peak(example.item)
 
 
 ROWS: LiveRows = (
@@ -219,11 +221,11 @@ def test_a_packing_shrinks_too(method: str) -> None:
     problem = make_problem(ROWS)
     before = slab_loss(problem, method)
     assert before.loses
-    find = hunt_from(problem, HuntTarget(method, seconds=None)).find
-    assert isinstance(find.item, PackingProblem)
-    assert find.minimal
-    assert find.loss.reaches(before)
-    smaller = [without_buffers(find.item, {name}) for name in find.item.names]
-    smaller += list(simpler_packings(find.item))
+    example = hunt_from(problem, HuntTarget(method, seconds=None)).counterexample
+    assert isinstance(example.item, PackingProblem)
+    assert example.minimal
+    assert example.loss.reaches(before)
+    smaller = [without_buffers(example.item, {name}) for name in example.item.names]
+    smaller += list(simpler_packings(example.item))
     losses = [slab_loss(p, method) for p in smaller]
     assert not any(loss.loses and loss.reaches(before) for loss in losses)

@@ -4,8 +4,8 @@ Small files of every format that can be read (found by content in `instances/` a
 stores and their exports among them, are changed at random: bytes flipped, cut out, doubled and
 mixed with those of another file, numbers made huge or negative, values of JSON dropped, swapped or
 of another kind. What a reader makes of it is a value or one line of an error; anything else is
-a find: another exception, a crash of the process, more than five seconds of processor time, more
-than a gigabyte of memory. A find is written beside the command's output and named by reader,
+a result: another exception, a crash of the process, more than five seconds of processor time, more
+than a gigabyte of memory. A result is written beside the command's output and named by reader,
 seed and number, by which it is made again.
 """
 

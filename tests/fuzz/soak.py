@@ -98,7 +98,7 @@ def soak(start: Callable[[], Driver], end: float, rng: random.Random, done: Soak
 
 
 def _wait_for_start(start: Callable[[], Driver], done: Soak) -> Driver:
-    """Start a driver, and measure how long it takes to its first find."""
+    """Start a driver, and measure how long it takes to its first result."""
     began, done.starts = time.monotonic(), done.starts + 1
     driver = start()
     while driver.process.poll() is None and len(driver.events()) < 2:

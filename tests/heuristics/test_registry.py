@@ -185,4 +185,4 @@ def test_a_packing_of_ones_own_may_return_a_list_to_a_hunt_as_well() -> None:
         return [int(x) for x in np.cumsum(problem.size) - problem.size]
 
     found = hunt("in_a_row", max_ops=3, max_bytes=4, max_tries=30)
-    assert found.find is not None
+    assert found.counterexample is not None

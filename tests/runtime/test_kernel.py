@@ -190,14 +190,14 @@ def test_a_clock_does_not_count_compiling(monkeypatch: pytest.MonkeyPatch) -> No
 def test_compiling_is_told_of_once_and_loading_not_at_all(tmp_path: Path) -> None:
     module = tmp_path / "told.py"
     module.write_text(
-        "from optsched.runtime.kernel import kernel, tell_of_compiling\n"
+        "from optsched.runtime.kernel import kernel, report_compiling\n"
         "@kernel\n"
         "def one(x: int) -> int:\n"
         "    return x + 1\n"
         "@kernel\n"
         "def two(x: int) -> int:\n"
         "    return x + 2\n"
-        "tell_of_compiling(lambda: print('compiling'))\n"
+        "report_compiling(lambda: print('compiling'))\n"
         "print(one.compiled(1), two.compiled(1))\n"
     )
     said = []

@@ -177,13 +177,13 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
 
 def _note(kernels: MeasuredKernels, decision: Decision, on_gpu: bool) -> str:
     """Say what the figures leave out."""
-    said = ["simulated, not measured on a GPU"] if on_gpu else []
+    remarks = ["simulated, not measured on a GPU"] if on_gpu else []
     if kernels.unknown:
         names = listed(kernels.unknown, 3)
-        said.append(f"what these kernels allocate while they run is not counted: {names}")
+        remarks.append(f"what these kernels allocate while they run is not counted: {names}")
     if decision.unknown_bytes:
-        said.append(f"its caller may hold {decision.unknown_bytes:,} bytes more or fewer")
-    return "; ".join(said)
+        remarks.append(f"its caller may hold {decision.unknown_bytes:,} bytes more or fewer")
+    return "; ".join(remarks)
 
 
 def _reason(error: Exception) -> str:

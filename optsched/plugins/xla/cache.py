@@ -72,11 +72,11 @@ class CachedRecords:
         if event == _COMPILED and getattr(self._thread, "hit", False):
             self._thread.hit = False
             try:
-                self._tell(str(given.get("fun_name", "")))
+                self._report(str(given.get("fun_name", "")))
             except Exception as error:
                 _LOG.warning("%s: cannot find the record of the plan: %r", given, error)
 
-    def _tell(self, function: str) -> None:
+    def _report(self, function: str) -> None:
         """Remember the record of the module that a function was compiled to last."""
         executable = _newest(function)
         module = executable.hlo_modules()[0]
@@ -113,8 +113,8 @@ def _plain(name: str) -> str:
 
 def _allocated(executable: Any) -> int:
     """Return the bytes of temporaries and results, less what is donated."""
-    told = executable.get_compiled_memory_stats()
-    total = told.temp_size_in_bytes + told.output_size_in_bytes - told.alias_size_in_bytes
+    stats = executable.get_compiled_memory_stats()
+    total = stats.temp_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes
     return int(total)
 
 
