@@ -1,6 +1,9 @@
 """The heuristics that `solve` tries, in order of promise, each one run only on demand.
 
 A heuristic that fails is logged and skipped: it only costs a warm start.
+
+Example: `lpmf_backward`, `program` and `lpmf` are tried first. If their best peak equals the bound,
+the more expensive ones never run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Least peak memory first (LPMF), forward and backward."""
+"""Least peak memory first (LPMF), forward and backward.
+
+Source: TorchInductor's `topological_sort_lpmf` (torch/_inductor/memory.py).
+
+Example: `p` allocates 9 bytes and `q` 5, and nothing is live. No op stays within the peak so far,
+0, so the one that allocates least, `q`, runs. Later, among the ops that stay within the peak, the
+one with the smallest net growth runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Local search over orders for several pools, by the sum of the peaks of the pools."""
+"""Local search over orders for several pools, by the sum of the peaks of the pools.
+
+Example: the order a, b, c and the move of `c` to step 0 give c, a, b. If the sum of the peaks does
+not grow, or is at most that of 64 moves ago, the new order stays.
+"""
 
 from __future__ import annotations
 

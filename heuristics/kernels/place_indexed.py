@@ -1,4 +1,12 @@
-"""Placement of many buffers, with an index over time in place of a scan over all buffers."""
+"""Placement of many buffers, with an index over time in place of a scan over all buffers.
+
+A buffer conflicts with the placed buffers that are live at one of its steps. A segment tree over
+the sections of time keeps their byte ranges, so that a placement reads the few nodes that cover its
+live range instead of all placed buffers.
+
+Example: with sections 0 to 7, a buffer live in [2, 6) reads the nodes of [2, 4) and [4, 6) and
+their ancestors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Best-fit strip packing with fixed abscissae: the lowest gap takes the widest buffer that fits."""
+"""Best-fit strip packing with fixed abscissae: the lowest gap takes the widest buffer that fits.
+
+Source: E. Burke, G. Kendall, G. Whitwell, "A new placement heuristic for the orthogonal
+stock-cutting problem", Operations Research 52(4), 2004; here the abscissae are fixed by the live
+ranges.
+
+Example: heights 0, 0, 3 over three sections. The lowest gap is [0, 2). Of the buffers that fit into
+it, the one live in both sections is placed; if none fits, the gap rises to 3.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 A buffer placed in this order can only overlap those that are live at its start. A sweep over time
 that returns the bytes of ended buffers to the free list therefore replaces the scan over all placed
 buffers.
+
+Example: `a` [0, 4) and `b` [1, 2) of 4 bytes each lie at 0 and 4. When `c` starts at step 2, `b`
+has ended, and its bytes 4 to 8 are free again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Walks over a graph: depth first in post-order, and smallest ready op first."""
+"""Walks over a graph: depth first in post-order, and smallest ready op first.
+
+Example: ops 0, 1 and 2, where 2 needs 1. Smallest first runs 0, 1, 2. If op 1 frees more than it
+allocates, eager free runs it first: 1, 0, 2 (unless 2 becomes eager as well).
+"""
 
 from __future__ import annotations
 

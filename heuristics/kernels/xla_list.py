@@ -1,4 +1,10 @@
-"""XLA's list scheduler: the ready instruction that frees most bytes runs next."""
+"""XLA's list scheduler: the ready instruction that frees most bytes runs next.
+
+Source: XLA, `ListMemoryScheduler` (xla/service/hlo_memory_scheduler.cc).
+
+Example: of the ready `u` (defines 4 bytes, frees 8) and `v` (defines 2, frees none) the scheduler
+runs `u`, which frees 4 bytes in total.
+"""
 
 from __future__ import annotations
 

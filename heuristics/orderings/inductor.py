@@ -1,4 +1,10 @@
-"""TorchInductor's breadth-first and depth-first orders, and its choice of the best order."""
+"""TorchInductor's breadth-first and depth-first orders, and its choice of the best order.
+
+Source: torch/_inductor/memory.py.
+
+Example: in a graph of two chains a1, a2 and b1, b2 breadth first runs a1, b1, a2, b2. Depth first
+visits the ops by the bytes they touch, each after its predecessors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Least peak memory first (LPMF): Inductor's greedy order, forward, backward and randomized."""
+"""Least peak memory first (LPMF): Inductor's greedy order, forward, backward and randomized.
+
+Source: `topological_sort_lpmf` in torch/_inductor/memory.py; :mod:`heuristics.kernels.lpmf` has the
+rule and an example.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Orders for several pools: local search that lowers the sum of the peaks of the pools."""
+"""Orders for several pools: local search that lowers the sum of the peaks of the pools.
+
+Example: an order with peaks of 10 bytes in `sram` and 20 in `dram` has the sum 30. Moving one op
+makes them 8 and 21: the sum 29 is better.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Orders for several streams: local search for a smaller maximum total of conflicting buffers."""
+"""Orders for several streams: local search for a smaller maximum total of conflicting buffers.
+
+Example: ops a and b on stream 0, c on stream 1. Moving `b` before `a` may end the use of a buffer
+before `c` starts, so that the two no longer conflict.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""XLA's memory schedulers of instructions, on a graph translated into XLA's view."""
+"""XLA's memory schedulers of instructions, on a graph translated into XLA's view.
+
+Source: xla/service/hlo_memory_scheduler.cc.
+
+Example: an op that reads a graph input becomes an instruction with a parameter as operand;
+parameters are scheduled as well, and left out of the order that is returned.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Helpers of the packings: their type, and the placement of buffers in a given sequence."""
+"""Helpers of the packings: their type, and the placement of buffers in a given sequence.
+
+Example: the sequence (b, a) places `b` at the lowest offset at which it overlaps no placed buffer,
+then `a`.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,10 @@ of arrival is a first-fit allocator at run time, and best fit by start a best-fi
 kernels in `heuristics.kernels` state their costs: all are quasi-linear on traces of models and
 quadratic at worst, with O(k log k) memory.
 
+Example: `a` (8 bytes, steps [0, 2)), `b` (4 bytes, steps [1, 4)), `c` (6 bytes, steps [2, 4)). By
+size `a` lies at 0; `c` conflicts with neither and lies at 0; `b` conflicts with both and lies at 8:
+a slab of 12.
+
 References
 ----------
 M. Poletto, V. Sarkar, "Linear scan register allocation", TOPLAS 21(5), 1999: by arrival.

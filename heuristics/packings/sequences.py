@@ -1,4 +1,8 @@
-"""Sequences in which buffers are placed; remaining ties go to the lower number."""
+"""Sequences in which buffers are placed; remaining ties go to the lower number.
+
+Example: sizes 4, 8, 4 with lifetimes 3, 1, 5. By size: buffers 1, 2, 0; by lifetime: 2, 0, 1; by
+area (12, 8, 20): 2, 0, 1.
+"""
 
 from __future__ import annotations
 

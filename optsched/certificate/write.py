@@ -3,6 +3,10 @@
 The kinds of certificate are tried from the cheapest to the longest
 (:meth:`CertificateSearch.tries`) until one refutes the budget, `bound - 1`. If the time is too
 short, smaller bounds are tried by bisection. The checker verifies each certificate at once.
+
+Example: a bound of 10 bytes. If only few states are within 9 bytes, their list refutes that budget.
+Otherwise one op at which 10 bytes are live in every order is enough, or else a tree of supposed
+precedences whose leaves are such ops.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 The peak is the largest total size of buffers that may pairwise be in use at once. A library
 proposes a set of buffers and a flow of bytes; both are verified here in plain integers.
+
+Example: stream 0 runs `p`, which makes `a` (4 bytes), then `q`, which reads `a` and makes `b` (2
+bytes). Stream 1 runs `r`, which makes `c` (3 bytes), without a sync. While `q` runs, `a` and `b`
+are in use, and `r` may run at the same time: the set {a, b, c} has 9 bytes, and a flow of 9 bytes
+proves that no set has more.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ the numbers moved. These can be refuted without a solver: any valid plan is abov
 bound, so this plan refutes a bound above its own numbers, and so does the plan that runs the ops as
 the graph lists them and puts no two buffers at one address. Other claims may be true; without a
 certificate they are not proved, and the answer says so.
+
+Example: a plan has a slab of 10 bytes. A claimed bound of 12 is refused, since the plan itself is
+below it. A claimed bound of 8 is listed as unverified.
 """
 
 from __future__ import annotations

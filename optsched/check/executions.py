@@ -4,6 +4,10 @@ Each execution starts and ends ops at random, one at a time in each stream, when
 orders and the syncs allow it. An op fills what it allocates when it starts, needs what it reads
 from its start to its end, and may write until it ends. So bytes that two ops use at once are found
 out by what one of them reads, as in :mod:`optsched.check.replay`.
+
+Example: `p` and `r` run on two streams without a sync, and the plan lets their buffers share a
+byte. In some execution `r` starts before the reader of `p`'s buffer has run; the reader then finds
+the pattern of `r`.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ in :mod:`optsched.model.inplace`. A plan writes an output into an input if
 
 In the step of the op, the output then fills bytes of the input, so its own bytes are needed from
 the next step on. Apart from that, the two are separate buffers.
+
+Example: `relu` reads `x` for the last time and writes `y`; both have 8 bytes. With equal offsets
+they need 8 bytes of slab in that step, with different ones 16.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 The blocks are made by :mod:`optsched.model.module`, which solvers use as well; so they are measured
 here once more, in plain integers, against the replay of the computations that lie in them.
+
+Example: `main` has an op `while` that runs `body`, and gives it a block of 32 bytes. The plan of
+`body` needs a slab of 40 bytes, so the plan of `main` is refused.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ bytes live after exactly the ops of state `D` have ended: those born before the 
 op of `D`, less each buffer all of whose *holders* (ops that read, use or write it or a view of it)
 are in `D`. While op `v` runs from state `D`, `M(D)` and what is born at `v` are live, in-place less
 the most bytes that `v` can write into inputs whose other holders are all in `D`.
+
+Example: `p` makes `a` (4 bytes); `q` reads `a` and makes the output `b` (6 bytes). `M({}) = 0`,
+`M({p}) = 4` and `M({p, q}) = 6`. While `q` runs from the state {p}, 4 + 6 = 10 bytes are live.
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 It reads the columns of a packing problem in plain integers and shares its rules with the checker of
 plans (:mod:`optsched.check.rules`).
+
+A buffer fills the rectangle of its steps and its bytes. A packing is valid if no two rectangles
+overlap, and each offset obeys alignment, pin and group of its buffer.
+
+Example: sizes 8 and 4, steps [0, 4) and [2, 6). Offsets 0 and 8 are valid; with 0 and 4 the
+rectangles overlap in steps 2 and 3.
 """
 
 from __future__ import annotations

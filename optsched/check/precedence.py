@@ -4,6 +4,10 @@ Op `u` precedes `v` if a chain leads from `u` to `v` whose links are the graph's
 consecutive ops of a stream. Buffer `b` is *before* `c` if all ops that use `b`, including the op
 that allocates it, precede the op that allocates `c`. Two buffers may share a byte only if one is
 before the other; that holds in every execution, regardless of the ops that run concurrently.
+
+Example: stream 0 runs `p` and `q`, stream 1 runs `r`, which depends on `p`. So `p` precedes `r`,
+and nothing is known about `q` and `r`. A buffer that only `p` uses is before one that `r`
+allocates; a buffer that `q` reads is not.
 """
 
 from __future__ import annotations

@@ -8,6 +8,10 @@ The slab is an array with one cell for each stretch of bytes in which no buffer 
 Two buffers share a byte exactly if they share a cell, so a slab of many gigabytes is executed as
 exactly as one of a few bytes, in memory that depends on the number of buffers alone.
 
+Example: `a` at [0, 8) and `b` at [4, 12) are live together. The cells are [0, 4), [4, 8) and [8,
+12). The birth of `b` writes its pattern into the second cell, so the next read of `a` finds two
+patterns.
+
 References
 ----------
 PyTorch pull request 64347: the memory observer, which serves there to validate plans.

@@ -37,6 +37,10 @@ slack covers the loss, and `v` needs no more than before.
 
 The order in which moves are made at once makes no difference: by the first inequality, what may be
 made at once stays so after other such moves.
+
+Example: `p` makes 4 bytes, which `q` reads to make 6 bytes. Within 9 bytes, `p` runs from the empty
+state, and `q` does not fit from the state {p}, since 10 bytes would be live. The list of the two
+states {} and {p} lacks the full one, so the budget is refuted.
 """
 
 from __future__ import annotations

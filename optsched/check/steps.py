@@ -4,6 +4,10 @@ A certificate refutes the budget `bound - 1`. Its steps may add precedences that
 that budget keeps, or suppose some; the last step says why no order is left. Flows are over ops and
 buffers alone, so that checking one is adding up: :mod:`optsched.check.certificate` says what each
 step must hold.
+
+Example: `p` makes 4 bytes, which `q` reads to make 6 bytes. A certificate of the bound 10 has a
+single step, an :class:`OpStep` of `q`: in every order its input and its output are live while it
+runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Identical ops of a program in a canonical order: one of their sequences is enough."""
+"""Identical ops of a program in a canonical order: one of their sequences is enough.
+
+Exchanging two identical ops in an order gives an order of the same loads, so it is enough to
+consider the orders in which they run by number.
+
+Example: three equal branches `a0`, `a1`, `a2`. Edges from `a0` to `a1` and from `a1` to `a2` leave
+one of their six sequences.
+"""
 
 from __future__ import annotations
 

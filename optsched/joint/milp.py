@@ -21,6 +21,10 @@ sizes in bytes. Therefore no coefficient exceeds :data:`MAX_UNITS`:
 Every order is replayed in integers. The program does not share code with the CP-SAT model. HiGHS
 runs in this process (highspy up to 1.13.1 can be loaded together with OR-Tools, later versions
 cannot). Its bounds are claims.
+
+Example: `a` and `b` are free to run in either order, so `before[a, b]` is binary, and `before[b,
+a]` is `1 - before[a, b]`. With a third op `c`, a solution with a before b, b before c and c before
+a has a cycle; the constraint `before[a, b] + before[b, c] + before[c, a] <= 2` excludes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Packing oracle: whether an order packs into a capacity, and which range of steps refutes it."""
+"""Packing oracle: whether an order packs into a capacity, and which range of steps refutes it.
+
+Example: steps 0 to 9 of an order do not pack into 12 bytes. The oracle finds that steps [3, 6)
+alone do not, and returns this range, so that other orders with the same conflicts there can be
+refuted without a search.
+"""
 
 from __future__ import annotations
 

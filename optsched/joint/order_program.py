@@ -14,6 +14,9 @@ linear relaxation of a model made of these sums is at least the closure bound of
 
 A program is made from a graph (:func:`instance_program`) or from the contracted problem of the
 exact search (:func:`problem_program`). The first one shares no code with the search.
+
+Example: `p` makes 4 bytes, `q` reads them and makes 6. Then `rise[q] = 6`, `delta[p] = 4`, and
+`load(q) = 6 + 4` in every order, as `p` is always before `q`.
 """
 
 from __future__ import annotations

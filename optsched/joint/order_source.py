@@ -1,4 +1,8 @@
-"""Programs to solve: that of the graph, or that of the contracted problem of the exact search."""
+"""Programs to solve: that of the graph, or that of the contracted problem of the exact search.
+
+Example: a chain of three ops that the contraction merges is one op of the contracted program;
+:meth:`ContractedGraph.expand` writes the three in their order again.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ Many orders have the minimum peak, but they differ in how well they pack. `Rando
 adjacent ops of the best order as long as the budget holds. From time to time a new search for an
 order of minimum peak starts from a random order. It renumbers the ops, so that ties are broken
 differently.
+
+Example: the order a, b, c has the minimum peak, 10, and packs into 12 bytes. Exchanging b and c
+keeps the peak at 10, and a, c, b packs into 11 bytes: a better plan of the same peak.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Plans of a given order: heuristic packings first, then the exact packing search."""
+"""Plans of a given order: heuristic packings first, then the exact packing search.
+
+Example: the packings of an order by heuristics need 12 and 11 bytes. The exact search asks for less
+than 11; if it finds 10, that plan is returned, else the one of 11.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,10 @@ An op that may write outputs in place uses any matching of its outputs and its d
 steps of an order put *constraints* on pairs of buffers, stored as a bit mask. Two buffers that are
 live together must not share any byte, or, if one is written into the other, must share their
 offset.
+
+Example: after the steps `p`, `q` the buffers of `p` and `q` are live together, so the mask holds
+the constraint that they share no byte. If `q` writes its output into that of `p`, it holds the
+constraint that both have the same offset.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Bounds, window search, annealing and the exact search of one run all hold the same
 :class:`SearchContext`. A part of the engine that works on a changed problem (with more edges, or
 contracted) makes a copy of the context with that problem; the copy adds to the same statistics.
+
+Example: contraction merges 900 of 1,000 ops. The copy of the context with the smaller problem is
+searched, and the states that it stores count in the statistics of the whole run.
 """
 
 from __future__ import annotations

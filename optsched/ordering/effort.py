@@ -2,6 +2,8 @@
 
 They decide how soon an answer is found, never whether it is right. All were set by measurements on
 our graphs; a graph on which a part starts too late or runs too long is a reason to change one.
+
+Example: with `growth = 4` a round may store four times as many states as the one before it.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ In a state that every order passes (:func:`optsched.ordering.problem.forced_cuts
 run and the live bytes are known. The ops between two such states are a *piece*. A search that
 stores few states, but compares sets of ops often, works on one piece at a time, with sets as
 integers. The ops of a piece are numbered by their step in a baseline.
+
+Example: ops a to f, and every order runs a, b and c (in some order) before d, e and f. The pieces
+are {a, b, c} and {d, e, f}, each with masks of three bits.
 """
 
 from __future__ import annotations

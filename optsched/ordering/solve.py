@@ -2,6 +2,9 @@
 
 The work is done by :mod:`optsched.ordering.rounds`; this module turns time limits and interrupts
 into an outcome, so that the best order and bound are returned however the search ends.
+
+Example: a fork of two branches. Contraction, bounds and a short search prove the peak; with a time
+limit that is too short the outcome has an order, a smaller bound and the stop reason `time limit`.
 """
 
 from __future__ import annotations

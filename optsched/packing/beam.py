@@ -6,6 +6,10 @@ beam search keeps the best partial packings of each size instead. Layer k holds 
 k buffers. Each of them is extended by one buffer in all ways, the children are rated by the slack
 left in all sections, and the best `width` children form layer k + 1. The last layer holds complete
 packings. A beam search can find a packing, but it cannot refute a capacity.
+
+Example: width 2, three buffers. The first layer places one buffer in each of its nodes, and keeps
+the two nodes with the best ratings. Both are expanded by one more buffer, and the two best of all
+their children make the second layer. A node of the third layer is a packing.
 """
 
 from __future__ import annotations

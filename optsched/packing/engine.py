@@ -1,4 +1,13 @@
-"""Search engine of one component: builds the arrays once and decides any number of capacities."""
+"""Search engine of one component: builds the arrays once and decides any number of capacities.
+
+Capacities of a component differ only in the maximum offset of each buffer, which is the capacity
+minus its size. Sections, zones and sort keys are computed once. Failed states stay valid for
+smaller capacities.
+
+Example: buffers of 4 and 2 bytes that are live together have the maximum offsets 2 and 4 at
+capacity 6, and 1 and 3 at capacity 5. At capacity 5 the search places the first at 0 and finds no
+offset for the second, and the other way around, so 5 is refuted.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 An output that is written in place into a larger buffer keeps only a part of that buffer occupied. A
 packing problem can state this for any stretch of a live range (:class:`model.packing_problem.Gap`).
+
+Example: a buffer of 8 bytes covers sections 0 to 2, and only its upper half is occupied after
+section 0. Its rows are (first 0, last 1, low 0, high 8) and (first 1, last 3, low 4, high 8); it
+adds 8, 4 and 4 bytes to the loads.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 The name of an order lists its sort keys, most significant first. "ZW" takes the largest buffers
 first and breaks ties in favor of the longest-lived; :class:`SortKeys` lists all keys.
+
+Example: `a` has 8 bytes and covers 2 sections, `b` 8 bytes and 3, `c` 4 bytes and 9. The order ZW
+is b, a, c; the order W alone is c, b, a.
 """
 
 from __future__ import annotations

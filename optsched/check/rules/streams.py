@@ -1,6 +1,10 @@
 """Rule: on several streams, buffers that share bytes come one before the other in every execution.
 
 Precedence between buffers is defined in :mod:`optsched.check.precedence`.
+
+Example: `a` is used by op `p` only, and `p` precedes the op that allocates `c`: `a` and `c` may
+share bytes. If an op of another stream also reads `a`, and nothing orders it before `c`, they may
+not.
 """
 
 from __future__ import annotations

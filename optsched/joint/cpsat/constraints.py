@@ -1,4 +1,8 @@
-"""The constraints of the joint model, with one function per family."""
+"""The constraints of the joint model, with one function per family.
+
+Example: op `q` needs `p`. :func:`add_precedences` adds `done[q][s]` implies `done[p][s - 1]` for
+each step `s`.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 By default the model is made of the contracted problem of the exact search, in which identical
 blocks run in a canonical order and precedences that a budget implies are edges. An independent
 model is made of the graph itself, without any result of the search.
+
+Example: every order passes the state after op 5 of 9. The ops before it and after it are two
+segments; the one of larger load is solved first, and the other one only if it can have the peak.
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@
 Models with a variable per op and step must first find out where an op runs before they know what is
 live there. Here each load is a sum over what runs before one op: its linear relaxation, together
 with the implications between literals of one op, already is the closure bound of that op.
+
+Example: `q` reads what `p` and `r` make, which run in either order. `before(p, q)` and `before(r,
+q)` are the constant 1; the only literal is `before(p, r)`.
 """
 
 from __future__ import annotations

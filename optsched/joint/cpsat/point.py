@@ -1,4 +1,8 @@
-"""A plan as a point of the model, from which the value of each variable follows."""
+"""A plan as a point of the model, from which the value of each variable follows.
+
+Example: the order p, q with offsets 0 and 4 gives `done[p] = (1, 1)`, `done[q] = (0, 1)`, and every
+other variable follows from these and the offsets.
+"""
 
 from __future__ import annotations
 

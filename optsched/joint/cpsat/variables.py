@@ -18,6 +18,9 @@ others. For each choice, a flag states whether a pair is used::
     time of o                 .    #      if o shares the offset, its rectangle begins a step later
 
 An output that shares its bytes and is released at once does not have a rectangle.
+
+Example: in the drawing, `v` makes item `i`, runs at step 2, and the last user of `i` runs at step
+3; so `i` is live at steps 2 and 3.
 """
 
 from __future__ import annotations

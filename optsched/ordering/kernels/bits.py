@@ -1,4 +1,7 @@
-"""Sets of ops as bits, 60 per 64-bit word, so that no word is ever negative."""
+"""Sets of ops as bits, 60 per 64-bit word, so that no word is ever negative.
+
+Example: op 61 is bit 1 of word 1.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ A state is stored as its parent and the moves from there, not as a set, which wo
 To expand a state, the search walks the tree from the current state back to the latest common
 ancestor, and forward to the new one (:func:`go_to`). Sets are compared by 128-bit hashes only: the
 probability that two different sets of a search collide is negligible.
+
+Example: states {a, b} and {a, c} have the parent {a}. To get from the first to the second, the
+search takes `b` back and runs `c`.
 """
 
 from __future__ import annotations

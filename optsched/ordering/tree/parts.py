@@ -3,6 +3,9 @@
 A part that got lost would count as refuted, and the proof would be wrong. So a part is always added
 to its new place before it is removed from the old one: an interrupt at any moment leaves it in at
 least one place.
+
+Example: three parts are open. Worker 1 takes one and divides it further; worker 2 can take another
+one of the remaining two at the same time.
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@ and undone by the moves of the exact search, and the children that are kept are 
 slot. The rating of a child is a sum over its unfinished sections of a weight that falls with the
 slack of the section. A buffer placed flat on equal floors leaves the slack of its own sections
 unchanged. Every floor that rises higher than necessary costs slack.
+
+Example: a section has 4 bytes to place below a cap of 10. With its floor at 3 the slack is 3. A
+buffer of 2 bytes placed flat on the floor leaves 2 bytes above floor 5, which is slack 3 again. A
+floor raised to 4 without a buffer leaves slack 2 and a worse rating.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ A state with the same set of unplaced buffers and with floors at least as high i
 fails too, since each of its packings would also be a packing of the failed state. Keys are compared
 in full. The hash code only determines the place in the table, so a refutation never depends on the
 absence of hash collisions.
+
+Example: buffers `a` and `b` are unplaced and fail on the floors (4, 2). A state with the same two
+buffers on (4, 3) is pruned. One on (3, 9) is not, since its first floor is lower.
 """
 
 from __future__ import annotations

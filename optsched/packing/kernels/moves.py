@@ -4,6 +4,10 @@ These moves apply to buffers that are always either fully occupied or absent. Wi
 occupancy, :mod:`optsched.packing.kernels.partial_moves` replaces some of them. Functions shared by
 both kinds take `occupied`, which is None for the first kind. Numba compiles each kind separately
 and leaves out the branches of the other kind.
+
+Example: two sections with floors 0 and 0; buffers `a` (3 bytes) and `b` (2 bytes) cover both.
+Placing `a` at 0 raises the minimum offset of `b` and both floors to 3. The trail keeps the old
+values 0, and :func:`undo` writes them back, newest first.
 """
 
 from __future__ import annotations

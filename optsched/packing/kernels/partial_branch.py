@@ -1,6 +1,9 @@
 """Branching rules of the search with partial occupancy.
 
 The states are those of :mod:`optsched.packing.kernels.partial_moves`.
+
+Example: a buffer occupies bytes 0 to 8 in section 0, and only bytes 4 to 8 in section 1. At offset
+0 it lies flat on the floors 0 and 4, and leaves no hole in either section.
 """
 
 from __future__ import annotations

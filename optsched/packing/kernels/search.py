@@ -8,6 +8,11 @@ One loop serves two kinds of problems. If `occupied` is None, each buffer is alw
 occupied or absent (:mod:`optsched.packing.kernels.moves`, :mod:`optsched.packing.kernels.branch`).
 If it is an array, buffers can be partly occupied (:mod:`optsched.packing.kernels.partial_moves`).
 Numba compiles the loop for each kind and leaves out the branches of the other kind.
+
+Example: capacity 6; `a` (4 bytes) covers section 0, `c` (4 bytes) section 1, and `b` (2 bytes)
+both. The search places `a` at 0, which raises the minimum offset of `b` to 4. In section 1 only `c`
+can start at 0; it is placed, and `b` fits at 4. At capacity 5 every branch fails: 4 + 2 bytes are
+live in section 0.
 """
 
 from __future__ import annotations

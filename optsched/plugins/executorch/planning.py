@@ -1,5 +1,13 @@
 """ExecuTorch's memory planning pass with our order and our packing.
 
+ExecuTorch runs a program in the order of its nodes, and its memory planning pass gives tensors
+offsets in that order. This pass first reorders the nodes, then packs the lifetimes of the new
+order.
+
+Example: `big` makes 8 KiB, `sum` reduces them to 1 KiB, `other` makes 4 KiB, and `join` reads the
+two small results. In the order other, big, sum, join the arena needs 13 KiB, in the order big, sum,
+other, join 9 KiB.
+
 This module imports executorch at its top: import it inside the function that needs it.
 """
 

@@ -6,6 +6,9 @@ storage are one buffer. An op that overwrites a buffer runs after all readers of
 before all readers of the new ones; the program does not have edges for this (`copy_` into a mutable
 buffer), so they are added.
 
+Example: `copy_` overwrites the mutable buffer `cache`, which `attend` reads before. An edge from
+`attend` to `copy_` keeps the read first in every order.
+
 This module imports executorch at its top: import it inside the function that needs it.
 """
 

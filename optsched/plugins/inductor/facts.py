@@ -3,6 +3,10 @@
 They must be read where Inductor calls a pass after fusion: `V.graph` has the scheduler then, and
 `torch._inductor.memory.prepare_planning_info` must have been called for the nodes.
 
+Example: a graph of two fused nodes gives two :class:`WrapperNode` objects. The first makes `buf0`;
+the second reads it for the last time and makes `buf1` of the same size. Its facts list `buf0` as a
+buffer that `buf1` may overwrite.
+
 This module imports torch at its top: import it inside the function that needs it.
 """
 

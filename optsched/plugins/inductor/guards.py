@@ -6,6 +6,9 @@ Inductor's heuristics, the recorded predecessors and even the order after fusion
 zeros. The order in which the graph was lowered is right: it is kept between each mutation and
 every other access to the same storage.
 
+Example: as lowered, `k1` reads `x`, `k2` overwrites `x`, and `k3` reads it. The guards keep `k1`
+before `k2` and `k2` before `k3`, also where fused nodes have lost these edges.
+
 This module imports torch at its top: import it inside the function that needs it.
 """
 

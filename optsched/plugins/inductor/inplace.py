@@ -3,6 +3,9 @@
 Inductor decides both while it generates code. What does not depend on the order of the nodes is
 worked out here beforehand.
 
+Example: `y = relu(x)`, and `x` has no later use: the kernel may write `y` into the bytes of `x`. In
+`y = x + x.flip(0)` it may not, since the kernel reads `x` by two indices.
+
 References
 ----------
 torch/_inductor/scheduler.py, `SchedulerNode.decide_inplace_update`; codegen/common.py,

@@ -2,6 +2,8 @@
 
 Zeros are valid positions and harmless values; what a kernel overwrites is a tensor made for it.
 
+Example: `embedding` is called with indices of zeros, which all name row 0 of its table.
+
 This module imports torch at its top: import it inside the function that needs it.
 """
 

@@ -6,6 +6,9 @@ whose schema keeps silent about it. Each kernel is called with tensors of zeros 
 and strides, a second time under torch's profiler, and what it was found to do is kept for as long
 as the process lives.
 
+Example: `extern_kernels.mm` of a 64 x 32 and a 32 x 16 float32 matrix returns 64 * 16 * 4 = 4,096
+bytes; what its profile shows beyond these is scratch.
+
 This module imports torch at its top: import it inside the function that needs it.
 """
 

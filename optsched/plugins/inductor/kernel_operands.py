@@ -4,6 +4,9 @@ A kernel may copy the full storage of an operand although it reads a slice, or c
 whose values are still to be conjugated. So an operand is made with its sizes and strides, at its
 place in a storage as large as its own.
 
+Example: an operand is the slice `[2:4]` of a tensor of 8 floats. It is made as two elements at
+storage offset 2 of a storage of 32 bytes, not as a tensor of 8 bytes.
+
 This module imports torch at its top: import it inside the function that needs it.
 """
 

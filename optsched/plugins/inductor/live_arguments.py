@@ -6,6 +6,9 @@ without other references is freed when the wrapper deletes its name: a gradient 
 activation saved for this call alone. A tensor that the program also holds stays: a parameter, a
 gradient passed to `backward`, or an output that still has a name.
 
+Example: a backward call has the arguments `weight`, `saved` and `tangent`. The module holds
+`weight`, so it stays. Only the list holds the other two, so each is freed after its last use.
+
 References
 ----------
 torch/_functorch/_aot_autograd/runtime_wrappers.py, `CompiledFunction._backward_impl`

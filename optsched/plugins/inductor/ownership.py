@@ -8,6 +8,10 @@ holds are looked up. If it is compiled before (symbolic sizes), the tensors that
 saves are used; an input that depends on the caller, such as an output that the program may still
 hold, is counted both as held and as freed.
 
+Example: the forward graph saves `primals_3`, a copy in another layout that it made itself. The
+backward graph reads it once: its bytes are freed after that read, although the name says that the
+caller owns it.
+
 This module imports torch at its top: import it inside the function that needs it.
 """
 

@@ -10,6 +10,9 @@ partitioner therefore lowers each split without generating code, simulates its m
 (:mod:`optsched.plugins.inductor.calibrate`), and moves the planned budget until the simulated step
 fits, at most five times. Bounds are those of the plan of ATen ops.
 
+Example: budget 10 MB. The first plan is made for 10 MB of ATen ops and simulated with 11 MB after
+fusion. The next plan aims at a smaller number of bytes, until the simulated step fits.
+
 This module imports torch at its top: import it inside the function that needs it.
 """
 

@@ -4,6 +4,9 @@ Inductor's own estimate knows nothing of kernels that write in place, of buffers
 a kernel, of what a saved tensor shares with another, of workspace. Here each storage is one
 buffer. What depends on how many frees wait for the next extern kernel, or on the reuse pool, has
 no place in a graph of ops and buffers: that is for :mod:`optsched.plugins.inductor.simulate`.
+
+Example: `buf1` overwrites `buf0`, and `buf2` is a view of `buf1`. The three names are one buffer,
+from the op that makes `buf0` to the last reader of `buf2`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,12 @@
 """The pass that Inductor calls after fusion: an order of least memory, or Inductor's own.
 
+Inductor fuses a graph, then calls this pass with the fused nodes. The pass returns them in the
+order of smallest simulated peak (:mod:`optsched.plugins.inductor.candidates`). If anything fails,
+Inductor's own result is used.
+
+Example: nodes `other`, `big`, `sum` and `join` are passed in this order; the pass returns `big`,
+`sum`, `other`, `join`, so that the large result is reduced before another one exists.
+
 This module imports torch at its top: import it inside the function that needs it.
 """
 

@@ -1,5 +1,8 @@
 """Snapshot of Inductor's scheduler right before it reorders for peak memory, as plain data.
 
+Example: two fused nodes, where the second reads what the first writes, become two records with
+their buffers and sizes and with the dependency of the second on the first.
+
 This module imports torch at its top: import it inside the function that needs it.
 """
 

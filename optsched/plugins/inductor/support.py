@@ -1,5 +1,10 @@
 """Tests for graphs that the plugin does not support, whose order it leaves to Inductor.
 
+A graph is refused if some rule about its memory is unknown or was never compared with a run: a
+wrong rule would turn a proved optimum into a false claim. The reason is part of the graph's record.
+
+Example: a graph on two GPUs is left to Inductor.
+
 This module imports torch at its top: import it inside the function that needs it.
 """
 

@@ -10,6 +10,9 @@ They differ from those for C++ kernels in four ways:
 4. A reduction over a long axis is a series of loops. Elements that one loop writes and a later one
    reads do not stay in registers, so they have a buffer even if no other kernel uses them.
 
+Example: after kernel `k1`, `buf0` has no reader left. On the CPU the wrapper may free it only after
+the next extern kernel; here it is freed at once, before `k2` allocates.
+
 References
 ----------
 torch/_inductor/codegen/simd.py, `_codegen_mix_order_reduction`, `generate_node_schedule`;

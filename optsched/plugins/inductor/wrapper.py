@@ -5,6 +5,10 @@ that allocates, calls and frees. :mod:`optsched.plugins.inductor.facts` reads fr
 facts about the wrapper that hold for every order of the nodes. They are stored here, without
 objects of torch. :mod:`optsched.plugins.inductor.simulate` adds an order.
 
+Example: the wrapper allocates `buf0`, calls kernel 0, allocates `buf1`, calls kernel 1, and deletes
+`buf0`. The nodes are the two kernels; sizes, readers and possible reuse of the two buffers are
+facts, and the order of the lines is not.
+
 References
 ----------
 torch/_inductor/scheduler.py, codegen/wrapper.py, codegen/cpp.py (torch 2.13.0).

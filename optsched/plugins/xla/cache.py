@@ -3,6 +3,10 @@
 jax's key of an entry does not include the plugin. So modules with our orders go into a folder of
 their own, named after the settings, where only processes with the same settings find them. The
 folder also has the records of the plans, for a later process that compiles nothing.
+
+Example: a process with `time_limit=5` compiles `jit(step)`. A second one with the same settings
+loads it from the same folder and reports the record; one with `time_limit=60` has another folder
+and compiles again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """The callback that XLA asks once a module is scheduled: another schedule, or None.
 
+Example: XLA passes a module with the schedule other, big, sum, join. The hook returns the module
+with the schedule big, sum, other, join, or None if an error occurs or the gain is too small.
+
 This module imports jaxlib at its top: import it inside the function that needs it.
 """
 

@@ -1,5 +1,8 @@
 """When each value of a module is there, for one order of the entry computation.
 
+Example: the entry runs `a`, then a call of a computation with three instructions, then `b`. The
+flattened schedule has these three at steps 1 to 3, the call itself at 4, and `b` at 5.
+
 References
 ----------
 xla/hlo/utils/hlo_live_range.cc.

@@ -1,4 +1,8 @@
-"""A value of a module, and a group of values that lie in one memory."""
+"""A value of a module, and a group of values that lie in one memory.
+
+Example: a loop has one value for its input, one for its result and one for the body's parameter.
+XLA gives them one memory, so they are one group.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@ define new ones that lie in one memory with those they are made of, and so does 
 Time is the place in the sequence of all instructions, those of called computations before their
 caller.
 
+Example: `t = tuple(a, b)` and `c = get-tuple-element(t, 0)`. The instruction `t` defines a table of
+two pointers and passes on the values of `a` and `b`; `c` defines nothing and is the value of `a`.
+
 References
 ----------
 xla/hlo/analysis/hlo_dataflow_analysis.cc, xla/hlo/analysis/hlo_alias_analysis.cc,

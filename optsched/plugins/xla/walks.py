@@ -1,4 +1,7 @@
-"""Orders in which XLA walks through a module: computations, and the instructions of one."""
+"""Orders in which XLA walks through a module: computations, and the instructions of one.
+
+Example: the root adds `f(x)` and `g(y)`. The post-order is x, f, y, g, root.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """Work space of the flow at an op: sources, sinks, and the bytes sent between them.
 
 :mod:`optsched.ordering.tree.kernels.flow` explains sources and sinks, and the use of the flow.
+
+Example: a buffer of 5 bytes is freed by an op that makes 3. The source has a supply of 5, the sink
+takes 3, and 2 bytes stay at the source.
 """
 
 from __future__ import annotations
