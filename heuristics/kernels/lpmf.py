@@ -123,6 +123,8 @@ def run_forward(
     order = np.empty(n, np.int64)
     for step in range(n):
         least = least_size(tree, rise)
+        # All ready ops are large. Inductor then prefers the op whose successor comes first, hoping
+        # that this one frees much.
         if 0 < threshold < least:
             v = best_of_all(queue)
         else:
@@ -157,6 +159,8 @@ def run_forward(
                 freed[w] += size[b]
                 net[w] -= size[b]
                 moves = len(gain) > 0 and gain[q] > 0
+                # The key in the tree, `rise`, is unchanged, so it is enough to update the scores on
+                # its path.
                 if state[w] == READY and not moves:
                     update_path(tree, w, net, tie)
                 elif moves:
@@ -250,6 +254,8 @@ def run_backward(
             b = read[k]
             if held[b] == 1:
                 continue
+            # Backward, the last user of a buffer is the first to be placed, and the buffer becomes
+            # live at it.
             held[b] = 1
             if size[b] == 0:
                 continue
@@ -258,6 +264,7 @@ def run_backward(
                 if state[u] == READY:
                     remove(tree, u, net, tie, weight)
                     state[u] = MOVING
+                    # Removed now and inserted once below, as several buffers may change its key.
                     moved[moving] = u
                     moving += 1
                 grow[u] -= size[b]

@@ -126,6 +126,7 @@ def run_moves(
             low = max(low, step[pred[k]] + 1)
         for k in range(succ_ptr[v], succ_ptr[v + 1]):
             high = min(high, step[succ[k]] - 1)
+        # The op has no other step, and the history keeps its entry.
         if low == high:
             continue
         seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
@@ -146,5 +147,6 @@ def run_moves(
                 order[t] = order[t - way]
                 step[order[t]] = t
             order[at], step[v] = v, at
+        # Written for rejected moves as well: late acceptance compares with the order at that time.
         earlier[turn % MEMORY] = now
     return found

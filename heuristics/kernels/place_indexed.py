@@ -72,6 +72,7 @@ def add_bytes(lows: IntArray, highs: IntArray, begin: int, length: int, low: int
             end = middle
     end = begin + length
     past = at
+    # All ranges that touch the new one are merged into it, which keeps the lists short.
     while past < end and lows[past] <= high:
         past += 1
     if past == at:
@@ -135,6 +136,7 @@ def find_hole(
     p, past = 0, 0
     if lists > 0:
         p, past, lists = at[longest], end[longest], lists - 1
+        # The last list takes the place of the longest, so the heap has no hole.
         at[longest], end[longest] = at[lists], end[lists]
     for q in range(lists):
         keys[q], items[q] = lows[at[q]], q
@@ -219,6 +221,7 @@ def run_place_indexed(
     r is small if buffers lie close together. The placed partners of a buffer are one more list,
     made for its placement only, in O(p^2) time for p partners.
     """
+    # The tree has at least one leaf per block; more sections double it.
     leaves = blocks
     while leaves < sections:
         leaves *= 2
@@ -253,6 +256,7 @@ def run_place_indexed(
     offsets = np.zeros(len(sequence), np.int64)
     for i in sequence:
         offsets[i] = max(0, pin[i])
+        # A buffer without bytes or without steps overlaps nothing.
         if size[i] == 0 or first[i] >= last[i]:
             continue
         counts = nodes_of(first[i], last[i], leaves, whole, part)

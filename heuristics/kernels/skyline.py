@@ -150,6 +150,8 @@ def run_skyline(
         if best < 2**62:
             # Remove the buffer from every row of the tree.
             i = best
+            # The ranks of a buffer in the trees become infinite; positions stay, so no row is
+            # rebuilt.
             left_over -= 1
             for h in range(rows):
                 block = 1 << h
@@ -161,6 +163,8 @@ def run_skyline(
                     least[h, 2 * p + q] = min(least[h, 2 * p + 2 * q], least[h, 2 * p + 2 * q + 1])
             offsets[i] = align(floor, alignment[i])
             s, e = first[i], last[i]
+            # The parts of the segment beside the buffer keep the old height as segments of their
+            # own.
             if a < s:
                 until[a], before[s] = s, a
                 count = push(keys, items, count, floor, a)
@@ -176,6 +180,7 @@ def run_skyline(
                 floor = min(floor, height[b])
         # The segment [a, b) has a new height; merge it with neighbors of equal height.
         if a > 0 and height[before[a]] == floor:
+            # Its entry in the heap becomes outdated: no floor equals -1.
             height[a] = -1
             a = before[a]
         if b < sections and height[b] == floor:

@@ -22,6 +22,7 @@ def run_post_order(roots: IntArray, ptr: IntArray, children: IntArray) -> IntArr
     `children` may contain an op twice.
     """
     n = len(ptr) - 1
+    # `at[v]` is the next child of `v` to visit, which replaces recursion.
     at = ptr.copy()
     seen = np.zeros(n, np.int64)
     stack, order, done = np.empty(n, np.int64), np.empty(n, np.int64), 0
@@ -130,6 +131,8 @@ def run_eager_free(
             v = heappop(eager)
         else:
             v = heappop(ready)
+            # An eager op stays in this heap after it has run, since removing it there would need a
+            # search.
             while done[v]:
                 v = heappop(ready)
         done[v] = True

@@ -174,6 +174,8 @@ def run_list_scheduler(
                     continue
                 freed[u] += size[b]
                 if state[u] == READY and not listed[u]:
+                    # An instruction may lose the last co-user of several buffers in a step; one
+                    # entry is enough.
                     listed[u] = 1
                     risers[rising] = u
                     rising += 1
@@ -191,6 +193,8 @@ def run_list_scheduler(
             continue
 
         for k in range(operand_ptr[v + 1] - 1, operand_ptr[v] - 1, -1):
+            # Walked backward, so that the first position of a repeated operand is the one that
+            # stays.
             place[operand[k]] = k - operand_ptr[v]
         noticed, count, kept = np.empty(rising, np.int64), 0, 0
         for i in range(rising):
@@ -201,6 +205,8 @@ def run_list_scheduler(
                     risers[kept] = u
                     kept += 1
                     continue
+                # Sorting by this number sorts by operand and then by user, the order in which XLA
+                # visits them.
                 noticed[count] = at * n + u
                 count += 1
             listed[u] = 0
@@ -214,6 +220,7 @@ def run_list_scheduler(
             net[u] = defined[u] - freed[u]
             insert(tree, u, flat, net, tie, weight)
         for k in range(operand_ptr[v], operand_ptr[v + 1]):
+            # Only the touched entries are reset: clearing all n would make each step linear.
             place[operand[k]] = -1
     return order
 

@@ -200,6 +200,7 @@ def probe_second(
     mark_touched(problem, moves, first, end, scratch.mark, stamp)
     count = 0
     for i in range(state.tally[READY]):
+        # A step that the first moves did not touch could have been made without them.
         if scratch.mark[state.ready[i]] == stamp:
             scratch.second[count] = state.ready[i]
             count += 1
@@ -268,8 +269,11 @@ def find_children(
             continue
         during, _ = look_ahead(problem, state, task.forward, v, budget)
         if during > budget:
+            # Once no state is left within the budget, the smallest need is the next budget worth
+            # trying.
             need = min(int64(during), need)
             continue
+        # Successors are written after the used part of `moves`, which the caller then enlarges.
         if at > room:
             return NO_ROOM
         end = try_move(problem, state, task, budget, v, moves, at)
@@ -280,6 +284,8 @@ def find_children(
         undo_moves(problem, state, task.forward, moves, at, end)
         count += 1
         at = end
+        # Live bytes do not rise, so some best order makes this move now; no other successor is
+        # needed.
         if task.probe and child[3 * count - 1] <= live:
             child[0], child[1], child[2] = child[3 * count - 3], end, child[3 * count - 1]
             return SINGLE

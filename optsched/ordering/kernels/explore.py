@@ -91,6 +91,7 @@ def store_child(
     arena.level[new] = arena.level[s] + 1
     arena.start[new] = start
     arena.length[new] = end - first
+    # States with the fewest ops left are expanded first, as in a depth-first search.
     arena.left[new] = arena.left[s] - end + first
     arena.live[new] = live
     arena.low[new] = low
@@ -108,6 +109,7 @@ def read_path(arena: Arena, s: Int, out: Moves) -> Int:
     total = arena.left[0] - arena.left[s]
     at = total
     while s > 0:
+        # Written from the end, since the tree only knows parents.
         for k in range(arena.start[s] + arena.length[s] - 1, arena.start[s] - 1, -1):
             at -= 1
             out[at] = arena.moves[k]
@@ -124,6 +126,7 @@ def raise_budget(arena: Arena, budget: Int, ceiling: Int) -> Int:
     """
     if arena.blocked[0] == 0 or arena.need[arena.blocked[1]] >= ceiling:
         return ceiling
+    # A state may have blocked before the budget was last raised.
     budget = max(budget, int(arena.need[arena.blocked[1]]))
     while arena.blocked[0] > 0 and arena.need[arena.blocked[1]] <= budget:
         s = pop(arena.blocked, arena.need, arena.live)
@@ -181,6 +184,7 @@ def look_ahead_bound(
         if cost > budget:
             for j in range(at, 0, -1):
                 checked[j] = checked[j - 1]
+            # An op that pruned one state often prunes its neighbors too.
             checked[0] = v
             gauge[PERIOD] //= 2
             gauge[WAIT] = gauge[PERIOD]

@@ -160,10 +160,12 @@ def find_levels(arcs: Arcs, bench: Bench, start: Int, goal: Int, backwards: Int)
                 bench.current[other] = arcs.first[other]
                 queue[filled] = other
                 filled += 1
+                # Nodes farther away than the goal lie on no shortest path.
                 if other == goal:
                     return filled
             e = arcs.following[e]
     for i in range(filled):
+        # Reset only what was visited, as flows are many and mostly local.
         level[queue[i]] = -1
     return 0
 
@@ -173,6 +175,7 @@ def note_arcs(bench: Bench, depth: Int) -> None:
     """Add the first `depth` arcs of the path to the log."""
     noted = bench.logged[0]
     if noted < 0 or noted + depth > len(bench.log):
+        # Too many changes to list: :func:`take_back` then copies all rooms.
         bench.logged[0] = -1
         return
     for k in range(depth):
@@ -205,6 +208,7 @@ def push_blocking(arcs: Arcs, bench: Bench, source: Int, sink: Int, step: Int) -
                 arcs.room[path[k] ^ 1] += amount
             sent += amount
             note_arcs(bench, depth)
+            # Work is counted in arcs of paths, so that it is the same on every machine.
             bench.left[0] -= depth
             if bench.left[0] < 0:
                 return sent

@@ -105,6 +105,7 @@ def try_side(
         goal, other = other, goal
     e = arcs.first[other]
     while e >= 0:
+        # What the source could send is sent already, so a path through it would only waste time.
         arcs.room[e ^ 1] = 0
         e = arcs.following[e]
     nodes = len(arcs.first)
@@ -123,11 +124,14 @@ def try_side(
         # Each test starts from the same maximum flow.
         take_back(arcs, bench, at_first)
         sent = send(arcs, bench, i, goal, most, int64(0))
+        # Within the budget: the cut found answers the question for every op on its sides at once.
         if sent <= most:
             far = goal if wants_early else i
             note_sides(arcs, far, cut.sink, int64(wants_early), late, early)
+            # Only tests that imply nothing count, as a precedence found makes the problem smaller.
             tests = tests - 1
             continue
+        # The op exceeds the budget on this side, and with it all ops that must be there together.
         reached[u] = True
         if wants_early:
             mark_reach(problem.succ_ptr, problem.succ, u, reached)

@@ -148,6 +148,7 @@ def keep(beam: Beam, rating: float, code: int) -> int:
     place = code & (len(seen) - 1)
     if seen[place] == code or not is_kept(beam, rating):
         return -1
+    # A direct-mapped table forgets codes that share a place, at the cost of a duplicate node.
     seen[place] = code
     free = heap[FREE]
     ratings[free] = rating
@@ -208,6 +209,8 @@ def expand(
                     continue
                 if not may_start(state, i):
                     continue
+                # Children that do not fit cost as much time as those that do, so both count as
+                # work.
                 made += 1
                 if place(state, i, floor):
                     placed = (nodes.codes[parent] + beam.factors[i]) & HASH_BITS

@@ -52,10 +52,12 @@ def score_section(state: PackingState, t: int, children: int, slack: int, rule: 
     if rule == FEWEST_THEN_TIGHT:
         score += slack
     elif rule == TIGHTEST:
+        # Ten bits are enough for the number of children, which only breaks ties.
         score = (slack << 10) + (children if children < 1023 else 1023)
     elif rule == FEWEST_THEN_LOWEST:
         score += floor
     else:
+        # With a single branch left the score is 0 for every weight: a forced move comes first.
         score = (score - (1 << 40)) // weight
     return int(score)
 
@@ -108,6 +110,8 @@ def choose_section(state: PackingState, rule: int) -> int:
             if is_gap and left > 0:
                 slack = sections[S.cap, t] - floor - left
                 branches = children + (slack > 0)
+                # Neither a buffer nor a skip: the bytes that remain cannot be placed in this
+                # section.
                 if branches == 0:
                     return DEAD
                 score = score_section(state, t, branches, slack, rule)
@@ -191,6 +195,7 @@ def floor_after_skip(state: PackingState, t: int, floor: int) -> int:
         if not buffers[B.placed, i]:
             start = buffers[B.min_offset, i]
             if start == floor and not far:
+                # Without the rule `far_skip` the buffer may start at any later offset.
                 start = admissible(state, i, floor + 1)
             if start > floor:
                 lowest = start if start < lowest else lowest

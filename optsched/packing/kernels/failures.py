@@ -48,6 +48,7 @@ def find_place(state: PackingState, failures: Failures) -> int:
     code = 0
     for word in range(len(key)):
         code = ((code * 1000003) ^ key[word] ^ (key[word] >> 31)) & HASH_BITS
+    # The low bits choose the place, so the high ones are mixed into them.
     code ^= code >> 17
     return int(WAYS * (code % (failures.rows.shape[0] // WAYS)))
 

@@ -65,6 +65,7 @@ def undo(state: PackingState, occupied: IntArray | None, trailed: int, stacked: 
     """Restore the state that had `trailed` entries on the trail and `stacked` buffers placed."""
     buffers, sections, trail, counters = state.buffers, state.sections, state.trail, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
+    # An entry may occur several times, so the oldest value must be written last.
     for k in range(counters[C.trailed] - 1, trailed - 1, -1):
         what = trail[0, k]
         if what < m:
@@ -117,6 +118,7 @@ def settle(state: PackingState) -> bool:
         counters[C.waiting] -= 1
         t = sections[S.queue, counters[C.waiting]]
         sections[S.queued, t] = 0
+        # After a failure the queue is still emptied, since the flags in `queued` outlive the call.
         if not fits or sections[S.remaining, t] == 0:
             continue
         floor = sections[S.floor, t]
@@ -127,6 +129,7 @@ def settle(state: PackingState) -> bool:
             if buffers[B.placed, j] == 0 and buffers[B.min_offset, j] < lowest:
                 lowest = buffers[B.min_offset, j]
                 supporter = j
+                # No buffer starts below the floor, so the first one at the floor is the lowest.
                 if lowest <= floor:
                     break
         if lowest > floor:
@@ -152,6 +155,7 @@ def raise_offset(state: PackingState, j: int, offset: int) -> bool:
     buffers[B.min_offset, j] = offset
     t = buffers[B.supports, j]
     while t >= 0:
+        # A floor that has risen to the new offset needs no other supporter.
         if sections[S.floor, t] != offset:
             enqueue(state, t)
         t = sections[S.after, t]
@@ -191,6 +195,7 @@ def place(state: PackingState, i: int, offset: int) -> bool:
         return False
     ahead = first
     for j in range(sections[S.entry, last]):
+        # Buffers from `entry[last]` on start after the placed one has ended.
         if buffers[B.placed, j] or buffers[B.last, j] <= first:
             continue
         if gapped and not share_section(state, i, j):

@@ -39,6 +39,7 @@ def choose_partial(state: PackingState, occupied: IntArray, rule: int) -> int:
         for t in range(buffers[B.first, i], buffers[B.last, i]):
             at = buffers[B.parts, i] + t
             bottom = buffers[B.min_offset, i] + occupied[0, at]
+            # A section in which the buffer has no occupied byte cannot leave a hole under it.
             if occupied[0, at] < occupied[1, at] and bottom != sections[S.floor, t]:
                 flat = 0
         buffers[FLAT, i] = flat
@@ -61,6 +62,7 @@ def choose_partial(state: PackingState, occupied: IntArray, rule: int) -> int:
             return DEAD
         score = score_section(state, t, branches, slack, rule)
         if flat == 0:
+            # Every section with flat children comes before all others.
             score = NEVER + sections[S.floor, t]
         if score < best:
             best = score
@@ -100,6 +102,7 @@ def next_support(state: PackingState, occupied: IntArray, i: int, t: int) -> int
             if there and occupied[1, at + s] + occupied[1, span + t] > low + occupied[0, at + t]:
                 continue
             start = buffers[B.min_offset, j] + occupied[1, at + s] - low
+            # The unplaced supporter may still rise, so the offset is only known to be larger.
             start = start if start > lowest else lowest + 1
             best = start if start < best else best
     return best

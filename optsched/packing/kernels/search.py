@@ -112,6 +112,8 @@ def search(
     """
     counters = state.counters
     n, m = state.buffers.shape[1], state.sections.shape[1] - 2
+    # One child adds at most a few entries per buffer and section. Stopping this far below the end
+    # means that no call in between has to check the room.
     trail_room = state.trail.shape[1] - 4 * (n + m) - 16
     depth = counters[C.depth] - 1
     step = NEXT
@@ -133,6 +135,8 @@ def search(
             frames[depth, STACK] = counters[C.stacked]
             dead = False
             if remember:
+                # The table is asked before a section is chosen, since it costs less than counting
+                # branches.
                 dead = is_refuted(state, failures)
                 counters[C.refuted] += dead
             if not dead:
@@ -146,6 +150,7 @@ def search(
             section, level = frames[depth, SECTION], frames[depth, LEVEL]
             child = next_child(state, occupied, section, level, frames[depth, LAST_RANK])
             if counters[C.nodes] >= limit or counters[C.trailed] > trail_room:
+                # The frame has not tried this child, so the next call resumes with the same one.
                 counters[C.depth] = depth + 1
                 return LIMIT
             counters[C.nodes] += 1
@@ -166,6 +171,8 @@ def search(
                 if choose(state, occupied, frames, depth, rule):
                     continue
             if remember:
+                # The skips of this frame have raised floors. The failure holds for the lower floors
+                # on entry, which prune more states.
                 undo(state, occupied, frames[depth, ENTERED], frames[depth, STACK])
                 known = True
                 if occupied is not None:

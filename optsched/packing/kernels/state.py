@@ -140,6 +140,7 @@ def admissible(state: PackingState, i: int, offset: int) -> int:
     if step > 1:
         offset += -offset % step
     for k in range(buffers[B.zone, i], buffers[B.zone_end, i]):
+        # Zones are sorted and disjoint: an offset below one is below all later ones.
         if offset <= zones[0, k]:
             break
         if offset < zones[1, k]:
