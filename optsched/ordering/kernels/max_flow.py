@@ -165,7 +165,7 @@ def find_levels(arcs: Arcs, bench: Bench, start: Int, goal: Int, backwards: Int)
                     return filled
             e = arcs.following[e]
     for i in range(filled):
-        # Reset only what was visited, as flows are many and mostly local.
+        # Only visited nodes are reset, as flows are many and mostly local.
         level[queue[i]] = -1
     return 0
 

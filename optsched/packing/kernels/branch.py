@@ -110,7 +110,7 @@ def choose_section(state: PackingState, rule: int) -> int:
             if is_gap and left > 0:
                 slack = sections[S.cap, t] - floor - left
                 branches = children + (slack > 0)
-                # Neither a buffer nor a skip: the bytes that remain cannot be placed in this
+                # Without a buffer and without a skip the remaining bytes have no place in this
                 # section.
                 if branches == 0:
                     return DEAD

@@ -150,7 +150,7 @@ def search(
             section, level = frames[depth, SECTION], frames[depth, LEVEL]
             child = next_child(state, occupied, section, level, frames[depth, LAST_RANK])
             if counters[C.nodes] >= limit or counters[C.trailed] > trail_room:
-                # The frame has not tried this child, so the next call resumes with the same one.
+                # This child is still untried, so the next call resumes with the same one.
                 counters[C.depth] = depth + 1
                 return LIMIT
             counters[C.nodes] += 1
