@@ -92,6 +92,7 @@ def _solve(graph: Graph, known: Precedence, ids: list[int]) -> tuple[Arcs, list[
     if found is None:
         raise PlanError(f"{graph.name}: no flow was found for {sizes.sum()} bytes")
     inside = set(found.inside.tolist())
+    # The minimum cut separates the two nodes of exactly the buffers that are in the largest set.
     chosen = [b for i, b in enumerate(ids) if i in inside and k + i not in inside]
     return arcs, found.sent[: len(arcs)].tolist(), chosen
 
@@ -106,7 +107,8 @@ def _arcs(graph: Graph, known: Precedence, ids: list[int]) -> Arcs:
     for stream, row in enumerate(known.rows):
         arcs += [(2 * k + u, 2 * k + v) for u, v in pairwise(row)]
         for i, b in enumerate(ids):
-            at = known.behind[b][stream]
+            at = known.free_from[b][stream]
+            # An edge to the first such op is enough: the ops of a stream are linked in order.
             if at < len(row):
                 arcs.append((i, 2 * k + row[at]))
     for i, b in enumerate(ids):

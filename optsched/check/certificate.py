@@ -96,7 +96,7 @@ class _Checker:
         self.families: list[Family] = []
         self.supposed: list[tuple[int, int]] = []
         self.resting: list[list[tuple[int, int]]] = [[]]
-        """Precedences that rest on each of those supposed, itself included; first on none."""
+        """Precedences by supposition that they rest on, itself included; entry 0 rests on none."""
 
     def check(self, step: Step) -> None:
         """Check a step of any kind."""
@@ -136,8 +136,9 @@ class _Checker:
         self.refute()
 
     def add(self, first: int, second: int) -> None:
-        """Add a precedence that rests on what is supposed; it may tell blocks apart."""
+        """Add a precedence under the present suppositions; it may tell blocks apart."""
         self.check_ids(first, second)
+        # A new edge may hold for one block and not for another.
         self.families = []
         if self.network.add(first, second):
             self.resting[-1].append((first, second))
@@ -162,7 +163,7 @@ class _Checker:
         self.families = families
 
     def check_region(self, step: RegionStep) -> None:
-        """Let a region run as a chain from now on, in all branches."""
+        """Accept a region; its ops run as a chain in all branches that follow."""
         if self.supposed or self.families:
             raise PlanError("region: comes before blocks and what is supposed")
         check_region(self.network, step.parts)
@@ -173,19 +174,21 @@ class _Checker:
         if not self.supposed:
             self.refuted = True
             return
+        # Precedences found under the supposition rest on it, so they end with it.
         for first, second in self.resting.pop():
             self.network.remove(first, second)
         first, second = self.supposed.pop()
+        # The supposition is refuted, so every order within the budget has the opposite.
         self.add(second, first)
 
     def check_ids(self, *ops: int) -> None:
-        """Check that the ops of a step are ops: -1 would be the last one, under two names."""
+        """Check op ids: Python would read -1 as the last op, so one op would have two ids."""
         for v in ops:
             if not 0 <= v < len(self.graph.ops):
                 raise PlanError(f"unknown op number {v}")
 
     def check_order(self, step: OrderStep) -> None:
-        """Were `second` to run before `first`, one of the two would not fit."""
+        """Check that one of the two ops exceeds the budget if `second` runs before `first`."""
         first, second = step.first, step.second
         self.check_ids(first, second)
         if first == second or step.at not in (first, second):
@@ -196,7 +199,11 @@ class _Checker:
             self.check_op(first, {first, second}, {first}, step.flow)
 
     def check_set(self, step: SetStep) -> None:
-        """When one op of a set runs last, all others have ended; when first, none has begun."""
+        """Check that no op of a set can be the last of them (or the first) within the budget.
+
+        If an op of the set runs last, all others have ended; if it runs first, the others are still
+        to run.
+        """
         ops, flows = set(step.ops), dict(step.flows)
         self.check_ids(*ops)
         if not ops or len(flows) != len(step.flows) or not ops.issuperset(flows):
@@ -207,6 +214,8 @@ class _Checker:
                 self.check_op(v, done, later, flows[v])
             else:
                 toward = self.network.after if step.last else self.network.before
+                # Without a flow, a precedence must exclude `v`: another op of the set always runs
+                # after (before) it.
                 if reach(toward, [v]).isdisjoint(ops - {v}):
                     name = self.graph.ops[v].name
                     raise PlanError(f"op {name!r} of the set has no flow")
@@ -218,6 +227,7 @@ class _Checker:
         pairs = [
             p
             for p in self.network.pairs.get(v, ())
+            # An input with a holder that runs later is not free at `v` in any of these states.
             if later.isdisjoint(self.network.holders[p[1]] - {v})
         ]
         self.check_case(v, done, later, forced, pairs)
@@ -225,9 +235,10 @@ class _Checker:
     def check_case(
         self, v: int, done: set[int], later: set[int], forced: Forced, pairs: Pairs
     ) -> None:
-        """Check the same where `v` can write into no inputs but those of `pairs`.
+        """Check that `v` exceeds the budget if it can write only into the inputs of `pairs`.
 
-        Either all other holders of an input have ended too, or it is not among these.
+        A certificate may split this into two cases: either all other holders of an input have
+        ended, or `v` cannot write into it.
         """
         if isinstance(forced, Cases):
             held = [pair for pair in pairs if pair[1] != forced.input]

@@ -1,7 +1,10 @@
-"""When buffers come and go: what a plan says, held against what is seen while it runs.
+"""Allocations and releases of buffers: those that a plan implies, compared with those observed.
 
-What is seen comes in moments, such as a step of a replay or a line of a compiled program. The first
-buffer whose life differs is named.
+An observation belongs to a moment, such as a step of a replay or a line of a compiled program.
+Within a moment the sequence is free. The first buffer whose life differs is named.
+
+Example: a plan releases `a` after step 3. If the run still holds `a` at step 4, the error says that
+`a` is still held there, and which release was planned before.
 
 References
 ----------
@@ -26,16 +29,16 @@ class LifecycleError(PlanError):
 
 @dataclass(frozen=True, slots=True)
 class LifeEvent:
-    """A buffer comes, or it goes.
+    """The planned allocation or release of a buffer.
 
     Parameters
     ----------
     name
-        Of the buffer.
+        Name of the buffer.
     size
         Bytes.
     born
-        Whether it comes.
+        True for an allocation, False for a release.
     """
 
     name: str
@@ -49,7 +52,7 @@ class LifeEvent:
 
 @dataclass(frozen=True, slots=True)
 class SeenEvent:
-    """Bytes that come or go, by all names that they are known to have had."""
+    """An observed allocation or release; `names` are all names that the bytes have had."""
 
     names: Collection[str]
     born: bool
@@ -60,14 +63,14 @@ class SeenEvent:
 
 @dataclass
 class LifecycleCheck:
-    """Compares what is planned with what is seen, moment by moment.
+    """Comparison of planned and observed events, moment by moment.
 
     Parameters
     ----------
     planned
-        In the order in which they happen.
+        Events in the order in which they happen.
     what
-        Whose plan it is, for messages.
+        Name of the plan in messages.
     """
 
     planned: Sequence[LifeEvent]
@@ -75,12 +78,12 @@ class LifecycleCheck:
     seen: int = 0
 
     def see(self, events: Collection[SeenEvent], where: str) -> None:
-        """Take what happens in one moment, in no particular order.
+        """Compare the events of one moment, in any order, with the next planned ones.
 
         Raises
         ------
         LifecycleError
-            If that is not what is planned next, naming the first buffer whose life differs.
+            If they differ, naming the first buffer whose life differs.
         """
         strange, missing = _match(events, self.left[: len(events)])
         if strange:
@@ -88,24 +91,24 @@ class LifecycleCheck:
         self.seen += len(events)
 
     def finish(self, where: str = "at the end") -> None:
-        """Raise unless all that is planned was seen."""
+        """Raise an error if a planned event was not observed."""
         if self.left:
             raise LifecycleError(_difference([], self.left[:1], where, self.what))
 
     @property
     def left(self) -> Sequence[LifeEvent]:
-        """Events that are planned and were not seen yet."""
+        """Planned events that were not observed yet."""
         return self.planned[self.seen :]
 
     def expects(self, name: str) -> bool:
-        """Return whether the next that is planned is this buffer's allocation."""
+        """Return True if the next planned event is the allocation of this buffer."""
         return bool(self.left) and self.left[0].born and self.left[0].name == name
 
 
 def _match(
     events: Iterable[SeenEvent], due: Iterable[LifeEvent]
 ) -> tuple[list[SeenEvent], list[LifeEvent]]:
-    """Return what is seen and not due, and what is due and not seen."""
+    """Return the observed events that are not due, and the due events that were not observed."""
     missing, strange = list(due), []
     for event in events:
         same = (p for p in missing if p.born == event.born and p.name in event.names)
@@ -131,10 +134,10 @@ def _difference(
 
 
 def plan_lifecycle(graph: Graph, order: Sequence[int]) -> list[list[LifeEvent]]:
-    """Return for each step which buffers come and then go; inputs are there beforehand.
+    """Return the allocations and then the releases of each step; inputs exist before the first.
 
     Buffers without bytes of their own (views, what the caller owns, size 0) are left out, and so
-    are those that nobody makes or reads.
+    are buffers that no op makes or reads.
 
     Parameters
     ----------

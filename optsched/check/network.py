@@ -44,6 +44,7 @@ class Network:
         self.holders: dict[int, set[int]] = {}
         self.makers: dict[int, int] = {}
         for b, buffer in enumerate(graph.buffers):
+            # Views share the bytes of their root, and bytes of the caller are not planned.
             if graph.roots[b] != b or buffer.external or not buffer.size:
                 continue
             op = maker(graph, b)
@@ -55,6 +56,7 @@ class Network:
                 self.kept += buffer.size
             elif b in holders:
                 self.holders[b] = holders[b]
+                # The flow of such a buffer to its maker may be left out of a certificate.
                 if op in holders[b]:
                     self.makers[b] = op
         self.pairs = sharable_pairs(graph)
@@ -71,7 +73,7 @@ class Network:
         return held
 
     def add(self, first: int, second: int) -> bool:
-        """Add a precedence; whether it was not known before."""
+        """Add a precedence; return True if it was not known before."""
         if first in self.before[second]:
             return False
         self.before[second].add(first)
@@ -84,7 +86,7 @@ class Network:
         self.after[first].remove(second)
 
     def join(self, parts: Sequence[Sequence[int]]) -> None:
-        """Let ops run as a chain of parts, each at one go."""
+        """Let ops run as a chain of parts, each part without interruption."""
         for part in parts:
             self.parts.update(dict.fromkeys(part, tuple(part)))
         for first, second in pairwise(v for part in parts for v in part):
@@ -105,6 +107,7 @@ class Network:
         A flow need not say what buffers send to the op that makes them: as much as they have left
         and it can absorb.
         """
+        # A buffer with a holder in `later` is live in every such state, with any flow.
         free = {b for b, holders in self.holders.items() if holders.isdisjoint(later)}
         sizes = {b: self.size[b] for b in free}
         left, absorbed = dict(sizes), dict.fromkeys(ended, 0)
@@ -118,9 +121,12 @@ class Network:
             if not 0 <= u < len(self.before) or w not in self.before[u] or amount <= 0:
                 text = f"{self.op_name(u)} can pass no bytes on to {self.op_name(w)}"
                 raise PlanError(f"flow: op {text}")
+            # An op passes on what it received, so its balance falls; it must not end below 0.
             absorbed[u] = absorbed.get(u, 0) - amount
             absorbed[w] = absorbed.get(w, 0) + amount
         for b, u in self.makers.items():
+            # The part of the flow that every certificate would repeat: from a buffer to its own
+            # maker.
             if b in free and u not in ended:
                 implied = max(0, min(left[b], self.born[u] - absorbed.get(u, 0)))
                 left[b] -= implied
@@ -132,6 +138,8 @@ class Network:
         for u, amount in absorbed.items():
             if not 0 <= amount <= (0 if u in ended else self.born[u]):
                 raise PlanError(f"flow: op {self.op_name(u)} cannot absorb {amount} bytes")
+        # `left` is what no flow pays for: the bytes that freeing all these buffers could still
+        # save.
         return self.initial + sum(self.born[u] for u in ended) - sum(left.values())
 
     def op_name(self, v: int) -> str:

@@ -43,7 +43,7 @@ class Precedence:
                 known[self.stream[u]] = max(known[self.stream[u]], self.place[u] + 1)
             self.place[v] = len(row)
             row.append(v)
-        self.behind = self._behind(self._first_after(before))
+        self.free_from = self._free_from(self._first_after(before))
 
     def _first_after(self, before: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the first place in each stream whose op each op precedes; its length if none."""
@@ -54,17 +54,17 @@ class Precedence:
                 first[row, t] = np.searchsorted(before[other, s], places, side="right")
         return first
 
-    def _behind(self, first: npt.NDArray[np.int64]) -> list[list[int]]:
+    def _free_from(self, first: npt.NDArray[np.int64]) -> list[list[int]]:
         """Return the first place in each stream whose op all users of a buffer precede."""
-        behind = np.zeros((len(self.graph.buffers), len(self.rows)), np.int64)
-        behind[list(self.graph.kept)] = [len(row) for row in self.rows]
+        free_from = np.zeros((len(self.graph.buffers), len(self.rows)), np.int64)
+        free_from[list(self.graph.kept)] = [len(row) for row in self.rows]
         for v, roots in enumerate(touched(self.graph)):
             for b in roots:
-                np.maximum(behind[b], first[v], out=behind[b])
-        found: list[list[int]] = behind.tolist()
+                np.maximum(free_from[b], first[v], out=free_from[b])
+        found: list[list[int]] = free_from.tolist()
         return found
 
     def before(self, b: int, c: int) -> bool:
         """Return True if buffer `c` may lie where buffer `b` has been."""
         op = maker(self.graph, c)
-        return op is not None and self.behind[b][self.stream[op]] <= self.place[op]
+        return op is not None and self.free_from[b][self.stream[op]] <= self.place[op]

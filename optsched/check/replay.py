@@ -85,7 +85,7 @@ class CellSlab:
         self.cells = np.full(max(0, len(self.edges) - 1), POISON, np.int64)
 
     def fill(self, name: str, place: tuple[int, int]) -> int:
-        """Write a pattern that nothing else has into `[low, high)`; return its key."""
+        """Write a unique pattern into `[low, high)`; return its key."""
         key = len(self.written)
         self.written.append(name)
         at, pattern = self._pattern(place, key)
@@ -93,12 +93,12 @@ class CellSlab:
         return key
 
     def expect(self, what: str, place: tuple[int, int], key: int) -> None:
-        """Find the pattern of a key in `[low, high)`.
+        """Check that `[low, high)` holds the pattern of a key.
 
         Raises
         ------
         PlanError
-            If there is anything else.
+            If it holds anything else.
         """
         self.reads += 1
         at, pattern = self._pattern(place, key)
@@ -151,7 +151,7 @@ def replay_plan(graph: Graph, plan: Plan) -> Replayed:
 
 
 class Executor:
-    """A plan on its slabs, and who lives when its ops run one after another."""
+    """One execution of a plan on its slabs, op by op."""
 
     def __init__(self, graph: Graph, plan: Plan) -> None:
         self.graph, self.plan = graph, plan
@@ -204,6 +204,7 @@ class Executor:
         for b in self.born[at]:
             if b not in self.chosen:
                 self._write(b)
+        # Inputs are read before in-place outputs are written, as a kernel does element by element.
         for b in dict.fromkeys((*op.reads, *op.uses)):
             self._expect(b, f"{label} reads buffer {graph.buffers[b].name!r} and")
         for b in self.born[at]:
@@ -215,6 +216,7 @@ class Executor:
                 self._write(graph.roots[b])
         for b in op.writes:
             self._expect(b, f"{label} has written buffer {graph.buffers[b].name!r} and")
+        # An input that was overwritten in place cannot hold its own pattern any more.
         heads = {self.chosen[b] for b in self.born[at] if b in self.chosen}
         for b in self.dying[at]:
             if b not in heads:
@@ -223,7 +225,7 @@ class Executor:
             self._release(b, at)
 
     def _release(self, b: int, at: int) -> None:
-        """Poison a buffer, but for what an output lives on in that was written into it."""
+        """Poison a buffer, except for the bytes of an output that was written into it."""
         low, high = self.place[b]
         for output in self.born[at]:
             if self.chosen.get(output) == b and output not in self.dying[at]:
@@ -232,17 +234,18 @@ class Executor:
             self._slab(b).release((low, high))
 
     def _place(self, b: int) -> tuple[int, int]:
-        """Bytes of a buffer; of a view those that the plan says, as many as its root has."""
+        """Return the bytes of a buffer; a view has an offset of its own and its root's size."""
         offset, size = self.plan.offsets[b], self.graph.buffers[self.graph.roots[b]].size
         if offset is None:
             raise PlanError(f"buffer {self.graph.buffers[b].name!r} of {size} bytes has no offset")
         return offset, offset + size
 
     def _chosen(self) -> dict[int, int]:
-        """Outputs that the plan puts into an input that dies at their op, and that input."""
+        """Return the input that each in-place output is written into: it dies at the op."""
         found: dict[int, int] = {}
         for pairs in dying_pairs(self.graph, self.step, self.spans).values():
             for output, root in pairs:
+                # Equal offsets state the choice: a plan has no list of in-place pairs.
                 shares = self.place[output][0] == self.place[root][0]
                 if shares and output not in found and root not in found.values():
                     found[output] = root
@@ -269,7 +272,7 @@ class Executor:
 def replay_packing(
     problem: PackingProblem, offsets: Sequence[int], pools: Sequence[str] = ()
 ) -> Replayed:
-    """Fill each buffer when its live range starts and look for that when it ends.
+    """Fill each buffer when its live range starts, and compare its bytes when it ends.
 
     A buffer with gaps is filled again whenever its occupied bytes change; a group that
     shares an offset is one buffer. `pools` says in which slab each buffer lies, where there are

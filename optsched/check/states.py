@@ -56,18 +56,18 @@ from optsched.errors import PlanError
 
 
 class State(NamedTuple):
-    """A state as moves know it; parts go by the first of their ops.
+    """A set of ops that have moved, with data for the next moves; a part is named by its first op.
 
     Parameters
     ----------
     moved
-        Ops that were moved, as a mask.
+        Ops that have moved, as a mask.
     live
-        Bytes live then.
+        Live bytes of the state.
     ready
         Parts that may move next.
     waiting
-        Those of them that the closure rule has to look at again, as they did not fit.
+        Ready parts that the closure rule must try again, as they did not fit before.
     """
 
     moved: int
@@ -82,15 +82,16 @@ class Moves:
     Parameters
     ----------
     network
-        The graph; an op that its `parts` do not have is one of its own.
+        The graph; an op outside its `parts` is a part of its own.
     ops
-        Those that may move.
+        Ops that may move.
     bit
-        Masks of these, and of others that precedences and holders are looked up for.
+        Masks of these ops, and of others whose precedences and holders matter.
     holders
-        Ops among these that release a buffer when all have ended.
+        Holders of each buffer among these ops; the buffer is released when all have ended.
     backward
-        Whether moves take back, from the full state on, what no op of the state follows.
+        True if moves take back ops, from the full state on: the ops that no op of the state
+        follows.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class Moves:
         }
 
     def mask(self, ops: Iterable[int]) -> int:
-        """A set of ops."""
+        """Return the mask of a set of ops."""
         return sum(self.bit[v] for v in ops)
 
     def _near(self, u: int) -> frozenset[int]:
@@ -139,7 +140,7 @@ class Moves:
         return frozenset(self.order[u] | {self.first[w] for w in users if w in self.first})
 
     def begin(self, live: int) -> State:
-        """The state in which nothing has moved."""
+        """Return the state in which no op has moved."""
         ready = frozenset(u for u, need in self.needs.items() if not need)
         return State(0, live, ready, ready)
 
@@ -147,6 +148,7 @@ class Moves:
         """Return the bytes live after a move, and the most while it runs."""
         moved, live, most = state.moved, state.live, 0
         for number, v in enumerate(self.steps[u]):
+            # Backward, `moved` are the ops that are taken back, so the others have ended.
             missing = moved if self.backward else ~(moved | self.bit[v])
             born = self.network.born[v]
             change = born - sum(size for mask, size, _ in self.held[v] if not mask & missing)
@@ -154,13 +156,14 @@ class Moves:
             running = born + (after if self.backward else live)
             if v in self.others:
                 pairs = (pair for mask, pair in self.others[v] if not mask & missing)
+                # The choice of pairs is cached: few different sets of free inputs occur at an op.
                 running -= self.spared(tuple(pairs))
             most = running if not number else max(most, running)
             moved, live = moved | self.bit[v], after
         return live, most
 
     def move(self, state: State, u: int, live: int) -> State:
-        """The state after a move that leaves some bytes live."""
+        """Return the state after a move; `live` are the bytes live after it."""
         moved = state.moved
         for v in self.steps[u]:
             moved |= self.bit[v]
@@ -168,9 +171,10 @@ class Moves:
         return State(moved, live, (state.ready - {u}) | fresh, state.waiting)
 
     def close(self, state: State, limit: int | None, near: Iterable[int] = ()) -> State:
-        """Make all moves that fit and leave no more bytes than they found; None fits any.
+        """Make all moves that fit `limit` and do not raise the live bytes; without a limit all fit.
 
-        Looked at are those of `near`, what is near to a move that was made, and what did not fit.
+        Only moves near the last one can have become possible: those of `near`, those near to moves
+        made here, and those that did not fit before.
         """
         looked, blocked = {*near, *state.waiting}, set[int]()
         while looked:
@@ -182,6 +186,7 @@ class Moves:
                 continue
             if limit is None or most <= limit:
                 state = self.move(state, u, live)
+                # Fewer bytes are live after the move, so moves that did not fit may fit now.
                 looked |= self.near(u) | blocked
                 blocked = set()
             else:
@@ -189,7 +194,7 @@ class Moves:
         return state._replace(waiting=frozenset(blocked))
 
     def after(self, state: State, u: int, limit: int | None) -> State | None:
-        """The closed state after a move from a closed one; None if the move does not fit."""
+        """Return the closed state after a move from a closed one, or None if it does not fit."""
         live, most = self.effect(state, u)
         if limit is not None and most > limit:
             return None
@@ -211,13 +216,14 @@ def check_states(
     backward: bool,
     families: Sequence[Family] = (),
 ) -> None:
-    """Check that the states lead only to each other within the budget, and not to the end.
+    """Check that the listed states lead only to each other within the budget, and not to the end.
 
-    A state is as good as another one in which blocks of `families`, which were checked, have
-    changed places.
+    Two states count as equal if they differ by an exchange of blocks of `families`, which must have
+    been checked before.
     """
     layout = Layout(len(network.before), families)
     moves, root = all_moves(network, layout, backward=backward)
+    # State 0 is implied; each listed state names an earlier one and the op that leads to it.
     found = [moves.close(root, budget)]
     for number, (parent, v) in enumerate(states, start=1):
         if not 0 <= parent < number or v not in found[parent].ready:
@@ -228,6 +234,7 @@ def check_states(
             text = f"op {network.op_name(v)} does not fit in state {parent}"
             raise PlanError(f"state {number}: {text}")
         found.append(after)
+    # Compared by key, so that one of several exchangeable states stands for all.
     known = {layout.key(state.moved) for state in found}
     if layout.key((1 << len(network.before)) - 1) in known:
         raise PlanError("the states get to the end: an order is within the budget")

@@ -156,12 +156,12 @@ def test_the_checker_is_short_and_runs_without_a_solver(files: tuple[str, str, P
     for name in ("certificate", "network", "states", "inplace", "blocks", "region"):
         source = (folder / f"{name}.py").read_text()
         assert "numpy" not in source
-        lines += len(source.splitlines())
-        # What is proved is told at any length; what is done is short.
+        # Explanations may have any length; the code is short.
+        lines += sum(not line.strip().startswith("#") for line in source.splitlines())
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 lines -= len((ast.get_docstring(node, clean=False) or "").splitlines())
-    assert lines < 800
+    assert lines < 795
     code = (
         "import sys; from optsched.cli import main; code = main(sys.argv[1:]); "
         "print(code, [m for m in sys.modules if m.split('.')[0] in ('numba', 'ortools', 'pulp', "
