@@ -92,8 +92,10 @@ class Conflicts:
         if row is None:
             row = self._met(i)
             row[self.apart.get(i, [])] = True
+            # A buffer meets itself at every step, but may of course share its own bytes.
             row[i] = False
             self.work += len(row)
+            # Rows are kept only while all of them together stay small: k rows have k * k bytes.
             if len(self.size) <= TABLE_BUFFERS:
                 self.rows[i] = row
         return row
@@ -109,6 +111,7 @@ class Conflicts:
         start, end = self._intervals(i)
         first = np.searchsorted(self.start, start - self.longest)
         count = np.searchsorted(self.start, end) - first
+        # With many candidates, one pass over all intervals is cheaper than testing each candidate.
         if count.sum() > len(self.owner):
             met = _meets(self.start, self.end, start, end)
             row[self.owner[met]] = True
@@ -122,6 +125,7 @@ class Conflicts:
 
     def _meet(self, a: int, b: int) -> bool:
         """Return True if two buffers are fully occupied at the same step."""
+        # The longer list is searched by bisection, once per interval of the shorter one.
         one, other = sorted((self._intervals(a), self._intervals(b)), key=lambda x: len(x[0]))
         return bool(_meets(*one, *other).any())
 
@@ -164,6 +168,8 @@ class Conflicts:
         members = np.zeros(k, np.int64)
         for a in self._turn(left):
             while table[a].any():
+                # Without work left the pair alone is a clique: covering pairs matters, large
+                # cliques are a gain.
                 most = 2 if self.work > GROWTH_WORK else k
                 grow = grow_set.for_work(k)
                 count = grow(a, most, rows, table, self.size, members)
@@ -189,6 +195,7 @@ class Conflicts:
         best = a
         while True:
             members.append(best)
+            # Members cover a pair that is left only if both ends are in the clique.
             gain[list(left.get(best, ()))] += 1
             if len(members) > 1 and self.work > GROWTH_WORK:
                 break

@@ -77,8 +77,9 @@ class Knowledge(ABC):
 
     def report(self, source: str, bound: int = 0, value: int | None = None) -> None:
         """Report the best value and bound to the caller, or an engine's own if they are better."""
-        told = self.trace[-1].incumbent if self.trace else None
-        values = [x for x in (told, self.value(), value) if x is not None]
+        reported = self.trace[-1].incumbent if self.trace else None
+        # An engine may report a value before its plan is merged, so earlier events count as well.
+        values = [x for x in (reported, self.value(), value) if x is not None]
         best = min(values, default=None)
         event = Event(self.clock.seconds(), best, max(self.bound(), bound), source)
         self.trace.append(event)
@@ -138,9 +139,12 @@ def run_stages(known: State, resume: Any, stages: Sequence[Stage[State]]) -> boo
     more = False
     repeated = [stage for stage in stages if stage.repeat]
     try:
+        # An interrupt is raised only between findings, so that no finding is lost half merged.
         with held_interrupts():
             for stage in stages:
                 more |= not stage.repeat and run_stage(known, resume, stage)
+            # The list makes every stage run in every round; a generator within `any` would stop
+            # early.
             while sum([run_stage(known, resume, stage) for stage in repeated]):
                 # Without a plan, stages may exceed the limit, for one round only.
                 if known.clock.left() is None or known.clock.expired():
@@ -159,6 +163,8 @@ def run_stage(known: State, resume: Any, stage: Stage[State]) -> bool:
     plan that fits the capacity says how much less may be enough.
     """
     take_interrupt()
+    # Without an answer the stages go over the limit: a heuristic plan is better than an empty
+    # result.
     late = known.value() is not None and known.clock.expired()
     if late or not stage.serves(known) or (known.done() and not stage.named):
         return False

@@ -124,6 +124,7 @@ class Known(Knowledge):
         if Feature.FEWEST in self.features and self.measured.moved > self.moved_bound:
             return False
         fits = self.capacity is not None and self.measured.slab <= self.capacity
+        # With a capacity any plan that fits answers the question, also far above the bound.
         return fits or (self.value() or 0) <= self.bound()
 
     def order_done(self) -> bool:
@@ -157,6 +158,8 @@ class Known(Knowledge):
             try:
                 self._keep_plan(plan, finding.source)
             except PlanError as error:
+                # A heuristic's invalid plan is dropped; an invalid plan of ours is an error that
+                # must be seen.
                 if not finding.trial:
                     raise
                 name = self.graph.name

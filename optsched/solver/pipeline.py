@@ -214,6 +214,7 @@ def answer(
     for finding in take_up(known, resume, plan):
         known.merge(finding)
     cut_short = _run(known, resume, stages)
+    # If limits or an interrupt left no plan, the best order known is packed now.
     for finding in make_a_plan(known):
         known.merge(finding)
     return known.result(resume, cut_short)

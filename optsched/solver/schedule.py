@@ -90,6 +90,7 @@ def stages_of(engine: Engine, answer: Answer) -> Stages:
     """Return the stages of an engine for ops that run one at a time."""
     bounds = (
         Stage(stages.heuristic_orders),
+        # Packed before the bounds, so that a plan exists if the time is short.
         Stage(order_packing.pack_best_order),
         Stage(stages.closure_bounds, share=EFFORT.closure_share),
     )
@@ -113,6 +114,7 @@ def _searches(answer: Answer) -> Stages:
         ),
         Stage(stages.order_search),
         Stage(near.orders_near, share=effort.moves_share, needs=Feature.MOVES),
+        # After the order search, since a lower peak leads to another order to pack.
         Stage(order_packing.first_packing, share=effort.first_packing_share),
         Stage(
             stages.pooled_walk,
@@ -120,6 +122,8 @@ def _searches(answer: Answer) -> Stages:
             needs=Feature.POOLS,
             lacks=Feature.PEAK | Feature.MOVES,
         ),
+        # In small graphs all orders are tried with their packings, which settles slabs above the
+        # peak.
         Stage(all_orders, share=effort.all_orders_share, most=small),
         Stage(
             joint_model_if_exact,

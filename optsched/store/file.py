@@ -37,14 +37,14 @@ SALVAGE = "'optsched store verify --salvage' puts what is sound into another sto
 """Advice for a damaged file."""
 
 MOST_IN_MEMORY = 2**24
-"""Bytes of a file of an older version, which who only reads brings up to date in memory."""
+"""Maximum bytes of a file of an older version, which readers bring up to date in memory."""
 
 _APPLICATION = int.from_bytes(b"opts")
 """Application id in the header of the file."""
 _COUNTER_END = 28
 """Bytes of the file's head up to SQLite's counter of changes, this included."""
 _TRIES = 5
-"""Times that a file is read, should someone write it meanwhile."""
+"""Attempts to read a file that others write at the same time."""
 _STEPS = 10**6
 
 _Found = TypeVar("_Found")
@@ -91,6 +91,8 @@ class StoreFile:
                 if self._left_beside():
                     return self._read_beside_log(query)
                 try:
+                    # Without a log beside it the file is complete. In this mode SQLite takes no
+                    # lock and creates no file, so that read-only file systems work.
                     with closing(_connect(self.path, "mode=ro&immutable=1")) as connection:
                         found = _ask(connection, query)
                 except (FormatError, *DAMAGE):
@@ -152,7 +154,7 @@ class StoreFile:
         return (state.st_ino, state.st_size, state.st_mtime_ns), counter, self._left_beside()
 
     def _left_beside(self) -> list[Path]:
-        """Logs that are not empty: of a writer at work, or of one that was killed."""
+        """Return the logs that are not empty: of an active writer, or of a killed one."""
         return [path for end in ("-wal", "-journal") if _size(path := self._beside(end))]
 
     def _beside(self, end: str) -> Path:
@@ -160,12 +162,13 @@ class StoreFile:
         return Path(f"{os.path.realpath(self.path)}{end}")
 
     def _read_beside_log(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
-        """Read what is in the file and in its log, with the index that a writer at work keeps."""
+        """Read the file and its log, using the index of an active writer if possible."""
         if self._beside("-shm").exists():
             try:
                 with closing(_connect(self.path, "mode=ro")) as connection:
                     return _ask(connection, query)
             except sqlite3.OperationalError as error:
+                # Any other error means that the index cannot be used from here; a copy can.
                 if "locked" in str(error):
                     raise
         return self._read_copy(query)
@@ -181,13 +184,13 @@ class StoreFile:
         raise OptschedError(f"store {self.path}: others write it all the time, try again later")
 
     def _copy_to(self, folder: str) -> bool:
-        """Copy the file and its log; return whether nobody wrote meanwhile."""
+        """Copy the file and its log; return True if no process wrote in the meantime."""
         before = self._stamp()
         try:
             for path in (Path(os.path.realpath(self.path)), *self._left_beside()):
                 shutil.copyfile(path, Path(folder, path.name))
         except FileNotFoundError:
-            # Whoever wrote has put the log into the file and is gone.
+            # The writer has moved the log into the file and ended.
             return False
         return self._stamp() == before
 
@@ -233,8 +236,9 @@ def _make_store(path: Path) -> None:
             connection.execute("BEGIN")
             make_tables(connection)
             connection.execute("COMMIT")
-        # Another process may have made it meanwhile: that one stays.
+        # Another process may have made the store in the meantime: that one stays.
         with suppress(FileExistsError):
+            # A link fails if the name exists; a rename would replace the other process's store.
             os.link(beside, place)
         _sync_folder(place.parent)
     finally:
@@ -252,12 +256,15 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Trust nothing that the file says: it may come from anywhere."""
+    """Limit what a file of unknown origin can make SQLite do."""
     connection.text_factory = _decode
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2 * MAX_PACKED)
+    # Views and triggers of the file must not call functions with side effects.
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
+    # A mapped file that shrinks kills the process; a read reports an error.
     connection.execute("PRAGMA mmap_size = 0")
+    # The handler ends a query that takes too many steps, as a crafted file may cause.
     steps = iter(range(MOST_STEPS // _STEPS))
     connection.set_progress_handler(lambda: next(steps, None) is None, _STEPS)
 
@@ -268,7 +275,7 @@ def _decode(data: bytes) -> str:
 
 
 def _message(error: Exception) -> str:
-    """Return what SQLite says of a file, and what to do about it."""
+    """Return SQLite's message about a file, and what to do about it."""
     text = readable(str(error))
     if "not a database" in text:
         return "not a plan store"
@@ -279,7 +286,7 @@ def _message(error: Exception) -> str:
 
 @contextmanager
 def errors_of_sqlite(path: Path) -> Iterator[None]:
-    """Let what goes wrong with a file in this block be said in one line that names it."""
+    """Turn errors about a file in this block into one line that names the file."""
     try:
         yield
     except sqlite3.OperationalError as error:

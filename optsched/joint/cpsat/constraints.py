@@ -1,4 +1,4 @@
-"""The constraints of the joint model, with one function per family.
+"""The constraints of the joint model of order and offsets, with one function per family.
 
 Example: op `q` needs `p`. :func:`add_precedences` adds `done[q][s]` implies `done[p][s - 1]` for
 each step `s`.
@@ -45,6 +45,8 @@ def add_precedences(variables: ModelVariables) -> None:
         for u in before:
             passed |= instance.ancestors[u]
         for u in before:
+            # A predecessor of another predecessor is implied, and each constraint costs propagation
+            # time.
             if passed >> u & 1:
                 continue
             early, late = variables.step_windows[v]
@@ -65,6 +67,7 @@ def add_times(variables: ModelVariables) -> None:
     model = variables.model
     for position, row in zip(variables.position, variables.done, strict=True):
         for step, literal in row.items():
+            # Both directions: the position decides the literal, and the literal the position.
             model.add(position <= step).only_enforce_if(literal)
             model.add(position > step).only_enforce_if(~literal)
     for i, row in enumerate(variables.released):

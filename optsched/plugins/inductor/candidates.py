@@ -175,8 +175,10 @@ def decide(
     choices += [choice for choice in found if not valid or choice.needs_no_more(own)]
     if not choices:
         raise PlanError("no candidate order keeps the accesses that mutations need apart")
+    # Among equal peaks, prefer Inductor's setting of reuse, then the order closest to its own.
     best = min(choices, key=lambda c: (c.peak, c.reuse is not reuse, c.moved))
     replaces = not valid or worth_it(own.peak, best.peak, min_gain)
+    # A stored plan was improved when it was stored.
     if replaces and best.name != STORED and best.moved:
         left = min(MOVES_SHARE * seconds, solver.left())
         best = with_fewest_moves(facts, solver.runtime, best, framework, left)
@@ -200,6 +202,8 @@ def _weigh_all(
 ) -> Iterator[Choice]:
     seen: set[Order] = set()
     for name, order in orders.items():
+        # An order that breaks a mutation computes wrong numbers, so it is not a candidate at any
+        # peak.
         if order in seen or not is_valid_order(facts, order):
             continue
         seen.add(order)
@@ -221,6 +225,7 @@ def with_fewest_moves(
     if not _runs(graph, order):
         return best
     peak = peak_memory(graph, order)
+    # The greedy search comes first: it gives the exact one an upper limit on the moves.
     back = [order, *move_back(graph, baseline, order, peak, clock.share(0.5))]
     fewest = fewest_moves(graph, baseline, peak, clock=clock, known=back[-1]).order
     for found in ([] if fewest is None else [fewest]) + back[::-1]:
@@ -266,6 +271,7 @@ class _Solver:
             return {STORED: self.runtime.node_order(stored.plan.order)}
         found = self._least_runtime()
         reached = [simulate(self.facts, order, reuse=False).peak for order in found.values()]
+        # At the bound no other order can be better, so the second search is not needed.
         if min([to_beat, *reached]) > (self.bound or 0):
             found.update(self._least_estimate())
         return found
@@ -276,6 +282,7 @@ class _Solver:
         if plan is None:
             return
         order = self.runtime.op_order(best.order)
+        # The order with fewer moves is stored, so that a later look-up moves as few nodes.
         if best.name == OPTIMUM and order != plan.order:
             problem, _ = packing_problem(graph, order)
             plan = make_plan(graph, order, greedy_by_size(problem))

@@ -59,11 +59,11 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         What Inductor's settings `reorder_for_peak_memory` and `allow_buffer_reuse` were when the
         pass was set up: the pass sets both for each graph.
     lifecycle
-        Whether the lives of buffers are to be known when the graph runs.
+        True to keep the planned lives of buffers, which are compared when the graph runs.
     min_gain
         Least saving for which Inductor's own order is replaced.
     cuda
-        Whether graphs of a GPU are ordered.
+        True to order graphs of a GPU, too.
     """
 
     time_limit: float
@@ -75,11 +75,12 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     cuda: bool = False
 
     def uuid(self) -> str | None:
-        """Return what tells these plans from all others; None, if unsure, for no caching at all."""
+        """Return a digest of all that decides the plans; None disables Inductor's caches."""
         if self.lifecycle:
             # A graph served from the cache would bypass the pass.
             return None
         try:
+            # Plans from another state of the store may differ, so its content is part of the key.
             stored = None if self.store is None else PlanStore(self.store).digest()
         except OptschedError:
             return None
@@ -91,7 +92,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     def __call__(self, nodes: list[Any]) -> list[Any]:
         """Return the nodes in the order in which they are to run; never fail."""
         if isinstance(V.graph, SubgraphLowering):
-            # Part of a graph that was left alone as a whole, for the op that holds this one.
+            # A subgraph of an op: the graph that contains it was left to Inductor.
             return nodes
         start = time.perf_counter()
         name = _graph_name()
@@ -106,16 +107,19 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         except Exception as error:
             self._leave_to_inductor()
             reason = _reason(error)
+            # An unsupported graph is expected; any other error is a fault that somebody should see.
             level = logging.INFO if isinstance(error, KeptOrderError) else logging.WARNING
             logger.log(level, "%s: order left to Inductor: %s", name, reason)
             ordered = nodes
             record = CompiledGraph("inductor", name, len(nodes), reason=reason)
         remember(replace(record, seconds=time.perf_counter() - start))
+        # Written into the compiled module, so that a process that loads it from the cache reports
+        # it too.
         leave_record(V.graph, record)
         return ordered
 
     def _leave_to_inductor(self) -> None:
-        """Set what an earlier graph may have changed as it was, so that Inductor decides."""
+        """Restore the settings that an earlier graph may have changed, so that Inductor decides."""
         config.reorder_for_peak_memory = self.reorder
         config.allow_buffer_reuse = self.reuse
 
@@ -129,6 +133,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             OrderedSet(V.graph.get_output_names()),
         )
         if not self.reorder:
+            # With reordering off, Inductor runs the nodes in the order of the pass.
             document["extra"]["chosen"] = "baseline"
         facts = read_facts(nodes, find_owned_inputs(nodes), kernels.by_name)
         decision = decide(
@@ -151,7 +156,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         if not decision.gains:
             return nodes
         best = decision.best
-        # Inductor would reorder again, by its estimate, which knows less.
+        # Otherwise Inductor would reorder once more, by its less accurate estimate.
         config.reorder_for_peak_memory = False
         config.allow_buffer_reuse = best.reuse
         return [nodes[v] for v in best.order]
@@ -170,7 +175,7 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
         solver_seconds=decision.solver_seconds,
     )
     if decision.bound is not None and decision.bound > best.peak:
-        # The runtime shares bytes that the graph counts twice: its bound says nothing here.
+        # The runtime shares bytes that the graph counts twice, so the graph's bound does not apply.
         record = replace(record, bound=None, proof="")
     if not applied:
         return replace(record, reason=kept_reason(own.peak, best.peak, decision.min_gain))
@@ -183,7 +188,7 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
 
 
 def _note(kernels: MeasuredKernels, decision: Decision, on_gpu: bool) -> str:
-    """Say what the figures leave out."""
+    """Return a note on bytes that the figures leave out."""
     remarks = ["simulated, not measured on a GPU"] if on_gpu else []
     if kernels.unknown:
         names = listed(kernels.unknown, 3)

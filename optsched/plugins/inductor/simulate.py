@@ -97,13 +97,13 @@ def simulate(
     Parameters
     ----------
     facts
-        Of the graph.
+        Facts about the graph.
     order
         A valid order.
     reuse
-        Whether the wrapper hands freed buffers on (`allow_buffer_reuse`).
+        True if the wrapper reuses freed buffers (`allow_buffer_reuse`).
     timeline
-        Whether to return the live bytes after each line, and the lives of storages.
+        True to return the live bytes after each line, and the lives of storages.
     """
     writer = _LineWriter(facts, order)
     lines = writer.write()
@@ -143,8 +143,12 @@ class _LineWriter:
         last_used = find_last_uses(self.facts, self.order)
         for step, v in enumerate(self.order):
             node = self.facts.nodes[v]
+            # Kernels are collected into one call; an extern kernel on the device ends the call
+            # before it.
             if node.extern and node.on_device:
                 self._flush(max(step - 1, 0))
+            # Dead buffers wait for the end of the call, since the collected kernels still have
+            # their addresses.
             self.waiting |= last_used[step]
             self._define(node, step)
             if node.scratch:
@@ -157,6 +161,7 @@ class _LineWriter:
     def _define(self, node: WrapperNode, step: int) -> None:
         first_line, first_pair = len(self.lines), len(self.inplace)
         for definition in node.definitions:
+            # Inductor takes the first candidate that is free, also if a later one would fit better.
             source = next(filter(self._is_free_to_take, definition.candidates), None)
             if source is None:
                 self._allocate(definition.buffer, step)
@@ -167,6 +172,7 @@ class _LineWriter:
                 self.inplace.append((definition.buffer, source.source))
                 self._add(_Kind.SHARE, definition.buffer, step, source.source)
         local = self.facts.local.intersection(node.outputs)
+        # Names that never leave the kernel get no lines: their values stay in registers.
         if local:
             self._remove(local, first_line, first_pair)
 
@@ -209,11 +215,12 @@ class _LineWriter:
             return
         self._add(_Kind.KERNEL, node.name, step)
         self.arguments |= node.arguments
+        # A call has a maximum number of arguments; beyond it Inductor starts another one.
         if node.arguments and len(self.arguments - self.gone) > self.facts.max_arguments:
             self._flush(step)
 
     def _flush(self, step: int) -> None:
-        """Close the call that kernels were collected for; what is dead by now is freed."""
+        """End the call of the collected kernels, and free the buffers that are dead by now."""
         for name in sorted(self.waiting - self.gone - self.freed):
             buffer = self.facts.buffers.get(name)
             if buffer is None:
@@ -256,9 +263,9 @@ def _hand_on(
 ) -> list[Pair]:
     """Second pass: replace allocations by buffers that were freed before; return the pairs.
 
-    A freed buffer is handed on if its taker follows at once, or if holding it in between keeps
-    Inductor's estimate within the peak that it has anyway. The estimate knows of nothing in place,
-    so its peak is above the true one, and so may be the memory that this costs.
+    A freed buffer is reused if the next allocation of its kind follows at once, or if holding it in
+    between does not raise the peak of Inductor's estimate. The estimate ignores in-place writes, so
+    its peak is above the true one, and reuse may raise the true peak.
     """
     misaligned = set(facts.misaligned)
     misaligned.update(output for output, source in inplace if source in misaligned)
@@ -274,6 +281,7 @@ def _hand_on(
         if line.kind is _Kind.FREE:
             pool.setdefault(key, []).append(i)
         elif line.kind is _Kind.ALLOCATE and pool.get(key):
+            # The buffer freed last is taken first, as in Inductor.
             free = lines[pool[key][-1]]
             between = range(free.step + 1, line.step)
             if between and buffer.size + max(live[s] for s in between) > highest:
@@ -310,7 +318,7 @@ def estimate_peak(facts: WrapperFacts, order: Order) -> tuple[int, list[int]]:
 
 @dataclass(slots=True)
 class _Memory:
-    """Third pass: names hold storages, and a storage goes with the last name that holds it."""
+    """Third pass: names hold storages; a storage is freed with the last name that holds it."""
 
     facts: WrapperFacts
     holds: dict[str, list[int]] = field(default_factory=dict)

@@ -65,6 +65,7 @@ class _Answer:
         """Make the decision; only the first one counts."""
         with self.lock:
             if not self.is_given:
+                # An answer after the deadline is ignored: XLA has its own schedule by then.
                 self.is_given, self.schedule = True, schedule
                 record = replace(record, seconds=self.clock.seconds())
                 remember(record)
@@ -101,8 +102,11 @@ class Scheduler:
     def __call__(self, serialized: bytes) -> bytes | None:
         """Return the module with our schedule, or None for XLA's own."""
         answer = _Answer(Clock(Limits(seconds=self.time_limit)), self.kept)
+        # In a thread, as XLA waits for the answer: the deadline holds even if a step does not end.
         thread = threading.Thread(target=lambda: self._answer(serialized, answer))
         with _STACKS:
+            # The stack size is a setting of the process, so two modules must not set it at the same
+            # time.
             before = threading.stack_size(STACK_BYTES)
             try:
                 thread.start()
