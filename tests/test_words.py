@@ -50,6 +50,7 @@ def test_a_room_is_in_plain_words(room: str) -> None:
         ('"""What_the sum is."""', "start with the subject"),
         ('"""Return a bound, proved as L_3."""', "name the proof"),
         ("# It is_no bound.", "say 'is_no'"),
+        ('"""Return it.\n\nParameters\n------\nlast\n    Whether_it is."""', "not 'Whether'"),
     ],
 )
 def test_a_fault_is_found(text: str, fault: str, tmp_path: Path) -> None:

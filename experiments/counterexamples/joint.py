@@ -44,11 +44,11 @@ class Joint:
     peak, slab
         Bytes.
     order
-        One that has the least slab; its offsets come from an exhaustive search.
+        An order of minimum slab; its offsets come from an exhaustive search.
     slab_at_peak
         Least slab of the orders of least peak.
     orders, least
-        How many orders there are, and how many of them have the least peak.
+        Number of orders, and of those with the minimum peak.
     """
 
     peak: int

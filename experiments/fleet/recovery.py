@@ -29,7 +29,7 @@ class FaultRow:
     plans
         Of the undisturbed run that the store did not have in the end, in all.
     tables
-        That were not those of an undisturbed run.
+        Number of tables that differ from those of an undisturbed run.
     seconds
         From each fault to the table.
     """

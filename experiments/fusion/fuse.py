@@ -70,11 +70,11 @@ def accumulate(terms: int, size: int, at_once: int) -> Graph:
     Parameters
     ----------
     terms
-        How many tensors are added to the first.
+        Number of tensors that are added to the first.
     size
         Bytes of each.
     at_once
-        How many one op adds; the last may add fewer.
+        Number of tensors that one op adds; the last may add fewer.
     """
     build = GraphBuilder(f"accumulate_{terms}_by_{at_once}")
     build.op("rand0", writes={"total0": size}, kind="rand")

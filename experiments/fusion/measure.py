@@ -41,7 +41,7 @@ class Row:
     least, bound, proof
         The least peak found, the proven bound on every order's, bytes, and its proof.
     local_choice, local_least, local_bound
-        The same where buffers inside one fused op take no bytes.
+        Same figures if buffers inside one fused op take no bytes.
     unit
         Bytes that make one in the tables.
     """

@@ -24,7 +24,7 @@ class Question:
     text
         In words.
     raises
-        Whether the least peak is to rise; else it is to fall.
+        True to look for a rise of the minimum peak, False for a fall.
     largest
         Most bytes of a buffer.
     admits

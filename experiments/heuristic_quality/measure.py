@@ -28,7 +28,7 @@ class GraphFigures:
         Bytes: the least of all orders, and of all orders and packings; the best known if not
         `proved`.
     proved
-        Whether both are.
+        True if both are proved.
     peaks
         By sorter.
     slabs

@@ -24,7 +24,7 @@ class Watch:
     silence
         The longest time between two looks so far, in seconds of the processor.
     place
-        Where the code stood at its end.
+        Position of the code at its end.
     """
 
     silence: float = 0.0

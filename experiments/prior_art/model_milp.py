@@ -47,7 +47,7 @@ class ModelOutcome:
     replayed
         Peak of the order read from it, a step's ops one after the other: never more.
     finished
-        Whether the solver says that nothing is better.
+        True if the solver reports the result as optimal.
     steps
         Of the program.
     seconds

@@ -36,19 +36,19 @@ class SeedRow:
     least, bound, proof
         Our least peak, the proven bound on the peak of every order, and its proof.
     slab, slab_bound, slab_proof
-        The same of the slab.
+        Slab, its lower bound and its proof.
     seconds
         Of our solver.
     uncounted
         Parameters and other inputs that no peak counts.
     short
-        What inputs that may be freed have more than Inductor recorded.
+        Bytes by which inputs that may be freed exceed those that Inductor recorded.
     ordering_only
         Buffers that some op waits for and does not use; in September 2025 it kept them alive.
     old_baseline, old_lpmf, old_bfs, old_dfs, old_chosen
         Estimates of the same orders, and the choice, by the estimator of September 2025.
     first_baseline, first_lpmf, first_bfs, first_dfs, first_chosen
-        The same for the orders that the first version made, by its own estimator.
+        Peaks of the orders that the first version made, by its own estimator.
     first_choice
         Peak, by today's estimator, of the order that the first version chose.
     torch

@@ -23,7 +23,7 @@ class Published:
     batch
         Batch size.
     checkpointed
-        Whether the row is of the table with compiler-based activation checkpointing.
+        True if the row is of the table with compiler-based activation checkpointing.
     baseline, new
         Peak memory in GB as printed, measured on a GPU.
     """

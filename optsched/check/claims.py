@@ -64,7 +64,7 @@ def check_claims(question: Question, plan: Plan, claims: Mapping[str, Any]) -> C
     Parameters
     ----------
     question, plan
-        What is asked, which never comes from the plan's file, and a plan for its graph.
+        The question, which never comes from the plan's file, and a plan for its graph.
     claims
         The fields of an `optsched-plan/1` document except order and offsets.
 

@@ -71,8 +71,8 @@ class PlanFacts(OrderFacts):
     Parameters
     ----------
     question
-        What the plan answers. Its graph is :attr:`graph`, except that buffers of the latter lie in
-        the pools of the plan.
+        The question that the plan answers. Its graph is :attr:`graph`, except that buffers of the
+        latter lie in the pools of the plan.
     offsets
         Offset of each buffer by id, or None.
     """

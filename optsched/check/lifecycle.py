@@ -142,7 +142,7 @@ def plan_lifecycle(graph: Graph, order: Sequence[int]) -> list[list[LifeEvent]]:
     Parameters
     ----------
     graph
-        Any.
+        Any graph.
     order
         A valid order of its ops.
     """

@@ -46,7 +46,7 @@ class Cases:
     input
         Id of the input's root.
     free
-        Where its other users have ended.
+        Flow for the case that its other users have ended.
     held
         If some other holder is left: the op does not write into the input.
     """
@@ -89,11 +89,11 @@ class SetStep:
     Parameters
     ----------
     last
-        Whether the last one is meant; else the first.
+        True if no op of the set can be the last one, False if none can be the first.
     ops
         The set.
     flows
-        `(op, flow)` for each op of it that precedences allow there.
+        `(op, flow)` for each op that precedences allow in that position.
     """
 
     last: bool

@@ -38,7 +38,7 @@ class Applied:
     checked
         Peak and slabs in bytes, as replayed by the checker.
     load
-        What to do with the file, so that its runtime follows the plan.
+        Instruction for loading the file so that its runtime follows the plan.
     """
 
     graph: Graph

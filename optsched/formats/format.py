@@ -130,7 +130,7 @@ class Stock:
         Words for what the bytes include in the framework's own memory model, which writes in place;
         empty if results do not say it.
     counts_apart
-        The same if nothing is written in place.
+        Bytes without in-place writes.
     """
 
     title: str
@@ -194,7 +194,7 @@ class Format:
     describe
         `describe(source)` returns what a file says without the sizes that a plan needs.
     load
-        What to do with a file into which a plan was written; `{slab}` is its slab in bytes.
+        Instruction for a file into which a plan was written; `{slab}` is its slab in bytes.
     stock
         Plan of the format's framework (default: the order of the file, packed greedily).
     """

@@ -102,7 +102,7 @@ def from_networkx(
 
         All other attributes of nodes, edges and the graph are ignored.
     name, memory_model
-        Of the graph; by default the graph attributes of that name.
+        Name and memory model of the graph (default: the graph attributes of that name).
 
     Raises
     ------

@@ -47,7 +47,7 @@ class AllocatorSettings:
     Parameters
     ----------
     expandable_segments
-        Whether segments grow.
+        True if segments grow.
     max_split_size
         Bytes from which blocks are not split; None for no such limit.
     divisions

@@ -30,9 +30,9 @@ class Availability(NamedTuple):
     Parameters
     ----------
     certain
-        Those that are available in every order.
+        Pairs that are available in every order.
     never
-        Those that are available in no order.
+        Pairs that are available in no order.
     implied
         By each other input, those that are available whenever it is, itself included.
     """

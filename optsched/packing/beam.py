@@ -64,7 +64,7 @@ def search_beam(
     softness
         Slack, as a share of the capacity, at which the weight of a section has fallen to 1/e.
     rule
-        How to choose the section to branch on.
+        Rule that chooses the section to branch on.
     random
         Source of the noise in the ratings.
     clock

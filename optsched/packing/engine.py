@@ -180,7 +180,7 @@ class PackingEngine:
         rank
             Shape `(n,)`: a permutation; buffers of low rank are tried first.
         rule
-            How to choose the section to branch on.
+            Rule that chooses the section to branch on.
         limit
             Number of nodes after which the search stops with LIMIT.
         clock

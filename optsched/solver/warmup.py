@@ -56,9 +56,9 @@ def warm_up(say: Callable[[str], None], *others: Callable[[Graph], object]) -> N
     Parameters
     ----------
     say
-        Told what is being compiled.
+        Called with a description of the part that is compiled next.
     others
-        What runs the kernels of rooms above this one.
+        Functions that run the kernels of rooms above this one.
     """
     started = time.perf_counter()
     say("search of packings and trees of precedences, in a second process")

@@ -26,7 +26,7 @@ class OpenRecord:
     Parameters
     ----------
     connection, number
-        Where it is.
+        Connection to the store, and number of the record.
     """
 
     def __init__(self, connection: sqlite3.Connection, number: int) -> None:

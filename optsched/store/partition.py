@@ -95,7 +95,7 @@ def order_nodes(colours: Colours, kinds: Sequence[tuple[int, int]], edges: Edges
     kinds
         The first node of each kind, and one past its last.
     edges
-        What the colours have seen.
+        Edges that the colors were refined by.
     """
     count = len(colours)
     kind = np.repeat(np.arange(len(kinds)), [end - first for first, end in kinds])

@@ -70,7 +70,8 @@ def prepare_result(
     graph, result, search
         The graph, its result, and the state for the next search.
     check
-        Whether to check the plan; the solver has, so who solved it in this process need not.
+        True to check the plan; not needed for a plan that was solved, and so checked, in this
+        process.
 
     Raises
     ------

@@ -152,17 +152,17 @@ class Bound:
     Parameters
     ----------
     quantity
-        Of what.
+        Quantity that is bounded.
     value
         Bytes.
     proof
-        A rung of :class:`Proof`; empty where an engine proved it on the way to one.
+        Code of a :class:`Proof`; empty for a bound that an engine proved on the way to one.
     certified
-        Whether a certificate is kept that the checker accepted.
+        True if the store has a certificate that the checker accepted.
     provenance
-        Who proved it (:func:`provenance`).
+        Origin of the bound: versions, limits, machine (:func:`provenance`).
     withdrawn
-        Why it no longer counts; empty if it does.
+        Reason why it no longer counts; empty if it does.
     """
 
     quantity: Objective
@@ -207,22 +207,22 @@ class RecordChange:
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """All that a store knows about a question, but for the plan and certificate themselves.
+    """All that a store knows about a question, without the plan and the certificate.
 
     Parameters
     ----------
     number
-        Of the record in its file.
+        Number of the record in its file.
     key
-        Of the graph (:func:`optsched.store.canonical.canonical_form`).
+        Key of the graph (:func:`optsched.store.canonical.canonical_form`).
     question
         The question.
     name, memory_model, ops, buffers, bytes
-        Of the graph under which it came in: name, model in words, counts, and bytes of all buffers.
+        Of the graph that was stored first: name, memory model, counts, and bytes of all buffers.
     peak, slab
         Bytes of the best plan; None where there is none yet.
     provenance
-        Where the plan came from.
+        Origin of the plan.
     bounds
         All bounds that were proved, claimed or withdrawn.
     search_bytes

@@ -70,7 +70,7 @@ class GraphText:
     Parameters
     ----------
     key, document
-        The same for equal graphs; others may have the key, none has the document.
+        Equal for equal graphs. Another graph may have the same key, but never the same document.
     about
         Name, memory model in words, ops, buffers, and bytes of all buffers.
     """

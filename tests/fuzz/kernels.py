@@ -72,7 +72,7 @@ class Comparison:
     Parameters
     ----------
     forms
-        What must agree with the reference form.
+        Forms that must agree with the reference form.
     """
 
     def __init__(self, forms: Sequence[Callable[[Kernel[..., Any]], Form]]) -> None:

@@ -83,7 +83,7 @@ class StepMemory:
     calls
         Of its compiled graphs, in the order in which they ran.
     peak
-        That the whole step adds at most.
+        Maximum bytes that the full step adds.
     outside
         By how much what lives outside of the calls grows at most: gradients that are accumulated.
     """
@@ -164,7 +164,7 @@ class OrderProbe(CustomSchedulerPass):  # type: ignore[misc]
         `baseline`, `lpmf`, `bfs` or `dfs`, or a function of the facts that returns an order. Where
         a guard forbids the order, the baseline runs.
     reuse
-        Whether freed buffers are handed on.
+        True if freed buffers are reused.
     """
 
     method: str | Callable[[WrapperFacts], Order]

@@ -27,7 +27,7 @@ class Pair:
     before, after
         Memory of the calls, of Inductor's own order and of ours.
     reordered
-        How many of the graphs had another order than Inductor's.
+        Number of graphs with another order than Inductor's.
     """
 
     error: float

@@ -19,7 +19,7 @@ class Model:
     document
         As of `optsched-graph/1`; has been found valid.
     in_place
-        Whether ops may write outputs into candidate inputs that die at them.
+        True if ops may write outputs into candidate inputs that die at them.
     """
 
     def __init__(self, document: Document, *, in_place: bool) -> None:

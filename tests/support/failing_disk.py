@@ -62,7 +62,7 @@ class FailingDisk:
         `kill` ends the process by SIGKILL before it, `tear` in its middle; `full` lets it and all
         that follow say that the disk is full.
     count
-        How many there were.
+        Number of them.
     """
 
     fail_at: int | None = None

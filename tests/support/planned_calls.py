@@ -80,7 +80,7 @@ def plan_and_measure(
     seed
         Of the random numbers with which both begin.
     kernels
-        Whether generated kernels compute.
+        True if generated kernels compute.
     settings
         Of the plugin; any gain counts unless they say otherwise.
     """

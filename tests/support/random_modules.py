@@ -20,11 +20,11 @@ class RandomModule(nn.Module):
     Parameters
     ----------
     seed
-        The same seed, the same module.
+        Equal seeds give equal modules.
     ops
-        How many ops the program has.
+        Number of ops of the program.
     control
-        Whether there may be loops and choices among them.
+        True to include loops and choices.
     """
 
     rows = 12

@@ -105,7 +105,7 @@ class RandomStep:
     Parameters
     ----------
     seed
-        The same seed, the same step; it goes through all kinds, and all losses of each.
+        Equal seeds give equal steps; they go through all kinds, and all losses of each.
     ops
         Of its module.
     """

@@ -25,7 +25,7 @@ class Thing:
     alignment, pin
         Of all members together; pin -1 for none.
     is_live
-        Whether some member is ever live.
+        True if some member is live at some step.
     """
 
     members: tuple[int, ...]

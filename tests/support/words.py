@@ -89,6 +89,10 @@ def _is_sentence(value: object) -> bool:
     return isinstance(value, str) and len(value) > SHORT and " " in value
 
 
+PARAMETER = re.compile(rf"^ *\w[\w*, ]*\n +({OPENER.pattern})", re.MULTILINE)
+"""Description of a parameter below its name that opens without a subject."""
+
+
 def faults_of(path: Path) -> list[str]:
     """Return what is wrong in the language of a file, each with its line."""
     found = []
@@ -97,6 +101,8 @@ def faults_of(path: Path) -> list[str]:
         found += [f"{place}: say {phrase!r} in plain words" for phrase in BANNED.findall(words)]
         if is_ours and (opener := OPENER.match(words.strip())):
             found.append(f"{place}: start with the subject, not with {opener[0]!r}")
+        if is_ours and "----" in words and (hidden := PARAMETER.search(words)):
+            found.append(f"{place}: start the description with the subject, not {hidden[1]!r}")
         if is_ours and CODE.search(words) and not LEGEND.search(words):
             found.append(f"{place}: name the proof beside its code {CODE.findall(words)[0]!r}")
     if path.suffix == ".md" and (fault := _page_fault(path)):

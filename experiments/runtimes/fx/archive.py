@@ -52,7 +52,7 @@ def program_table(folder: Path, own: str, dims: Mapping[str, Mapping[str, int]])
     Parameters
     ----------
     own
-        What the program's own order is called.
+        Name of the program's own order.
     dims
         By program: sizes for what it leaves open.
     """

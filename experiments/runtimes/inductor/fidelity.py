@@ -34,10 +34,10 @@ class FidelityRow:
         Which of the sets of removed, overwritten and reused buffers are not those that code
         generation made.
     step_peak
-        That the whole step adds at most.
+        Maximum bytes that the full step adds.
     outside
-        That the step allocates outside of its graphs at most: gradients, the optimiser's way of
-        accumulating them.
+        Maximum bytes that the step allocates outside of its graphs: gradients, and how the optimizer
+        accumulates them.
     """
 
     step: str

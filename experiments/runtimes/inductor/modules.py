@@ -32,7 +32,7 @@ class ModuleRow:
     eager_error_inductor, eager_error_ours
         And from those of the module that is not compiled, where it draws no random numbers.
     higher
-        How many graphs need more with the plugin.
+        Number of graphs that need more with the plugin.
     unplanned
         Number of graphs whose memory is not lower by the planned bytes.
     """

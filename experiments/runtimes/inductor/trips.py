@@ -31,7 +31,7 @@ class TripRow:
     Parameters
     ----------
     plugin_seconds
-        What the compilation of the graph took longer with the plugin, its solver included.
+        Additional compilation time with the plugin, its solver included.
     beside_seconds
         Processor time of the plugin beside its solver; empty where it was not taken.
     gradient_error_inductor, gradient_error_ours

@@ -30,7 +30,7 @@ class Row:
     recorded
         Slab of LiteRT's own offsets, of the file's tensors alone.
     bound, slab
-        What no packing of these live ranges is below, and our packing.
+        Lower bound on every packing of these live ranges, and slab of our packing.
     arena
         The arena with the temporaries of the kernels.
     """

@@ -20,7 +20,7 @@ def session(path: Path, order: str, *, reuse: bool = False, **options: Any) -> A
     order
         Of `onnxruntime.ExecutionOrder`: DEFAULT, or PRIORITY_BASED for the file's.
     reuse
-        Whether a buffer that nobody needs any more is held for a later one of equal shape, as
+        True if a dead buffer is held for a later one of equal shape, as
         ONNX Runtime does by default.
     options
         Further attributes of the session's options.

@@ -39,7 +39,8 @@ class Run:
     held
         Most bytes that ONNX Runtime held; `reuse` with its default of holding freed buffers.
     kept_order, same_outputs
-        Whether it ran the nodes as the file has them, and came to what its own order does.
+        True if it ran the nodes in the order of the file, and if its outputs are those of its own
+        order.
     """
 
     model: str

@@ -46,13 +46,13 @@ class Row:
     before, tail_before
         Head and tail of the arena with TFLite Micro's own plan.
     bound, slab, proof
-        What no plan is below, our slab, and how that is proved.
+        Lower bound on every plan, our slab, and its proof.
     moved
         Operators that run at another step.
     after, tail_after
         Head and tail with our plan.
     same
-        Whether all outputs are the same bit for bit.
+        True if all outputs are equal bit for bit.
     """
 
     model: str

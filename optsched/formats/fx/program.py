@@ -23,7 +23,7 @@ class TensorValue:
     device
         `cpu`, `cuda:0` ...
     storage
-        What the tensors that share bytes have in common, where it is known.
+        Key that all tensors of one storage share; None if the storage is unknown.
     storage_bytes
         Bytes of the storage, where they are known.
     """
@@ -122,7 +122,7 @@ class FxProgram:
     Parameters
     ----------
     inputs
-        What happens to the bytes of each tensor that is given from outside.
+        Policy for the bytes of each tensor that the caller provides.
     nodes, outputs
         In order; outputs are names of tensors.
     values

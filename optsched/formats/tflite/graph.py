@@ -59,7 +59,7 @@ class TfliteGraph:
     Parameters
     ----------
     model
-        What the file says.
+        Content of the file.
     graph
         The graph.
     operators

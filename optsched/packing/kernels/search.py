@@ -101,7 +101,7 @@ def search(
     remember
         If True, look states up in `failures` and add to it.
     rule
-        How to choose the section to branch on.
+        Rule that chooses the section to branch on.
     limit
         Maximum number of nodes since the start of the search.
 

@@ -160,7 +160,7 @@ def write(path: str | PathLike[str], graph: CapturedGraph) -> None:
     path
         The file to write.
     graph
-        What to write.
+        Graph to write.
     """
     text = json.dumps(graph.document, separators=(",", ":"))
     with open(path, "wb") as file:

@@ -58,7 +58,7 @@ class ReturnedTensor(NamedTuple):
     Parameters
     ----------
     place
-        Where it lies.
+        Place of the tensor in its storage.
     operand
         Position of the operand in whose storage that is; None for a storage of its own.
     """

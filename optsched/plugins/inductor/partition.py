@@ -79,7 +79,7 @@ class PeakPartitioner(CustomPartitionerFn):  # type: ignore[misc]
     cost
         Cost model of repeats (:mod:`optsched.formats.costs`).
     calibrated
-        Whether the budget holds for the compiled step, as simulated, or for ATen ops.
+        True if the budget holds for the compiled step, as simulated; False for ATen ops.
     """
 
     peak: int

@@ -52,12 +52,12 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     Parameters
     ----------
     time_limit
-        Seconds for the solver, a graph.
+        Seconds for the solver per graph.
     store
         Path of a plan store, if any.
     reorder, reuse
-        What Inductor's settings `reorder_for_peak_memory` and `allow_buffer_reuse` were when the
-        pass was set up: the pass sets both for each graph.
+        Inductor's settings `reorder_for_peak_memory` and `allow_buffer_reuse` at the time when the
+        pass was set up; the pass sets both for each graph.
     lifecycle
         True to keep the planned lives of buffers, which are compared when the graph runs.
     min_gain

@@ -58,7 +58,7 @@ class WrapperBuffer:
     size
         Bytes that the allocator is asked for.
     allocation
-        How it is made, unless an extern kernel returns it.
+        Kind of line that makes it, unless an extern kernel returns it.
     view_of
         The buffer whose tensor it names, if `allocation` is `VIEW`.
     freed
@@ -164,7 +164,7 @@ class WrapperNode:
         Buffers and inputs that have to exist when it runs, aliases included, mutated ones by
         their first name.
     definitions
-        What it writes, in the order in which code is generated.
+        Buffers that it writes, in the order in which code is generated.
     outputs
         Names of all its outputs.
     predecessors
@@ -172,7 +172,7 @@ class WrapperNode:
     extern
         Its call, if its kernel is not generated.
     on_device
-        Whether it runs on a device at all.
+        True if it runs on a device.
     arguments
         Buffers that its generated kernel reads or writes; empty for a node without a kernel.
     kind
@@ -180,7 +180,7 @@ class WrapperNode:
     scratch
         The workspace of its generated kernel, if it has one.
     draws_after
-        Those of `predecessors` that only keep the order in which random numbers are drawn.
+        Members of `predecessors` that only keep the order in which random numbers are drawn.
     """
 
     name: str
@@ -228,7 +228,7 @@ class EstimatedBuffer:
     readers
         Positions of the nodes that keep it.
     kept
-        Whether it is a graph output.
+        True if it is a graph output.
     read_sizes
         For an input, the bytes that each reader reads of it: the estimate believes the last one.
     """
@@ -252,7 +252,7 @@ class WrapperFacts:
     buffers
         By name.
     inputs
-        Those that the graph owns.
+        Inputs that the graph owns.
     outputs
         Names that are alive when the graph returns.
     local
@@ -267,7 +267,7 @@ class WrapperFacts:
     misaligned
         Buffers whose address is not aligned, which are reused apart from the others.
     extreme_inputs
-        Where `inputs` depend on the caller: the fewest and the most that the graph may own.
+        The fewest and the most inputs that the graph may own, if that depends on the caller.
     """
 
     nodes: tuple[WrapperNode, ...]

@@ -52,7 +52,7 @@ class Assignment:
     Parameters
     ----------
     values
-        Of the module.
+        Values of the module.
     sequence
         All instructions of the entry computation.
     """

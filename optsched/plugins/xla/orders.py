@@ -51,17 +51,17 @@ class ModuleOrders:
     Parameters
     ----------
     text
-        Of the scheduled module.
+        Text of the scheduled module.
     clock
-        Tells how long weighing takes.
+        Clock that measures the time of weighing.
 
     Attributes
     ----------
     parsed, graph
-        The module, and its ops and buffers. Donation is forgotten in both where it is not in the
-        text: XLA drops it from a module that is handed back.
+        The module, and its ops and buffers. Donation is left out of both if the text lacks it, as
+        XLA drops it from a module that is handed back.
     donates
-        Whether the module gives arguments up for results.
+        True if the module donates arguments to results.
     before
         Bytes that XLA allocates for its own schedule.
     seconds

@@ -24,7 +24,7 @@ class Timeline:
     Parameters
     ----------
     values
-        Of the module.
+        Values of the module.
     sequence
         All instructions of the entry computation.
 

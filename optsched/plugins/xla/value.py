@@ -32,20 +32,20 @@ class Value:
     definer
         Name of the instruction.
     shape
-        Of what it is.
+        Shape of the value.
     ends
-        Instructions at which it is still there.
+        Instructions that keep it alive.
     spans
-        Computations to whose end it is there.
+        Computations that keep it alive until their end.
     positions
-        Instructions that hand it on, its definer first.
+        Instructions that pass it on, its definer first.
     begins
-        The computation at whose begin it is there; empty where that is when its definer runs.
+        Computation at whose start it exists; empty if it exists from its definer on.
     operands
-        What its definer reads, where that makes one tensor of tensors.
+        Values that its definer reads, if it makes one tensor of tensors.
     place, number
-        Decide among equals: where its definer is in a walk through the module, and XLA's number of
-        the value.
+        Break ties: position of its definer in a walk through the module, and XLA's number of the
+        value.
     """
 
     definer: str
@@ -78,17 +78,17 @@ class Group:
     Parameters
     ----------
     values
-        Their numbers.
+        Numbers of the values.
     size
         Bytes of the largest.
     place
-        Decides among equals.
+        Breaks ties.
     live_out
-        Whether the module returns it.
+        True if the module returns it.
     is_table
-        Whether it is the table of a tuple.
+        True if it is the table of a tuple.
     is_donated
-        Whether the memory is that of an argument which the caller gives up.
+        True if the memory belongs to an argument that the caller donates.
     operands
         Groups that are read to make tensors of this one.
     """

@@ -31,7 +31,7 @@ class Repair:
     Parameters
     ----------
     unroller
-        Of the problem.
+        Runs and buffers of the problem.
     peak
         Bytes that must not be exceeded.
     clock

@@ -73,7 +73,7 @@ class Planner:
     known
         Sequences of op ids to start from, such as those of a framework.
     effort
-        How much work goes into each part.
+        Amount of work for each part.
     """
 
     graph: Graph

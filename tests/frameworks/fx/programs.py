@@ -77,7 +77,7 @@ class RandomProgram(torch.nn.Module):
     seed
         Decides all of it.
     steps
-        How many.
+        Number of steps.
     """
 
     def __init__(self, seed: int, steps: int) -> None:

@@ -20,7 +20,7 @@ def training_trace(buffers: int, seed: int = 0, *, repeated: bool = True) -> Pac
     Parameters
     ----------
     buffers
-        How many.
+        Number of buffers.
     seed
         Of sizes and lifetimes.
     repeated

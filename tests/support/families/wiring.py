@@ -21,7 +21,7 @@ class Tape:
     records
         Name, inputs and bytes of weight gradient of each op.
     keep
-        Whether weight gradients are outputs of the graph.
+        True if weight gradients are outputs of the graph.
     """
 
     build: GraphBuilder
