@@ -195,7 +195,8 @@ class Trail:
 
     def explain(self, inference: Inference) -> None:
         """Find the premises of an inference among those before it."""
-        # The later precedences are removed from the network meanwhile, so none becomes a premise.
+        # Later precedences are removed from the network for the search, so that they become no
+        # premises.
         limit = self.place[inference.first, inference.second]
         later = list(takewhile(lambda pair: self.place[pair] >= limit, reversed(self.place)))
         for pair in later:

@@ -88,7 +88,7 @@ def check_certificate(graph: Graph, certificate: Certificate) -> str:
 
 
 class _Checker:
-    """The network of a graph and what is known of the orders within a budget."""
+    """State of a check: a graph's network, and facts about its orders within the budget."""
 
     def __init__(self, graph: Graph, budget: int) -> None:
         self.graph, self.network, self.budget = graph, Network(graph), budget

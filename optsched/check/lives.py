@@ -26,7 +26,7 @@ def live_spans(graph: Graph, step: Sequence[int]) -> Spans:
     ops, roots, kept = graph.ops, graph.roots, graph.kept
     horizon = max(1, len(ops))
     ends = [0] * len(graph.buffers)
-    # The ops in turn: who touches a root last has the last word on it.
+    # Ops in order: the last op that touches a root overwrites its entry.
     for v in sorted(range(len(ops)), key=step.__getitem__):
         for b in (*ops[v].reads, *ops[v].uses, *ops[v].writes):
             ends[roots[b]] = step[v] + 1

@@ -190,7 +190,7 @@ def replay_module(module: Module, plans: Mapping[str, Plan]) -> Replayed:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Put the name of a computation in front of what is wrong with it."""
+    """Prefix errors about a computation with its name."""
     try:
         yield
     except PlanError as error:

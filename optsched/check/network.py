@@ -24,7 +24,7 @@ from optsched.model.graph import Graph
 
 
 class Network:
-    """A graph, and what is known of its orders within a budget."""
+    """A graph, with the precedences known for orders within a budget."""
 
     def __init__(self, graph: Graph) -> None:
         n = len(graph.ops)

@@ -1,6 +1,6 @@
 """Ways to lower the bytes that a recorded caching allocator reserved.
 
-Reserved bytes exceed the live bytes by what is rounded up, cached or in pieces too small for later
+Reserved bytes exceed the live bytes by rounding, cached blocks, and pieces too small for later
 requests. Another setting of the allocator or a slab lowers that part. The live bytes themselves are
 lower only in another order of ops, or if ops run again.
 """

@@ -1,4 +1,4 @@
-"""Large neighbourhoods of a plan, searched by CP-SAT: order and offsets near what is highest.
+"""Large neighborhoods of a plan, searched by CP-SAT: order and offsets near the highest buffers.
 
 A neighbourhood frees the order of the ops of a few consecutive steps, the offsets of all buffers
 live there, those of the buffers that end at the top of the slab, and of some buffers that conflict
@@ -164,7 +164,8 @@ class _Neighbourhoods:
         low = max(0, min(center - width // 2, len(self.order) - width))
         live = (self.start < low + width) & (self.end > low) if width else self.tops < 0
         free = live | (self.tops == self.slab)
-        # Buffers that are live together with one at the top, the highest first but for chance.
+        # Buffers that are live together with one at the top, the highest first, with some
+        # randomness.
         beside = np.flatnonzero((self.start < self.end[top]) & (self.end > self.start[top]) & ~free)
         chance = self.tops[beside] * self.rng.random(len(beside))
         free[beside[np.argsort(-chance)[: self.buffers]]] = True

@@ -45,7 +45,7 @@ def in_units(program: OrderProgram, unit: int) -> tuple[OrderProgram, Scale]:
 def shrunk(program: OrderProgram, divisor: int) -> OrderProgram:
     """Return a program whose loads, times `divisor`, are at most those of the given one.
 
-    What adds to a load is rounded down, what is subtracted is rounded up.
+    Terms added to a load are rounded down, subtracted ones up.
     """
     if divisor == 1:
         return program

@@ -22,9 +22,9 @@ and what an op saves in place only grows with the ops that have ended:
   has all completions of the other.
 * *Following*: if the next ops of the baseline, where each needs the one before it, stay within
   the peak and leave no more bytes live than before them, they are run and kept. Any completion can
-  be changed so that these ops come first: wherever only some of them had run, at least as many
-  bytes were live as with all of them, so the other ops have no more bytes live than before; and in
-  the baseline they precede everything kept later.
+  be changed so that these ops come first: in each state in which only some of them had run, at
+  least as many bytes were live as with all of them, so the other ops have no more bytes live than
+  before; and in the baseline they precede everything kept later.
 * *Catching up*: an op that can only be moved runs at once if it leaves no more bytes live.
 
 The problem is split at the states that every order passes

@@ -187,7 +187,7 @@ def _drawn(found: Result | PackingResult | ModuleResult) -> View:
 
 
 def save(found: Found, path: str | Path) -> None:
-    """Write a result to a file; its ending says what is written."""
+    """Write a result to a file; its ending decides the kind of content."""
     name = Path(str(path).removesuffix(".gz")).suffix.lower()
     endings = _ENDINGS[type(found)]
     if name not in endings:

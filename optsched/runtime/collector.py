@@ -21,7 +21,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """Pause the collector during the body, or the decorated function; memory grows meanwhile."""
+    """Pause the garbage collector during the body or the decorated function; memory may grow."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -64,7 +64,7 @@ class Knowledge(ABC):
 
     @abstractmethod
     def merge(self, finding: Finding[Any]) -> None:
-        """Check the plans of a finding, and keep what is better than the state."""
+        """Check the plans of a finding, and keep those that improve the state."""
 
     def has_time(self) -> bool:
         """Return True if the time left is enough for one more answer, judging by the last one."""

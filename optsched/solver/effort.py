@@ -100,7 +100,7 @@ class SpillEffort:
     at_once: int = 200
     """One in this many buffers leaves before the loads are computed again."""
     relief_share: float = 0.2
-    """For choosing who leaves one by one; the rest of them then leave in larger groups."""
+    """Share for spilling buffers one by one; after it they are spilled in larger groups."""
     movable: int = 400
     """Up to this many buffers that may leave are searched: a node takes time for all of them."""
     nodes: int = 4000

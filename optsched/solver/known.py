@@ -252,7 +252,7 @@ class Known(Knowledge):
 
     def _left_for_later(self, resume: Resume) -> Resume | None:
         """Return what a later search can start from; None if it would not be of use."""
-        # What is known about orders near a baseline does not hold for all orders.
+        # Bounds about orders near a baseline do not hold for all orders.
         if self.done() or self.capacity is not None or Feature.MOVES in self.features:
             return None
         orders = [order.tolist() for _, order in self.best_orders(EFFORT.packed_orders)]

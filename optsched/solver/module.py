@@ -1,4 +1,4 @@
-"""A module planned as a whole: what is called first, then its callers with a block for it.
+"""Planning of a module: called computations first, then their callers with a block for each.
 
 The minimum of a caller never falls when a block in it grows, so a minimum for every callee is part
 of a minimum for the whole: one plan of each computation is enough, made in one pass. Proofs compose

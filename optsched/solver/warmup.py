@@ -1,6 +1,6 @@
 """Compile every kernel once, so that no graph ever waits for it.
 
-All kernels are made to run compiled on a few small inputs; what is compiled is kept on the disk
+All kernels are made to run compiled on a few small inputs; the compiled code is kept on disk
 (:mod:`optsched.runtime.disk_cache`) and loaded from there ever after.
 """
 
@@ -49,7 +49,7 @@ FEW_OPS, OPS, MANY_OPS = 30, 100, 1_100
 
 
 def warm_up(say: Callable[[str], None], *others: Callable[[Graph], object]) -> None:
-    """Compile all kernels and tell what is being done.
+    """Compile all kernels, and report each part.
 
     Half of it in a process of its own: numba compiles one function at a time.
 
@@ -63,7 +63,7 @@ def warm_up(say: Callable[[str], None], *others: Callable[[Graph], object]) -> N
     started = time.perf_counter()
     say("search of packings and trees of precedences, in a second process")
     command = f"from {__name__} import compile_packings; compile_packings()"
-    nowhere = subprocess.DEVNULL  # what goes wrong there is tried here again, and said
+    nowhere = subprocess.DEVNULL  # a failure there is repeated here, with its message
     arguments = [sys.executable, "-c", command]
     beside = subprocess.Popen(arguments, stdin=nowhere, stdout=nowhere, stderr=nowhere)
     try:
@@ -79,7 +79,7 @@ def warm_up(say: Callable[[str], None], *others: Callable[[Graph], object]) -> N
 
 
 def compile_orders() -> None:
-    """Compile the sorters, the bounds, and the search of orders but for its trees."""
+    """Compile the sorters, the bounds, and the search of orders without its trees."""
     kernels.force = kernels.compiled_form
     use_orders(wired_graph(OPS, 5), 0)
     use_orders(wired_graph(FEW_OPS, 5, reach=12), 0)
@@ -111,7 +111,7 @@ def with_halves(problem: PackingProblem) -> PackingProblem:
 
 
 def use_orders(graph: Graph, seed: int) -> None:
-    """Run everything that makes or bounds orders, but for trees of precedences."""
+    """Run everything that makes or bounds orders, except trees of precedences."""
     ops, pred, succ = np.arange(len(graph.ops)), graph.arrays.pred, graph.arrays.succ
     run_smallest_first.for_work(len(ops))(pred.ptr, succ.ptr, succ.idx)
     for ordering in ORDERINGS.values():

@@ -222,7 +222,7 @@ def _relations(graph: Graph) -> dict[str, Edges]:
 def flat_rows(rows: Sequence[Sequence[int]], numbers: IntArray) -> tuple[IntArray, IntArray]:
     """Return the owner and the number of each entry, ascending and without repeats.
 
-    What is read twice is read, to every planner.
+    To every planner, a buffer that is read twice is just read.
 
     Parameters
     ----------

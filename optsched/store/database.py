@@ -444,7 +444,7 @@ class PlanStore:
     def batch(self) -> Iterator[PlanStore]:
         """Yield this store for several changes that are written at once, all or none.
 
-        Other writers wait meanwhile, so it should be short.
+        Other writers wait for its end, so it should be short.
         """
         if self._held is not None or not self.file.is_writable():
             yield self

@@ -166,7 +166,7 @@ LEFT_OUT = {
 
 
 def _defaults(kind: type[Any], known: Mapping[str, _GraphField]) -> dict[str, Any]:
-    """Return fields that a constructor takes, and their defaults, but for those left out."""
+    """Return fields that a constructor takes, and their defaults, except those left out."""
     found = {x.name: x for x in fields(kind) if x.init and x.name not in LEFT_OUT[kind]}
     return {name: x.default if name in known else _absent(x) for name, x in found.items()}
 
@@ -269,7 +269,7 @@ def read_canonical_document(
 
 
 def _things(record: Record, key: str, known: Mapping[str, _GraphField]) -> list[Any]:
-    """Return what is said of each op or buffer; version 3 said it one by one."""
+    """Return the attributes of each op or buffer; version 3 stored them one by one."""
     if isinstance(record.value.get(key), list):
         return record.items(key)
     columns = Record(record.mapping(key), key)

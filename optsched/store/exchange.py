@@ -52,7 +52,7 @@ EXPORT_FORMAT = "optsched-store/1"
 MOST_EXPORTED = 2**27
 """Most bytes of an export, decompressed."""
 AT_ONCE = 100
-"""Records that are written together; other writers wait meanwhile."""
+"""Number of records that are written together; other writers wait for them."""
 
 _KEYS = {
     *("name", "memory_model", "graph", "question", "plan", "peak", "slab", "provenance"),

@@ -1,9 +1,9 @@
 """The file of a store: read without a trace, written by one process at a time.
 
 Writers keep a write-ahead log (on local file systems), so that readers never wait, and a kill or a
-power cut at any moment leaves the state before or after a whole change. Who only reads creates no
-file, not even those that SQLite would put beside the store: where nobody writes, the file is read
-as it is; what a killed writer left in its log is read from a copy.
+power cut at any moment leaves the state before or after a whole change. A reader creates no file,
+not even those that SQLite would put beside the store: without a writer, the file is read as it is;
+what a killed writer left in its log is read from a copy.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class StoreFile:
         return may_write and os.access(Path(os.path.realpath(self.path)).parent, os.W_OK)
 
     def read(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
-        """Return what a query finds in one state of the store, which no writer changes meanwhile.
+        """Return what a query finds in one state of the store, which no writer can change during
+        the query.
 
         A file of an older version is brought up to date in memory.
         """
@@ -228,7 +229,7 @@ def _ask(connection: sqlite3.Connection, query: Callable[[sqlite3.Connection], _
 
 
 def _make_store(path: Path) -> None:
-    """Make an empty store beside its place and move it there: nobody ever sees half of one."""
+    """Make an empty store beside its place and move it there, so that no half is ever seen."""
     place = Path(os.path.realpath(path))
     beside = place.with_name(f".optsched-{secrets.token_hex(8)}.tmp")
     try:

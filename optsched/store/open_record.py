@@ -1,6 +1,7 @@
 """A record while it is changed: which plan gives way, which bounds count, and its history.
 
-It is read once, when it is opened; who changes it holds the transaction, so nobody else does.
+It is read once, when it is opened. The process that changes it holds the transaction, so no other
+process can.
 """
 
 from __future__ import annotations

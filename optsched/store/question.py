@@ -280,7 +280,7 @@ def objective_bound(bounds: tuple[Bound, ...], objective: Objective) -> Bound:
 
 
 def provenance(limits: Limits | None = None, **more: Any) -> dict[str, Any]:
-    """Return who answers here: versions, machine, limits and seed, and what else is given."""
+    """Return the origin of an answer: versions, machine, limits, seed, and the given fields."""
     found: dict[str, Any] = {"versions": versions(), "machine": machine(), "system": sys.platform}
     if limits is not None:
         found["limits"] = {"seconds": limits.seconds, "work": limits.work}

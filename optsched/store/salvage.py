@@ -60,7 +60,7 @@ def salvage(store: PlanStore, target: PlanStore) -> Taken:
     saved = 0
     if opened:
         saved = take_all(target, dump_all(store, leave=("search", "bounds")), trust=True).new
-        # What is proved outlives a plan that is lost.
+        # Proved bounds are kept even if their plan is lost.
         take_all(target, dump_all(store, leave=("search", "bounds", "plan")), trust=True)
     saved += take_all(target, _assembled(_scan(store))).new
     taken.new += saved

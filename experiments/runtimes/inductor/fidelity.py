@@ -36,8 +36,8 @@ class FidelityRow:
     step_peak
         Maximum bytes that the full step adds.
     outside
-        Maximum bytes that the step allocates outside of its graphs: gradients, and how the optimizer
-        accumulates them.
+        Maximum bytes that the step allocates outside of its graphs: gradients, and sums that the
+        optimizer keeps of them.
     """
 
     step: str

@@ -38,7 +38,7 @@ CONVERSIONS: Final = _names(
     "_autocast_to_full_precision _autocast_to_reduced_precision conj contiguous cpu cuda einsum "
     "pin_memory positive resolve_conj resolve_neg to type_as"
 )
-"""Return their argument itself where it is already what is asked for."""
+"""Operators that return their argument itself if it already has the requested form."""
 
 DROPOUTS: Final = frozenset(
     ("alpha_dropout", "dropout", "feature_alpha_dropout", "feature_dropout")
@@ -93,7 +93,7 @@ RANDOM: Final = _names(
     "randperm rnn_relu rnn_tanh rrelu rrelu_with_noise rrelu_with_noise_functional "
     "scaled_dot_product_attention uniform"
 )
-"""Draw from the one random state, so that their order decides who gets which numbers."""
+"""Operators that draw from the shared random state; their order decides the numbers each gets."""
 
 _CHANCES = ("dropout_p", "p", "dropout")
 

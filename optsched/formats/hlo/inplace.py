@@ -119,7 +119,7 @@ def _elementwise_from(fused: Computation, parameter: Instruction) -> bool:
         if reached.isdisjoint(made.operands):
             continue
         same_place = made.opcode in ELEMENTWISE or (
-            # What is not updated stays in its place.
+            # Parts that are not updated stay in their place.
             made.opcode == "dynamic-update-slice" and reached.isdisjoint(made.operands[1:])
         )
         if made.opcode != "tuple" and (

@@ -279,7 +279,7 @@ class _ComputationReader:
     def _mutates(
         self, made: Instruction, read: list[_Value], names: Names, last: Mapping[str, str]
     ) -> dict[str, str]:
-        """Return the leaves that take an operand's place, where nobody reads that afterwards."""
+        """Return the leaves that replace an operand which no later instruction reads."""
         pairs: list[tuple[str | None, str | None]] = []
         if made.opcode == "while" and read:
             pairs = list(zip(leaves(names), leaves(read[0].names), strict=False))

@@ -58,7 +58,7 @@ class TensorShape:
 def parse_shape(text: str, start: int, depth: int = 0) -> tuple[ShapeTree, int]:
     """Read a shape that begins in a text at `start`; return it and where it ends.
 
-    What is none, is nested too deeply, or has no known size, is refused.
+    A text that is not a shape, is nested too deeply, or is of unknown size is rejected.
     """
     if depth > _DEEPEST:
         raise FormatError("a tuple is nested too deeply")

@@ -18,7 +18,7 @@ HASTY: Final = ("Shape", "Size")
 def default_order(nodes: Sequence[Any]) -> tuple[int, ...]:
     """Return ONNX Runtime's default order of nodes, as their numbers.
 
-    It is a depth-first search backwards from the nodes that nobody reads, the last one first. Of
+    It is a depth-first search backwards from the nodes without readers, the last one first. Of
     the nodes that one reads the last is first, too; a node comes when all that it reads have come.
 
     References
@@ -72,7 +72,7 @@ def reorder_onnx(
     queue = _Queue(nodes)
     for node in planned:
         queue.put(node)
-    for node in nodes:  # constants that nobody reads
+    for node in nodes:  # constants without readers
         queue.put(node)
     del model.graph.node[:]
     model.graph.node.extend(queue.placed)

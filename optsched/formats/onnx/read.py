@@ -135,7 +135,7 @@ class _ModelReader:
         build = GraphBuilder(name_graph(self.graph, name), MEMORY_MODEL, ALIGNMENT)
         self.given.update(dict.fromkeys((*self.inputs, *captured)))
         for value in self.given:
-            # What is not counted may be of unknown size.
+            # Values that are not counted may be of unknown size.
             size = self.types[value].size if value in self.types else 0
             build.input(value, size, InputPolicy.EXCLUDED)
         roots = {value: value for value in self.given}
@@ -149,7 +149,7 @@ class _ModelReader:
         written = [x for x in node.output if x]
         views: dict[str, str] = {}
         if self._renames(node):
-            # The mask of a Dropout that is taken out is made by nobody.
+            # The mask of a removed Dropout has no producer.
             views, written = {node.output[0]: node.input[0]}, [node.output[0]]
         roots.update({x: roots[views[x]] if x in views else x for x in written})
         writes = {x: self._size(x, op, node) for x in written if x not in views}

@@ -85,7 +85,7 @@ def body_workspace(
     As ONNX Runtime 1.32 does it, measured. A branch of If writes its outputs where the If has its
     own. A Loop holds the state before an iteration beside the new one, and the parts that it stacks
     in the end. A Scan has two places for the state, which iterations use in turns, and stacks at
-    once. `peak` is that of the subgraph: without its outputs, but for a Loop with them. The types
+    once. `peak` is that of the subgraph: without its outputs, except for a Loop. The types
     of the state, and of what is stacked, must be known.
     """
     results = [value.name for value in body.output]

@@ -327,6 +327,6 @@ def _released(waiting: list[tuple[int, int]], most: int) -> Iterator[int]:
 
 
 def _drained(stack: list[int]) -> Iterator[int]:
-    """Pop the items of a stack until it is empty; items may be pushed meanwhile."""
+    """Pop the items of a stack until it is empty; items may be pushed during the loop."""
     while stack:
         yield stack.pop()

@@ -105,7 +105,7 @@ class Propagation:
     def postpone(self, branch: Branch, checked: int) -> OpenBranch:
         """Store a branch for later.
 
-        Other branches may replace its watched downsets meanwhile, by ones that obey the first
+        Other branches may replace its watched downsets in the meantime, by ones that obey the first
         `checked` pairs. So they will be compared with the pairs from `checked` on again.
         """
         return OpenBranch(branch.before, branch.after, branch.valid, checked, known_pairs(branch))

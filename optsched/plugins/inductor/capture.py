@@ -130,7 +130,7 @@ def capture(
     torch._dynamo.reset()
     lowering = _Lowering(fake_cuda, observe)
     with contextlib.ExitStack() as stack:
-        # A graph out of a cache would never come by the scheduler.
+        # A graph from a cache would never reach the scheduler.
         stack.enter_context(functorch_config.patch(enable_autograd_cache=False))
         stack.enter_context(inductor_config.patch(fx_graph_cache=False))
         stack.enter_context(dynamo_config.patch(automatic_dynamic_local_pgo=False))

@@ -43,7 +43,7 @@ class KernelEffort:
     ----------
     seconds
         Of processor time, a graph, after which the rest of its kernels are not known. The clock on
-        the wall would let other processes decide what is known.
+        wall time would depend on other processes.
     max_bytes
         A kernel whose operands are larger is not called at all.
     """

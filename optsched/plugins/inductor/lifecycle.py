@@ -86,7 +86,7 @@ def _find(file: str) -> GraphLives | None:
 
 @contextlib.contextmanager
 def watch(mode: str) -> Iterator[None]:
-    """Check the lives of all graphs that this thread runs meanwhile, if they are known.
+    """Check the lives of all graphs that this thread runs in the body, if they are known.
 
     Takes the place of any other trace function, such as a debugger's.
 

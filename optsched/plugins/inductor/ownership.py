@@ -37,7 +37,7 @@ class _Holder(Enum):
     """Holder of a saved tensor when the backward graph is called."""
 
     CALL = auto()
-    """Nothing but the call: the forward graph made it, and gave it to nobody else."""
+    """Held by the call only: the forward graph made it and passed it to no one else."""
     PROGRAM = auto()
     """The program, for longer: a parameter or a constant."""
     UNKNOWN = auto()

@@ -118,7 +118,7 @@ class Tried(NamedTuple):
 
 
 def next_budget(aim: int, low: int, high: int) -> int:
-    """Return the next planned budget: the aim, inside what is known to be too low and too high."""
+    """Return the next budget to plan: the aim, between budgets known to be too low and too high."""
     if high and low and not low < aim < high:
         return (low + high) // 2
     if high:

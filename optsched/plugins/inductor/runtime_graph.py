@@ -88,7 +88,7 @@ def find_units(nodes: Sequence[WrapperNode]) -> tuple[Unit, ...]:
 def _sort(units: Sequence[Unit], nodes: Sequence[WrapperNode]) -> tuple[Unit, ...]:
     """Order units so that none precedes what it needs: the hook's own order may not.
 
-    Who comes first makes a storage that several nodes write.
+    If several nodes write a storage, the first of them makes it.
     """
     unit_of = {v: u for u, unit in enumerate(units) for v in unit}
     before = [
@@ -196,7 +196,7 @@ class _GraphWriter:
         writes: list[int] = []
         for storage in sorted(self._storages_of(nodes)):
             buffer = self.storages.buffers[storage]
-            # Nobody has used it before: these are the nodes that make it.
+            # No earlier node uses it: these are the nodes that make it.
             made_here = storage not in self.ids and buffer.input is None
             (writes if made_here else reads).append(self._number(buffer))
         scratch = max(map(self._scratch, nodes))

@@ -393,7 +393,7 @@ class _Memory:
             self.holds[call.name] = held
 
     def _member_storages(self, member: Member) -> list[int]:
-        """Return the storage of a tuple's member; none for a view of what is not counted."""
+        """Return the storage of a tuple's member; None for a view of uncounted bytes."""
         if not member.aliases:
             return [self._new(member.size)]
         found = list(self.holds.get(member.aliases[0], ()))

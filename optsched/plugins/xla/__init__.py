@@ -7,8 +7,8 @@
 ...     total = jax.jit(jnp.sum)(jnp.ones(8))
 
 XLA has scheduled a module when it asks; it compiles the order that it is given back. A function is
-compiled when it first runs: that has to happen inside. What jax caches on disk meanwhile lies in a
-folder of its own inside the cache's, where a process without the plugin does not look.
+compiled when it first runs: that has to happen inside. Modules that jax caches on disk then lie in
+a folder of its own inside the cache's, where a process without the plugin does not look.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Assignment:
 
     @cached_property
     def temporary(self) -> int:
-        """Bytes of the temporaries that lie in no result's memory: tables, and what is packed."""
+        """Bytes of temporaries outside the results' memory: tables, and the packed values."""
         total = 0
         for size in _temporary_last(self._allocations()):
             total = _round_up(total) + size
@@ -157,7 +157,7 @@ class Assignment:
         return (a, self._timeline.last_position(a)) not in self.values.replaces.get(b, ())
 
     def _blocks(self) -> list[_Block]:
-        """Return what is packed: the values in no result's memory, those at one place together."""
+        """Return the values to pack: those in no result's memory, grouped by place."""
         placed = {g for slot in self._slots for g in slot}
         groups = self.values.groups
         packed = [g for g in range(len(groups)) if g not in placed and not groups[g].is_table]

@@ -116,7 +116,7 @@ def _plain(name: str) -> str:
 
 
 def _allocated(executable: Any) -> int:
-    """Return the bytes of temporaries and results, less what is donated."""
+    """Return the bytes of temporaries and results, less donated bytes."""
     stats = executable.get_compiled_memory_stats()
     total = stats.temp_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes
     return int(total)
@@ -124,7 +124,7 @@ def _allocated(executable: Any) -> int:
 
 @contextlib.contextmanager
 def own_folder(settings: str, modules: Sequence[str]) -> Iterator[CachedRecords | None]:
-    """Let jax cache what it compiles meanwhile in a folder of its own inside the cache's.
+    """Let jax cache the modules compiled in the body in a subfolder of its cache.
 
     Parameters
     ----------

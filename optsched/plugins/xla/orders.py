@@ -101,7 +101,7 @@ class ModuleOrders:
 
 
 def uncounted(graph: Graph) -> Graph:
-    """Return the graph in which what is returned has no bytes."""
+    """Return the graph in which results have no bytes."""
     returned = {graph.roots[b] for b, buffer in enumerate(graph.buffers) if buffer.output}
     return replace(
         graph,

@@ -25,7 +25,7 @@ Tree = dict[Path, int]
 
 @dataclass(slots=True)
 class Value:
-    """A value: who defines it, its bytes, and what keeps it alive.
+    """A value: its defining instruction, its bytes, and the instructions that keep it alive.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class ModuleValues:
     values
         By number.
     groups
-        All of them, but for those of constants and of parameters that are not donated.
+        All values, except those of constants and of parameters that are not donated.
     fixed
         The other groups: constants, and parameters that are not donated.
     group_of

@@ -109,7 +109,7 @@ class Master:
         return Relaxed(leaf, bound, np.zeros(0) if values is None else values)
 
     def _without_program(self, branches: Branches) -> Relaxed | None:
-        """Return what is known where no column is left: fixed bytes fit or prove that none do."""
+        """Return the answer without columns: the fixed bytes fit, or no plan does."""
         rows, zeros = self.rows, (0,) * len(branches)
         for i, terms in enumerate(rows.terms):
             if not terms and rows.bounds[i] > 0:

@@ -1,6 +1,6 @@
 """A training graph as the recompute planner sees it: nodes that compute, and storages.
 
-Views cost nothing and are made again wherever they are read, so they are left out. A *node* is any
+Views cost nothing and are made again before each read, so they are left out. A *node* is any
 other op; a *storage* is a buffer that counts, with the node that makes it and the nodes that read
 it directly or through views.
 

@@ -29,7 +29,7 @@ DEEPEST = 400
 ROUNDS = 12
 """Most times that rows "round" are added."""
 GAIN = 1e-4
-"""Least rise of the bound for which this goes on."""
+"""Minimum rise of the bound for which the loop continues."""
 
 
 @dataclass(slots=True)

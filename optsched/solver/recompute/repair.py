@@ -1,6 +1,6 @@
 """More than one repeat per node: cut at the run that needs too much, run a set again, and merge.
 
-Let a sequence exceed the peak while run i goes on. Of the nodes that have run, some can be run once
+Let a sequence exceed the peak during run i. Of the nodes that have run, some can be run once
 more *after* i, so that their present copies need not be live at i. The cheapest such set is a small
 integer program: a storage stays live if a later run or a node of the set reads it, unless its maker
 is in the set itself. The runs of the set are put before their first readers after the loss; then

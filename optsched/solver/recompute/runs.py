@@ -41,7 +41,7 @@ class Schedule:
     cost
         Cost of the repeats.
     running
-        Live bytes while each run goes on.
+        Live bytes during each run.
     proved
         True if no order of the same repeats has a peak that was asked for.
     """

@@ -75,7 +75,7 @@ def find_own_pools(graph: Graph, pools: Sequence[Pool]) -> OwnPools:
 def find_shortage(own_pools: OwnPools, before: Result) -> Shortage | None:
     """Return why no order has room, if that is known.
 
-    `before` is what is known of the graph where nothing is spilled.
+    `before` is the result for the graph without spilling.
     """
     graph, later = own_pools.graph, own_pools.pools[own_pools.used[0] :]
     room = room_of(later)
@@ -129,9 +129,9 @@ def spilled_bound(own_pools: OwnPools, before: Result, clock: Clock) -> int:
 
 
 def _spilled_alone(own_pools: OwnPools, number: int, clock: Clock) -> int:
-    """Return bytes that leave a pool in every order, by what is live whenever each op runs.
+    """Return bytes that leave a pool in every order, from the buffers live whenever each op runs.
 
-    Who is spilled is the same at all ops: the fewest bytes that relieve every op are searched.
+    The same buffers are spilled at all ops: the fewest bytes that relieve every op are searched.
     """
     graph, capacity = own_pools.graph, own_pools.pools[number].capacity
     if capacity is None or graph.in_place or len(graph.ops) > SPILL_EFFORT.bound_ops:

@@ -333,8 +333,8 @@ def least_leaving(
     """Search for the fewest bytes that leave; nodes are the clock's work.
 
     `cost` is what leaves in the best choice known, and `packs` tells whether those that stay, shape
-    `(n,)`, pack into the capacity, or None. Returns who stays, if a packing was found that is
-    better than that cost, and bytes that leave at least, whoever leaves: never more than the cost.
+    `(n,)`, pack into the capacity, or None. Returns the buffers that stay, if a packing better than
+    that cost was found, and a lower bound on the bytes that leave: never more than the cost.
     """
     effort = SPILL_EFFORT
     every = np.ones(len(steps.size), np.bool_)
