@@ -116,6 +116,7 @@ class CapacitySearch:
             begun = self.fits > 0 or self.offsets is not None
             if self.is_done() or (begun and self.clock.expired()):
                 return
+            # First fit stops as soon as it exceeds the capacity, so a worse order ends early.
             capacity = unlimited if self.offsets is None else self.slab - 1
             self.fits += 1
             if self.engine.first_fit(self.engine.keys.order(name), capacity, self.clock):
@@ -127,6 +128,7 @@ class CapacitySearch:
         many = len(self.component) >= effort.core_buffers
         growth = effort.beam_growth if self._has_beams() else effort.growth
         while not self.is_done() and not self.clock.expired():
+            # A packing at the bound ends the search, and a refutation there raises the bound.
             target = max(self.bound, min(self.enough, self.slab - 1))
             if many:
                 self.run_cores(target, effort.core_share * nodes)
@@ -138,6 +140,7 @@ class CapacitySearch:
             elif self._take_turn(target, nodes, turn):
                 # Bound or slab has moved: search the new target with the same number of nodes.
                 continue
+            # Geometric growth: all failed turns together cost about as much as the last one.
             nodes += nodes // growth
             turn += 1
 
@@ -174,6 +177,7 @@ class CapacitySearch:
             slab = self.slab
             self.search(capacity, nodes // self.effort.approach)
             if self.slab < slab:
+                # Success: aim lower next time, at most half of the gap.
                 self.stride = min(0.5, 2 * self.stride)
             elif self.bound <= target:
                 far = (self.slab - target) * self.stride > self.component.unit
@@ -192,6 +196,7 @@ class CapacitySearch:
         """Return the restarts for a capacity, which resume where earlier calls stopped."""
         found = self.portfolios.get(capacity)
         if found is None:
+            # Kept per capacity, as restarts at a capacity continue Luby's sequence there.
             found = RestartPortfolio(self.engine, capacity, self.random, self.clock)
             self.portfolios[capacity] = found
         return found
@@ -199,6 +204,7 @@ class CapacitySearch:
     def _raise_bound(self, refuted: int) -> None:
         """Raise the bound to the next possible slab above a refuted capacity."""
         if self.sums is None:
+            # Made at the first refutation only: most components need no sums.
             upper = self.slab if self.rules.subset_sums else 0
             self.sums = SubsetSums(self.component, upper, self.effort.sum_words)
         self.bound = max(self.bound, min(self.sums.after(refuted), self.slab))
@@ -231,6 +237,7 @@ class CapacitySearch:
         component, before = self.component, 0
         for share in self.effort.core_shares:
             large = component.bytes >= -(-capacity // share)
+            # Pinned buffers belong to every core, since first fit cannot move around them later.
             core = np.flatnonzero(large | (component.pin >= 0))
             if len(core) in (before, len(component)):
                 continue
@@ -243,6 +250,7 @@ class CapacitySearch:
             for name in self.effort.fill_orders:
                 order = self.engine.keys.order(name)
                 self.engine.set_offsets(offsets)
+                # The core may leave holes that only some orders fill.
                 if self.engine.first_fit(order, self.slab - 1, self.clock, held=core):
                     self.offer(self.engine.offsets(), f"core of {len(core)} + first fit {name}")
                     if self.is_done():
@@ -256,6 +264,7 @@ class CapacitySearch:
         searches = self.core_searches.get(len(core))
         if searches is None:
             problem = select(self.component.problem, self.component.ids[core])
+            # Drawn once per core, so that resumed searches of it repeat nothing.
             seed = int(self.random.integers(1 << 30))
             searches = [
                 CapacitySearch(part, self.rules, self.effort, seed, self.clock, lambda _: None)

@@ -206,6 +206,7 @@ class KnownPacking(Knowledge):
         """Return True if the slab is proved minimum, or the capacity decided."""
         if self.capacity is not None and self.slab_bound > self.capacity:
             return True
+        # A capacity above the bound is enough; a smaller slab is then not asked for.
         enough = max(self.slab_bound, self.capacity or 0)
         return self.offsets is not None and self.slab <= enough
 
@@ -232,6 +233,7 @@ class KnownPacking(Knowledge):
     def _keep(self, offsets: IntArray, source: str) -> None:
         slab = self.problem.slab_size(offsets)
         if self.offsets is None or slab < self.slab:
+            # Checked before it is kept, so that no unchecked packing can be returned.
             if self._is_result(slab):
                 check_packing(self.problem, offsets.tolist(), slab=slab)
             self.offsets, self.slab = offsets, slab
@@ -283,6 +285,7 @@ def try_heuristics(known: KnownPacking, resume: None, clock: Clock) -> Packings:
         begun = clock.now()
         if name != LAST:
             yield from _packed_by(known, name)
+        # With few buffers every packer takes milliseconds.
         took = clock.now() - begun if len(known.problem) >= MANY_BUFFERS else 0.0
 
 
@@ -302,6 +305,8 @@ def search_packings(known: KnownPacking, resume: None, clock: Clock) -> Packings
         warm_start=known.offsets,
         on_event=known.relay,
     )
+    # An exhausted search without a proof (parts that are too large) must not look like a time
+    # limit.
     known.is_searched = not outcome.stop_reason.is_limit
     yield Finding(
         "packing search",

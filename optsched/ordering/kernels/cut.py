@@ -80,6 +80,7 @@ def live_after(problem: OrderingProblem, done: Flags) -> Int:
             if not done[problem.user[k]]:
                 dead = False
                 break
+        # A shared buffer is live until all its users have ended.
         if dead:
             live -= problem.size[b]
     return live
@@ -127,6 +128,7 @@ def build_cut(problem: OrderingProblem, done: Flags, free: IntArray, place: IntA
     for i in range(count):
         v = free[i]
         place[v] = i
+        # Counted first, so that the arcs fit into arrays of fixed size.
         pairs += 1 + problem.pred_ptr[v + 1] - problem.pred_ptr[v]
         wanted += problem.read_ptr[v + 1] - problem.read_ptr[v]
     # Buffers that can be released: each remaining user is one of the free ops.
@@ -171,6 +173,7 @@ def build_cut(problem: OrderingProblem, done: Flags, free: IntArray, place: IntA
             if place[problem.pred[k]] >= 0:
                 e = add_arc(arcs, e, i, place[problem.pred[k]], unbounded)
     for i in range(count):
+        # Reset by the ops that were set, not by clearing all n entries.
         place[free[i]] = -1
     return Cut(arcs, buffers[:found].copy(), source, sink, profit)
 
@@ -253,6 +256,7 @@ def require(problem: OrderingProblem, way: Int, op: Int, after: Flags, before: F
         b = problem.need[k]
         for j in range(problem.user_ptr[b], problem.user_ptr[b + 1]):
             u = problem.user[j]
+            # The op itself may be a user, as it ends when its saving takes effect.
             if u != op and not before[u]:
                 before[u] = True
                 mark_reach(problem.pred_ptr, problem.pred, u, before)
@@ -277,6 +281,7 @@ def least_given(
     """
     plain = minimum_plain(problem, before, after, op, spot)
     first, end = problem.saving_ptr[op], problem.saving_ptr[op + 1]
+    # Too many cases: the largest saving without its requirement is a valid lower bound.
     if end - first > MOST_CASES:
         return plain - most_saved(problem, op)
     least = plain

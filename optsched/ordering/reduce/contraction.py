@@ -118,6 +118,7 @@ class Merging:
         number = np.empty(n, np.int64)
         number[topological(problem)] = np.arange(n)
         pred, user = Rows(problem.pred_ptr, problem.pred), Rows(problem.user_ptr, problem.user)
+        # Implied edges hide pairs with a single predecessor or successor, so they go first.
         edges, uses = find_implied(number, number, pred, user, check_time)
         pred, user = without(pred, edges), without(user, uses)
         self.pred = self.sets(pred)
@@ -141,6 +142,7 @@ class Merging:
         for item in left:
             self.check_time()
             yield item
+            # A check of the clock costs more than handling an item.
             yield from islice(left, PACE - 1)
 
     def sets(self, rows: Rows) -> list[set[int]]:
@@ -155,8 +157,11 @@ class Merging:
         shared = []
         for b in self.paced(self.shared):
             last = frozenset(self.users[b])
+            # With one user the release is a fixed part of that op's change.
             if len(last) == 1:
                 self.delta[min(last)] -= self.size[b]
+            # Buffers with equal users are released together, so one buffer of their total size is
+            # enough.
             elif last in first:
                 self.size[first[last]] += self.size[b]
                 instead[b] = first[last]
@@ -193,6 +198,7 @@ class Merging:
             if all(v in self.users[b] for b in left):
                 left = frozenset(b for b in left if len(self.users[b]) > 1)
                 found.append((value, left))
+                # A saving without remaining needs is certain, and becomes part of the op's rise.
                 always = always if left else max(always, value)
         self.rise[v] -= always
         found = [(value - always, left) for value, left in found if value > always]
@@ -228,6 +234,7 @@ class Merging:
             ahead = self.succ[leave].union(
                 _released(self.early.get(stay, []), self.room_behind(stay))
             )
+            # Sorted, so that the result does not depend on the order of Python's sets.
             stack += [stay, *sorted(behind), *sorted(ahead)]
         self.alive = [v for v in self.alive if v not in gone]
         self.savings = {v: row for v, row in self.savings.items() if v not in gone}
@@ -235,6 +242,7 @@ class Merging:
 
     def find_late(self, u: int) -> tuple[int, int] | None:
         """Return `u` and its successor if case *late* applies to them, else None."""
+        # The op frees nothing, so it may wait until right before its only successor.
         if len(self.succ[u]) != 1 or self.reads[u] or self.delta[u] < 0:
             return None
         c = next(iter(self.succ[u]))
@@ -247,11 +255,13 @@ class Merging:
 
     def find_early(self, c: int) -> tuple[int, int] | None:
         """Return the predecessor of `c` and `c` if case *early* applies to them, else None."""
+        # After it no more bytes are live, so running it right after its predecessor delays nothing.
         if len(self.pred[c]) != 1 or self.delta[c] > 0:
             return None
         u = next(iter(self.pred[c]))
         if self.rise[c] <= self.room_behind(u):
             return u, c
+        # Not yet, but possibly after `u` has been merged with an op of a larger rise.
         heappush(self.early.setdefault(u, []), (self.rise[c], c))
         return None
 
@@ -261,6 +271,7 @@ class Merging:
 
     def merge(self, u: int, c: int, stay: int, leave: int) -> None:
         """Merge `u` and `c`, which run in this sequence, into one op with the number `stay`."""
+        # The merged op needs the larger of both rises, the second one on top of the first change.
         self.rise[stay] = max(self.rise[u], self.delta[u] + self.rise[c])
         self.delta[stay] = self.delta[u] + self.delta[c]
         self.members[stay] = _joined(self.members[u], self.members[c])

@@ -48,6 +48,7 @@ def find_draws(nodes: Sequence[Any]) -> list[frozenset[int]]:
     drawing = sorted((at, v) for at, v, inner in _lowered(nodes) if draws_numbers(inner.node))
     found: list[frozenset[int]] = [frozenset() for _ in nodes]
     for (_, u), (_, v) in pairwise(drawing):
+        # Two draws of one fused node keep their order inside the kernel.
         if u != v:
             found[v] |= {u}
     return found
@@ -84,6 +85,7 @@ def settle_conflicts(
     settled: list[set[int]] = [set() for _ in guards]
     for v, nodes in enumerate(guards):
         for u in nodes:
+            # On a common cycle no order keeps all guards; Inductor's own order decides.
             first, last = (min(u, v), max(u, v)) if cycle_of[u] == cycle_of[v] else (u, v)
             settled[last].add(first)
     return [frozenset(nodes) for nodes in settled]
@@ -133,6 +135,7 @@ def _guard(accesses: Sequence[_Access], guards: list[set[int]]) -> None:
     for access in accesses:
         if last is not None:
             guards[access.node].add(last)
+        # Reads between two mutations may run in any order.
         if access.mutates:
             guards[access.node].update(since)
             last, since = access.node, []
@@ -144,6 +147,7 @@ def _accessed(node: Any) -> set[str]:
     dependencies = (*node.read_writes.reads, *node.read_writes.writes)
     # A weak dependency names another node's result and says that this one comes later: no access.
     names = {d.name for d in dependencies if not isinstance(d, WeakDep)}
+    # An access to a view is an access to its base.
     names.update(alias for name in list(names) for alias in _aliased(name))
     for output in node.get_outputs():
         names.add(output.get_name())
@@ -166,6 +170,7 @@ def _storage(name: str) -> str:
         name = real.get(name, name)
         buffer = V.graph.name_to_buffer.get(name)
         layout = None if buffer is None else buffer.get_output_spec()
+        # Such a buffer lies in another one, which is the storage.
         if isinstance(layout, ir.NonOwningLayout):
             name = str(find_root(layout.view).get_name())
     return name

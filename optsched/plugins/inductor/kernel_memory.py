@@ -42,8 +42,8 @@ class KernelEffort:
     Parameters
     ----------
     seconds
-        Of processor time, a graph, after which the rest of its kernels are not known. The clock on
-        wall time would depend on other processes.
+        Processor time per graph, after which the rest of its kernels are not known. Wall time would
+        depend on other processes.
     max_bytes
         A kernel whose operands are larger is not called at all.
     """

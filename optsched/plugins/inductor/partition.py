@@ -97,6 +97,8 @@ class PeakPartitioner(CustomPartitionerFn):  # type: ignore[misc]
         start = time.perf_counter()
         name = f"{torch._guards.CompileContext.current_compile_id() or 'graph'} joint"
         try:
+            # The partition changes the graph, and PyTorch's own split needs it unchanged if this
+            # one fails.
             original = copy.deepcopy(gm)
             found, record = _Partition(self, name, gm, joint_inputs, how).run()
         except Exception as error:
@@ -120,6 +122,7 @@ class Tried(NamedTuple):
 def next_budget(aim: int, low: int, high: int) -> int:
     """Return the next budget to plan: the aim, between budgets known to be too low and too high."""
     if high and low and not low < aim < high:
+        # The aim is outside the range, so bisect.
         return (low + high) // 2
     if high:
         return min(aim, high * 19 // 20)
@@ -140,6 +143,7 @@ class _Partition:
         self.settings, self.name, self.inputs, self.how = settings, name, inputs, how
         require_known(joint)
         joint.graph.eliminate_dead_code()
+        # PyTorch does the same first: ops that compute equal values must not count as repeats.
         joint.graph = fx_graph_cse(joint.graph)
         joint.recompile()
         self.joint, self.outputs = joint, int(how["num_fwd_outputs"])
@@ -153,6 +157,7 @@ class _Partition:
         self.planner = Planner(self.graph, self.loss, known)
 
     def _torch_split(self, **settings: float) -> Modules:
+        # Patched for this call only, as the settings belong to the whole process.
         with functorch_config.patch(settings):
             modules: Modules = min_cut_rematerialization_partition(
                 copy.deepcopy(self.joint), self.inputs, **self.how
@@ -164,6 +169,7 @@ class _Partition:
         found = {tuple(computed(self.torch)): self.torch}
         for budget in TORCH_BUDGETS:
             modules = self._torch_split(activation_memory_budget=budget)
+            # Several budgets often give the same split, and each simulation costs a lowering.
             found.setdefault(tuple(computed(modules)), modules)
         return list(found.values())[1:]
 
@@ -181,6 +187,7 @@ class _Partition:
         planned, low, high = self._first_aim(budget), 0, 0
         blocker = ""
         for _ in range(ROUNDS):
+            # A third for each plan, as several rounds share the time limit.
             seconds = Limits(seconds=self.settings.time_limit / 3)
             result = self.planner.plan(planned, Clock.of(seconds))
             if result.sequence is None and not self.settings.calibrated:
@@ -199,11 +206,13 @@ class _Partition:
             if simulated is None or CLOSE * budget <= simulated <= budget:
                 break
             if simulated <= budget:
+                # Nothing runs again and the step fits, so a larger budget cannot cost less.
                 if not result.extra:
                     break
                 low = max(low, planned)
             else:
                 high = planned
+            # The ratio of planned to simulated bytes changes little between plans of one graph.
             aim = int(planned * budget * (1 + CLOSE) / 2 / max(1, simulated))
             planned = next_budget(aim, low, high)
         if not any(row.simulated is None or row.simulated <= budget for row in tried):
@@ -221,6 +230,7 @@ class _Partition:
         if not peaks or not self.settings.calibrated:
             return budget
         peak, modules = min(peaks, key=lambda row: abs(row[0] - budget))
+        # The same ratio, from a split whose two numbers are known before any plan is made.
         return int(budget * peak / max(1, self._simulate(modules) or peak))
 
     def _torch_fit(self, budget: int) -> tuple[Modules, CompiledGraph] | None:

@@ -127,11 +127,13 @@ class _Storages:
 def _find_storages(facts: WrapperFacts) -> _Storages:
     found = _Storages({}, {})
     for given in facts.inputs:
+        # The name cannot be that of a buffer, as it contains a space.
         storage = f"input {given.storage}"
         found.of_name[given.name] = storage
         found.buffers[storage] = Buffer(storage, given.size, input=InputPolicy.FREED)
     for node in facts.nodes:
         _add_outputs(facts, node, found)
+    # The wrapper has no line that deletes them, so they live to the end of the call.
     never_deleted = {name for name, buffer in facts.buffers.items() if not buffer.freed}
     found.keep(facts.outputs | never_deleted)
     return found
@@ -155,6 +157,7 @@ def _add_outputs(facts: WrapperFacts, node: WrapperNode, found: _Storages) -> No
         elif name in overwritten:
             found.view(name, overwritten[name])
         elif buffer.allocation is Allocation.OWN:
+            # A buffer that stays inside its kernel is never allocated.
             if name not in facts.local:
                 found.store(name, buffer.size)
         elif call is not None and call.returned is Returned.ALIAS:
@@ -199,6 +202,7 @@ class _GraphWriter:
             # No earlier node uses it: these are the nodes that make it.
             made_here = storage not in self.ids and buffer.input is None
             (writes if made_here else reads).append(self._number(buffer))
+        # Nodes of a unit run one after another, each with scratch of its own.
         scratch = max(map(self._scratch, nodes))
         workspace = None
         if scratch:
@@ -242,6 +246,7 @@ class _GraphWriter:
             names = [
                 name
                 for candidate in definition.candidates
+                # A source inside the kernel stands for the sources that it may overwrite itself.
                 for name in sources.get(candidate.source, [candidate.source])
             ]
             sources[definition.buffer] = names

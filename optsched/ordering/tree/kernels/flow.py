@@ -37,6 +37,7 @@ def send(flow: FlowWorkspace, source: Int, u: Int, amount: Int) -> None:
     """Add to the bytes that a source sends to an op; `amount` may be negative."""
     flow.sent[source, u] += amount
     if flow.sent[source, u] > 0:
+        # Both directions are kept as bit sets, since a search asks for the senders of an op.
         set_bit(flow.receivers[source], u)
         set_bit(flow.senders[u], source)
     else:
@@ -97,6 +98,7 @@ def find_path(flow: FlowWorkspace, start: Int) -> Int:
         taken += 1
         for w in range(len(seen)):
             fresh = flow.needs[source, w] & ~seen[w]
+            # 60 ops at a time: the sets are bit masks, and most words have no new op.
             hit = fresh & flow.unfilled[w]
             if hit != 0:
                 u = int64(w * WORD + first_bit(hit))
@@ -128,6 +130,7 @@ def push_along(flow: FlowWorkspace, start: Int, end: Int, most: Int) -> Int:
         amount = min(amount, flow.sent[source, flow.came_from[source]])
         source = flow.came_by[flow.came_from[source]]
     take_capacity(flow, start, end, amount)
+    # A negative op number marks a change of supply and capacity, not of sent bytes.
     record(flow, start, -1 - end, amount)
     # Back along the path: each source sends more to the op that it reached, and less to the op
     # from which it was reached itself.
@@ -138,6 +141,7 @@ def push_along(flow: FlowWorkspace, start: Int, end: Int, most: Int) -> Int:
         record(flow, source, u, amount)
         if source == start:
             return amount
+        # This source got the bytes back from the op that it was reached by.
         u = flow.came_from[source]
         send(flow, source, u, -amount)
         record(flow, source, u, -amount)
@@ -155,6 +159,7 @@ def push(flow: FlowWorkspace, start: Int, most: Int) -> Int:
         end = find_path(flow, start)
         if end < 0:
             break
+        # A path was found, so the marks of this search are not valid any longer.
         copy_seen(flow, 0, 1)
         total += push_along(flow, start, end, most - total)
     return total
@@ -187,6 +192,7 @@ def cost_of_including(flow: FlowWorkspace, before: IntArray, u: Int, slack: Int)
     """Return the additional bytes if an undecided op must have ended; at most `slack + 1`."""
     spare = int64(len(flow.supply) - 1)
     include_op(flow, spare, before, u)
+    # More than the slack is never needed: the caller only asks if the slack is exceeded.
     flow.supply[spare] = slack + 1
     return push(flow, spare, slack + 1)
 
@@ -194,6 +200,7 @@ def cost_of_including(flow: FlowWorkspace, before: IntArray, u: Int, slack: Int)
 @inner
 def cost_of_excluding(flow: FlowWorkspace, u: Int, slack: Int) -> Int:
     """Return the additional bytes if an undecided op must not have started; at most `slack + 1`."""
+    # An op that must not start absorbs every byte of the sources that need it, up to that number.
     flow.capacity[u] += slack + 1
     set_bit(flow.unfilled, u)
     return push_all(flow, slack + 1)
@@ -202,6 +209,7 @@ def cost_of_excluding(flow: FlowWorkspace, u: Int, slack: Int) -> Int:
 @inner
 def undo(flow: FlowWorkspace, to: Int) -> None:
     """Undo the flow sent since the log had `to` lines."""
+    # Newest first, so that no amount is negative in between.
     for line in range(flow.tally[LOGGED] - 1, to - 1, -1):
         source, u, amount = flow.log[line, 0], flow.log[line, 1], flow.log[line, 2]
         if u < 0:
@@ -263,6 +271,7 @@ def restore_flow(flow: FlowWorkspace, v: Int) -> Int:
     total = int64(0)
     for i in range(flow.saved_count[v]):
         source, u, amount = flow.saved[v, i, 0], flow.saved[v, i, 1], flow.saved[v, i, 2]
+        # Precedences of another branch may have cut this path.
         if has_bit(flow.needs[source], u):
             take_capacity(flow, source, u, amount)
             send(flow, source, u, amount)
@@ -281,6 +290,7 @@ def save_flow(flow: FlowWorkspace, v: Int) -> None:
             while rest != 0:
                 u = int64(w * WORD + first_bit(rest))
                 rest &= rest - 1
+                # A saved flow is only a start for the next one, so a part of it serves as well.
                 if count < flow.saved.shape[1]:
                     flow.saved[v, count, 0] = source
                     flow.saved[v, count, 1] = u

@@ -61,6 +61,7 @@ def add_pair(branch: Branch, first: Int, second: Int) -> bool:
     if has_bit(before[second], first):
         return True
     for v in range(len(before)):
+        # The closure stays transitive: all that `first` needs comes before all that need `second`.
         if v == second or has_bit(before[v], second):
             for w in range(before.shape[1]):
                 before[v, w] |= before[first, w]
@@ -120,6 +121,7 @@ def find_followers(
         total = int64(0)
         misses = 0
         begin_including(flow)
+        # Late ops first: with them many ancestors are required at once.
         for i in range(n - 1, -1, -1):
             u = int64(i)
             if has_bit(tried, u) or not is_open(branch, flow, sides[0], v, u):
@@ -140,6 +142,7 @@ def find_followers(
                 flow.needs[spare, w] = needs[w]
             if some:
                 misses += 1
+                # Further ops would hardly fit either; they get their turn in the next round.
                 if misses == MISSES:
                     break
             else:
@@ -190,6 +193,7 @@ def propagate_at(
     for w in range(len(flow.every)):
         unordered = flow.every[w] & ~(branch.before[v, w] | branch.after[v, w])
         missing |= unordered & ~(sides[0, w] & sides[1, w])
+    # Watched downsets show both sides of every unordered op, so no pair can follow here.
     if missing == 0 and branch.valid[v] != 0:
         return True
     # A copy, as the flow is set up for the precedences known now, not for pairs found below.
@@ -237,6 +241,7 @@ def live_at_unordered(branch: Branch, watched: WatchedDownsets, every: IntArray)
         unordered = -1
         for w in range(len(every)):
             rest = every[w] & ~(branch.before[v, w] | branch.after[v, w])
+            # One unordered op besides itself is enough to know that the op has a choice.
             while rest != 0 and unordered <= 0:
                 rest &= rest - 1
                 unordered += 1
@@ -288,8 +293,10 @@ def score_pairs(
                 v = int64(i)
         if v < 0:
             break
+        # Taken: each op is chosen at most once.
         live[v] = -1
         slack = budget - minimum_live(problem, budget, branch.before, branch, flow, v)
+        # Costs count in parts of the slack, as bytes of different budgets are not comparable.
         unit = max(slack, 0) // COST_PARTS + 1
         low = flow.seen[0].copy()
         find_late(flow, branch.before, late)
@@ -374,6 +381,8 @@ def propagate(
                 order[at // 2] = v
                 idle = 0
             if refuted:
+                # Counted even across restarts and resumed searches, where it decides what is tried
+                # first.
                 failures[v] += 1
                 return int64(-1)
         at = at + 1 if at + 1 < n else 0
