@@ -142,8 +142,8 @@ class ModelInstance:
         """First and last step at which each op can run, from its ancestors and descendants."""
         last = self.op_count - 1
         return tuple(
-            (before.bit_count(), last - behind.bit_count())
-            for before, behind in zip(self.ancestors, self.descendants, strict=True)
+            (before.bit_count(), last - after.bit_count())
+            for before, after in zip(self.ancestors, self.descendants, strict=True)
         )
 
     def up(self, value: int) -> int:

@@ -18,7 +18,7 @@ from optsched.runtime.text import counted
 
 
 def paragraph(example: Counterexample) -> str:
-    """Return a paragraph that tells at which step the method loses, and why."""
+    """Return a paragraph about the step at which the method loses, and why."""
     item, method, rival = example.item, example.target.method, example.rival
     mine, better = example.plans[method], example.plans[rival]
     if isinstance(item, PackingProblem):
@@ -124,7 +124,7 @@ def hunt_text(hunt: Hunt, files: dict[str, str]) -> str:
 
 
 def _minimal_line(example: Counterexample, *, interrupted: bool) -> str:
-    """Return the line that tells if the instance is minimal, and what a removal would cost."""
+    """Return the line on minimality: the objective after any single removal."""
     if not example.minimal:
         why = "interrupted" if interrupted else "the time for shrinking or for a proof ran out"
         return f"  possibly not minimal: {why}"

@@ -16,49 +16,49 @@ class DriverEffort:
     heuristics_share: float = 0.3
     """Part of the whole time after which no further heuristic order begins."""
     simple_bound_share: float = 0.1
-    """For the bound by single ops."""
+    """Share for the bound by single ops."""
     closure_share: float = 0.3
-    """For the bound by flows."""
+    """Share for the bound by flows."""
     closure_orders: int = 8
-    """Orders that spare the closure bound its flows; more of them hardly spare more."""
+    """Orders that show where a flow of the closure bound is not needed; more orders hardly help."""
     pool_share: float = 0.3
-    """For the pools of a graph, each planned separately."""
+    """Share for the pools of a graph, each planned separately."""
     peak_share: float = 0.85
-    """For the search of an order where the peak is what counts: the best one is still packed."""
+    """Share for the search of an order if the peak is minimized; the rest is for packing it."""
     order_share: float = 0.5
-    """For the search of an order where the slab counts: packing takes time too."""
+    """Share for the search of an order if the slab is minimized, as packing takes time too."""
     first_packing_share: float = 0.3
-    """For packing the first order of minimum peak; other orders may pack more easily."""
+    """Share for packing the first order of minimum peak; other orders may pack more easily."""
     small_ops: int = 60
-    """Up to this many ops all orders are gone through, and CP-SAT's joint model is asked."""
+    """Maximum number of ops for trying all orders, and for CP-SAT's joint model."""
     all_orders_share: float = 0.5
-    """For going through all orders of a small graph."""
+    """Share for trying all orders of a small graph."""
     joint_share: float = 0.4
-    """For CP-SAT's joint model of a small graph."""
+    """Share for CP-SAT's joint model of a small graph."""
     walk_share: float = 0.5
-    """For the walk that lowers the sum of the pools' peaks, or what conflicts on streams."""
+    """Share for the walk that lowers the sum of the pools' peaks, or what conflicts on streams."""
     one_stream_share: float = 0.3
-    """For the least peak of ops on streams that run one after another: a bound."""
+    """Share for a bound of stream graphs: the minimum peak if all ops run one after another."""
     again_share: float = 0.5
-    """For searching an order once more, each round, while its peak is not proved."""
+    """Share for searching an order once more, each round, while its peak is not proved."""
     others_share: float = 0.5
-    """For packing other orders, each round."""
+    """Share for packing other orders, each round."""
     neighbourhood_share: float = 0.5
-    """For order and offsets near the top of the slab, each round."""
+    """Share for order and offsets near the top of the slab, each round."""
     least_peak_share: float = 0.5
-    """Of that, for orders of minimum peak; the rest is for orders above it."""
+    """Part of `others_share` for orders of minimum peak; the rest is for orders above it."""
     milp_ops: int = 200
-    """Above this many ops the MILP would not be built in useful time."""
+    """Maximum number of ops for the MILP, which takes too long to build for more."""
     moves_share: float = 0.7
-    """For orders that move few ops of a baseline, where only such are wanted."""
+    """Share for orders that move few ops of a baseline, if moves are limited."""
     objective_share: float = 0.6
-    """For all that comes before moving ops back, where fewest moves are wanted as well."""
+    """Share for all stages before moving ops back, if fewest moves are asked for."""
     back_share: float = 0.3
-    """For moving ops one by one, before the search for fewest moves or the least peak of few."""
+    """Share for moving ops one by one, before the exact search for fewest moves."""
     fewest_share: float = 0.7
-    """For the search for fewest moves; the rest is for going through orders of a small graph."""
+    """Share for the search for fewest moves; the rest is for trying all orders of a small graph."""
     moved_share: float = 0.5
-    """For packing one order that moves fewer ops, of what that search has left."""
+    """Share for packing one order that moves fewer ops, of what that search has left."""
     last_packing: float = 0.35
     """Part of the whole time that packing the best plan's own order may count on at the end."""
     packed_orders: int = 3
@@ -70,9 +70,9 @@ class DriverEffort:
     checks_a_plan: float = 2.0
     """Packing an order and checking its plan takes this many times as long as the check alone."""
     plan_share: float = 0.6
-    """For a plan of a computation of a module, where the bytes of what it calls are not proved."""
+    """Share for a plan of a computation whose callees have no proved bytes yet."""
     bound_share: float = 0.5
-    """For the bound on its peak then, and again for that on its slab."""
+    """Share for the bound on its peak then, and again for that on its slab."""
 
 
 EFFORT = DriverEffort()
@@ -84,35 +84,35 @@ class SpillEffort:
     """Settings of the choice of buffers that leave a pool: amounts of work, and shares of time."""
 
     try_share: float = 0.1
-    """For one attempt to fill a pool after spilling, of the time left."""
+    """Share for one attempt to fill a pool after spilling, of the time left."""
     try_seconds: float = 5.0
     """Seconds for one such attempt without a time limit."""
     fit_share: float = 0.3
-    """For the search for a plan that fits."""
+    """Share for the search for a plan that fits."""
     solve_share: float = 0.5
-    """For the search for a minimum plan, regardless of whether it fits."""
+    """Share for the search for a minimum plan, regardless of whether it fits."""
     orders_share: float = 0.2
-    """For the bound over all orders, and for further orders."""
+    """Share for the bound over all orders, and for further orders."""
     pack_share: float = 0.6
-    """For packing one of the orders but the last."""
+    """Share for packing each order except the last."""
     orders: int = 3
-    """Orders that are packed, at most."""
+    """Maximum number of orders that are packed."""
     at_once: int = 200
-    """One in this many buffers leaves before the loads are computed again."""
+    """One in this many buffers is spilled before the loads are computed again."""
     relief_share: float = 0.2
     """Share for spilling buffers one by one; after it they are spilled in larger groups."""
     movable: int = 400
-    """Up to this many buffers that may leave are searched: a node takes time for all of them."""
+    """Maximum number of buffers that may leave for the search: a node takes time for all of them."""
     nodes: int = 4000
-    """Of that search."""
+    """Maximum number of nodes of that search."""
     packings: int = 60
-    """Sets that stay and are packed in that search."""
+    """Maximum number of sets of staying buffers that this search packs."""
     table: int = 4_000_000
-    """Steps that are too full times buffers, at most."""
+    """Maximum of overfull steps times buffers."""
     sum_bits: int = 1 << 16
     """Sums of sizes are distinguished up to this many units; above, any number of bytes will do."""
     bound_ops: int = 3000
-    """Up to this many ops the bytes live whenever each of them runs are looked at together."""
+    """Maximum number of ops for the bound from the bytes live whenever each op runs."""
 
 
 SPILL_EFFORT = SpillEffort()

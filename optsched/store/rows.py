@@ -1,4 +1,12 @@
-"""Rows of a store: functions that find, make and read them within a connection."""
+"""Rows of a store: functions that find, make and read them within a connection.
+
+A graph has one row, found by key and by comparing the full graph. A record is a graph with a
+question; bounds, searches and history have rows that refer to their record. Values are checked when
+they are read, as the file may be damaged or crafted.
+
+Example: a graph that was solved for minimum slab and for minimum peak has one row in `graphs` and
+two in `records`.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +48,7 @@ _RECORD = (
     " FROM records r JOIN graphs g ON g.id = r.graph LEFT JOIN searches s ON s.record = r.id"
 )
 DAMAGED = "its row is damaged"
-"""Why a bound does not count whose seal is broken."""
+"""Reason why a bound with a broken seal does not count."""
 BOUND = (
     "SELECT record, quantity, value, proof, certificate, provenance, withdrawn, seal FROM bounds"
 )
@@ -129,7 +137,7 @@ def graph_digest(graph: Graph) -> str:
 
 
 def find_graph(connection: sqlite3.Connection, graph: GraphText | GraphRow) -> int | None:
-    """Return the row of a graph: an equal key is not enough, the whole graph is compared."""
+    """Return the row of a graph; graphs with an equal key are compared in full."""
     query = "SELECT id, document FROM graphs WHERE key = ? ORDER BY id"
     for number, packed in connection.execute(query, (graph.key,)):
         if graph.is_kept_as(packed):
@@ -145,7 +153,7 @@ def read_plan(asked: Asked, packed: object, peak: int, slab: int, question: Stor
 
 
 def add_graph(connection: sqlite3.Connection, graph: GraphRow) -> int:
-    """Return the row of a graph, made if need be."""
+    """Return the row of a graph, which is added if it is new."""
     known = find_graph(connection, graph)
     if known is not None:
         return known
@@ -169,7 +177,7 @@ def find_record(
 
 
 def add_record(connection: sqlite3.Connection, graph: GraphRow, question: StoredQuestion) -> int:
-    """Return the row of a question about a graph, made if need be."""
+    """Return the row of a question about a graph, which is added if it is new."""
     number = add_graph(connection, graph)
     connection.execute(
         "INSERT OR IGNORE INTO records (graph, question, provenance, change)"
@@ -207,19 +215,19 @@ def _read_record(row: tuple[Any, ...], bounds: tuple[Bound, ...]) -> StoredRecor
 
 
 def _require(kind: type, *values: object) -> None:
-    """Stop at a row with a value of another type: SQLite does not see to that."""
+    """Raise an error if a value has another type; SQLite does not enforce the types of columns."""
     if not all(isinstance(value, kind) for value in values):
         raise FormatError("a row is damaged")
 
 
 def read_json(text: object) -> Any:
-    """Return what a column of JSON says."""
+    """Return the value of a JSON column."""
     _require(str, text)
     return parse_json(str(text))
 
 
 def read_bound(row: tuple[Any, ...]) -> Bound:
-    """Return a bound; one whose row is not as it was written is withdrawn."""
+    """Return a bound; it is withdrawn if its row was changed after it was written."""
     quantity, value, proof, certificate, origin, withdrawn = row[1:7]
     if seal(row[:7]) != row[7] or quantity not in SIZES:
         return Bound(Objective.PEAK, 0, Proof.CLAIMED, withdrawn=DAMAGED)
@@ -243,7 +251,7 @@ def add_bound(
 
 
 def seal(row: tuple[Any, ...]) -> str:
-    """Return a number of the content of a bound's row; another one if a bit of it is another."""
+    """Return a digest of the content of a bound's row, which shows any change of a bit."""
     digest = hashlib.sha256()
     for value in row:
         data = value if isinstance(value, bytes) else repr(value).encode()
@@ -272,7 +280,7 @@ def bounds_of(connection: sqlite3.Connection, record: int) -> tuple[Bound, ...]:
 def withdraw(
     connection: sqlite3.Connection, record: int, is_meant: Callable[[Bound], bool], why: str
 ) -> list[Bound]:
-    """Let bounds of a record count no longer; return which."""
+    """Withdraw some bounds of a record, and return them."""
     query = f"{BOUND_WITH_ID} WHERE record = ? AND withdrawn = ''"
     found = []
     for number, *columns in connection.execute(query, (record,)).fetchall():
@@ -286,7 +294,7 @@ def withdraw(
 
 
 def history_of(connection: sqlite3.Connection, record: int) -> list[RecordChange]:
-    """Return what happened to a record, the first first."""
+    """Return the changes of a record, the oldest first."""
     query = "SELECT id, what, detail, at FROM history WHERE record = ? ORDER BY id"
     found = []
     for number, what, detail, at in connection.execute(query, (record,)):
@@ -297,19 +305,19 @@ def history_of(connection: sqlite3.Connection, record: int) -> list[RecordChange
 
 
 def read_provenance(text: object) -> Mapping[str, Any]:
-    """Return a small JSON object that a row holds."""
+    """Return the provenance of a row, a small JSON object."""
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         raise FormatError("the stored provenance is invalid")
     return Record(parse_json(text), "provenance").value
 
 
 def provenance_text(origin: Mapping[str, Any]) -> str:
-    """Return a provenance as rows hold it.
+    """Return the JSON text of a provenance.
 
     Raises
     ------
     UsageError
-        If it is too long, or no JSON.
+        If it is too long, or cannot be written as JSON.
     """
     try:
         text = json.dumps(origin, allow_nan=False)

@@ -29,7 +29,7 @@ _GPU_NODES = (
     "NopKernelSchedulerNode",
     "FusedMixOrderReductions",
 )
-"""Kinds of nodes whose memory on a GPU is known; a subclass may allocate what they do not."""
+"""Kinds of nodes whose memory on a GPU is known; a subclass may allocate more."""
 
 
 class KeptOrderError(OptschedError):
@@ -43,7 +43,7 @@ class UnknownTorchError(OptschedError):
 def require_support(nodes: Sequence[Any], time_limit: float, *, cuda: bool = False) -> None:
     """Raise an error if a graph is not supported.
 
-    With `cuda`, graphs of a single GPU are.
+    Graphs of a single GPU are supported only with `cuda`.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def _require_gpu(nodes: Sequence[Any], devices: Collection[Any], cuda: bool) -> 
 
 
 def _gpu_settings() -> dict[str, bool]:
-    """Return the settings under which kernels allocate what no rule counts, by name."""
+    """Return by name the settings under which kernels allocate bytes that no rule counts."""
     triton = config.triton
     return {
         f"the CUDA backend {config.cuda_backend}": config.cuda_backend != "triton",
