@@ -102,7 +102,7 @@ class SpillEffort:
     relief_share: float = 0.2
     """Share for spilling buffers one by one; after it they are spilled in larger groups."""
     movable: int = 400
-    """Maximum number of buffers that may leave for the search: a node takes time for all of them."""
+    """Maximum number of movable buffers for the search: a node takes time for all of them."""
     nodes: int = 4000
     """Maximum number of nodes of that search."""
     packings: int = 60
