@@ -177,7 +177,7 @@ def _check_order(rules: Mapping[str, Any], order: Sequence[str]) -> None:
 
 
 def _simple_plan(graph: Graph, rules: Mapping[str, Any]) -> dict[str, int]:
-    """Peak and slab of the ops as they are listed and buffers side by side, if that is a plan."""
+    """Return peak and slab of the listed order with buffers side by side, if that is valid."""
     if any(buffer.pin is not None for buffer in graph.buffers):
         return {}
     listed = {key: value for key, value in rules.items() if not key.startswith("moved")}

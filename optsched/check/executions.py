@@ -1,4 +1,4 @@
-"""Executes a plan on several streams as it may happen to run: side by side, in random turns.
+"""Random executions of a plan on several streams, whose ops run side by side.
 
 Each execution starts and ends ops at random, one at a time in each stream, whenever the streams'
 orders and the syncs allow it. An op fills what it allocates when it starts, needs what it reads
@@ -74,7 +74,7 @@ class StreamExecutor(Executor):
         return self._end()
 
     def _ready(self) -> list[int]:
-        """The ops that may start now: the next of streams in which none runs."""
+        """Return the ops that may start now: the next op of each idle stream."""
         busy = {self.graph.ops[v].stream for v in self.running}
         heads = [row[-1] for name, row in self.waiting.items() if row and name not in busy]
         return [v for v in heads if self.ended.issuperset(self.graph.predecessors[v])]

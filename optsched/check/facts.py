@@ -116,7 +116,7 @@ class PlanFacts(OrderFacts):
 
     @cached_property
     def filled(self) -> dict[int, Extent]:
-        """Bytes that each placed root fills; in a group, as many as its largest placed member."""
+        """Return the bytes that each placed root fills; a group counts as its largest member."""
         size = {b: self.graph.buffers[b].size for b in self.placed}
         for group in self.graph.must_share:
             members = [b for b in group if b in size]

@@ -24,7 +24,7 @@ from optsched.model.graph import Graph
 
 
 class LifecycleError(PlanError):
-    """A buffer lives longer or shorter than its plan says."""
+    """Raised if a buffer lives longer or shorter than planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def check_lifecycle(
     order: Sequence[int],
     steps: Iterable[tuple[Collection[str], Collection[str]]],
 ) -> None:
-    """Hold what a run of a graph allocated and released, step by step, against an order.
+    """Compare the allocations and releases of a run, step by step, with those of an order.
 
     Parameters
     ----------

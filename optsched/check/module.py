@@ -278,7 +278,7 @@ def _check_block(call: Call, block: Buffer, alignments: Mapping[str, int]) -> No
 
 
 def _alignments(module: Module) -> dict[str, int]:
-    """Return what aligns all buffers of each computation, and those in the blocks in it."""
+    """Return the alignment of each computation's block, which aligns all buffers in it."""
     found: dict[str, int] = {}
     for name in module.computations:
         own = [buffer.alignment for buffer in module.graphs[name].buffers]

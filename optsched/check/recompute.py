@@ -124,7 +124,7 @@ class RecomputeCertificate:
 
 
 def check_recompute(graph: Graph, certificate: RecomputeCertificate) -> int | None:
-    """Return the bound of a certificate that holds of a graph; None if no sequence fits.
+    """Check a certificate for a graph, and return its bound; None if no sequence fits.
 
     Raises
     ------
@@ -176,7 +176,7 @@ class _Rows:
                 self.users.setdefault(self.graph.roots[b], set()).add(v)
 
     def bound(self, tree: RecomputeTree, above: _Above) -> int | None:
-        """Return what a tree proves; None if no sequence fits."""
+        """Return the bound that a tree proves; None if no sequence fits."""
         if isinstance(tree, RecomputeLeaf):
             return self._leaf(tree, above)
         is_known = tree.kind == "r" or (tree.kind in "dx" and len(tree.ops) == 1)

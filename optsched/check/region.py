@@ -64,7 +64,7 @@ from optsched.check.states import Moves, State
 from optsched.errors import PlanError
 
 MOST_STATES = 4_096
-"""States of a region that are looked at from one of its own."""
+"""Maximum number of states that are followed from one state of the chain."""
 
 
 def check_region(network: Network, parts: Sequence[Sequence[int]]) -> None:
@@ -73,7 +73,7 @@ def check_region(network: Network, parts: Sequence[Sequence[int]]) -> None:
     Raises
     ------
     PlanError
-        If they may not, or if that takes too many states to see.
+        If they may not, or if the check needs too many states.
     """
     ops = [v for part in parts for v in part]
     if network.pairs:
@@ -101,7 +101,7 @@ def check_region(network: Network, parts: Sequence[Sequence[int]]) -> None:
 
 
 def _steps(network: Network, part: Sequence[int]) -> list[int]:
-    """The parts that a part is made of, each by its first op."""
+    """Return the inner parts of a part, each by its first op."""
     return [v for v in part if network.parts.get(v, (v,))[0] == v]
 
 
@@ -126,11 +126,12 @@ def _check_side(moves: Moves, state: State, side: Sequence[Sequence[int]]) -> No
 
 
 def _reached(moves: Moves, start: State, limit: int | None, least: int) -> set[int]:
-    """The states that are reached within a limit, closed; none may have fewer live bytes.
+    """Return the closed states reached within a limit, all of which must have `least` bytes or
+    more.
 
-    By the closure rule, adding moves that are made at once raises no bytes: so these suffice.
+    Closed states are enough: by the closure rule, moves made at once never raise the live bytes.
     """
-    # What did not fit an earlier limit may fit this one.
+    # Moves that did not fit an earlier limit may fit this one.
     first = moves.close(start, limit, start.ready)
     known, waiting = {first.moved}, [first]
     while waiting:
@@ -165,7 +166,7 @@ def _check_order(network: Network, parts: Sequence[Sequence[int]]) -> None:
 
 
 def _own_buffers(network: Network, ops: Sequence[int]) -> Mapping[int, set[int]]:
-    """The buffers that the ops of a region release, with their holders among these.
+    """Return the buffers that the ops of a region release, with their holders in the region.
 
     All other holders have ended before: else the buffer belongs to both sides, unless it is
     released by ops that run after the whole region.

@@ -40,7 +40,7 @@ class CheckedRuns:
 
 
 def check_runs(graph: Graph, sequence: Sequence[int]) -> CheckedRuns:
-    """Run a sequence and return what it needs.
+    """Run a sequence and return its peak and cost.
 
     Raises
     ------

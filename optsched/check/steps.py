@@ -1,9 +1,9 @@
-"""Certificates as data: why no order of a graph has a smaller peak, in steps to be checked.
+"""Certificates as data: steps that prove that no order of a graph has a smaller peak.
 
 A certificate refutes the budget `bound - 1`. Its steps may add precedences that every order within
-that budget keeps, or suppose some; the last step says why no order is left. Flows are over ops and
-buffers alone, so that checking one is adding up: :mod:`optsched.check.certificate` says what each
-step must hold.
+that budget keeps, or suppose some; the last step shows that no order is left. Flows are over ops
+and buffers alone, so that checking one is adding up: :mod:`optsched.check.certificate` says what
+each step must hold.
 
 Example: `p` makes 4 bytes, which `q` reads to make 6 bytes. A certificate of the bound 10 has a
 single step, an :class:`OpStep` of `q`: in every order its input and its output are live while it
@@ -23,7 +23,7 @@ from optsched.model.order_rules import NO_RULES, OrderRules
 class Flow:
     """Proof of bytes live at an op in every order: freeing a buffer costs the ops needed for it.
 
-    What a buffer sends to the op that makes it need not be said, if that is as much as it can be.
+    The bytes that a buffer sends to the op that makes it may be left out if they are the maximum.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Cases:
     free
         Flow for the case that its other users have ended.
     held
-        If some other holder is left: the op does not write into the input.
+        Flow for the case that another holder is left, so that the op does not write into the input.
     """
 
     input: int
@@ -57,7 +57,7 @@ class Cases:
 
 
 Forced: TypeAlias = Flow | Cases
-"""Why an op does not fit. What it may write into inputs that no case has ruled out is given it."""
+"""Proof that an op does not fit. In-place writes that no case rules out are granted to it."""
 
 
 class End(StrEnum):

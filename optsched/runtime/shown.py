@@ -22,7 +22,7 @@ class Shown:
         return str(_reports().summary(self))
 
     def save(self, path: str | Path) -> None:
-        """Write the result to a file, whose ending says what: a plan, a page, a picture, a table.
+        """Write the result to a file; its ending chooses a plan, a page, a picture or a table.
 
         Raises
         ------

@@ -85,7 +85,7 @@ class ModuleResult(Shown):
         return f"ModuleResult({self.module.name!r}, {computations}, {self.entry})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is known as plain numbers and text, ready for JSON."""
+        """Return the result as plain numbers and text, ready for JSON."""
         whole = {**self.entry.to_dict(), "graph": self.module.name, "runtime": self.runtime}
         parts = {name: result.to_dict() for name, result in self.results.items()}
         for part in (whole, *(parts.values() if self.module.results_inside else ())):

@@ -258,7 +258,7 @@ class Result(Shown, PlannedInPools):
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is known as plain numbers and text, ready for JSON."""
+        """Return the result as plain numbers and text, ready for JSON."""
         numbers = ("capacity", "peak", "peak_bound", "slab", "slab_bound", "claimed_bound")
         return {
             "graph": None if self.graph is None else self.graph.name,

@@ -168,7 +168,7 @@ def use_beam(problem: PackingProblem) -> None:
 
 
 def wired_graph(ops: int, seed: int = 0, *, reach: int = 30) -> Graph:
-    """Return ops that read any three of the last few: nothing there is decided at sight."""
+    """Return a graph whose ops read three random recent results, so that searches are needed."""
     rng = np.random.default_rng(seed)
     build = GraphBuilder("wired")
     for i in range(ops):

@@ -246,7 +246,7 @@ def _columns(pairs: Sequence[Sequence[int]], first: int, second: int) -> tuple[I
 
 
 def _refine(colours: Colours, edges: Edges) -> Colours:
-    """Recolour what shares a colour until no more of it is told apart."""
+    """Recolor nodes that share a color until no further ones are distinguished."""
     classes = 0
     for _ in range(MOST_ROUNDS):
         alike = count_equals(colours)

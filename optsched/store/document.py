@@ -1,4 +1,4 @@
-"""A graph in canonical order as JSON, in which ops and buffers are numbers: what keys stand for.
+"""A graph in canonical order as JSON, with ops and buffers as numbers: the text that keys digest.
 
 Two graphs that are equal for a solver have the same text, byte for byte. Names, kinds and the
 words of the memory model are left out. Three tables list the fields that are written and those
@@ -97,7 +97,7 @@ def _sorted_rows(numbers: IntArray, rows: Sequence[Sequence[int]]) -> list[list[
 
 
 def _split_rows(column: Sequence[Any], where: str) -> list[list[Any]]:
-    """Return what :func:`_sorted_rows` put into one."""
+    """Return the separate rows that :func:`_sorted_rows` joined."""
     counts, ids = column if len(column) == 2 else (None, None)
     if not isinstance(counts, list) or not isinstance(ids, list):
         raise FormatError(f"{where} are not counts and ids")

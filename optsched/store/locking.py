@@ -55,7 +55,7 @@ def journal_of(path: Path) -> str:
 
 
 def mount_of(path: Path) -> Mount | None:
-    """Return the mount that a path lies in, None where that is not known."""
+    """Return the mount that a path lies in, or None if it is unknown."""
     try:
         lines = MOUNTS.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:

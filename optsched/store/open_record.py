@@ -37,7 +37,7 @@ class OpenRecord:
         self.bounds = list(rows.bounds_of(connection, number))
 
     def keep_plan(self, plan: PreparedPlan, question: StoredQuestion, origin: str) -> bool:
-        """Keep a plan if it is better than the one that is there; return whether."""
+        """Keep a plan if it is better than the stored one; return True if it was kept."""
         new = plan.peak, plan.slab
         if self.reached is not None and not _is_better(new, self.reached, question):
             return False
@@ -52,7 +52,7 @@ class OpenRecord:
         return True
 
     def raise_bound(self, bound: Bound, certificate: bytes | None = None) -> bool:
-        """Add a bound if it says more than those that are there; return whether.
+        """Add a bound if it improves on the stored ones; return True if it was added.
 
         Raises
         ------

@@ -72,7 +72,7 @@ class StoredQuestion:
     def check(
         self, graph: Graph, plan: Plan, *, peak: int | None = None, slab: int | None = None
     ) -> Checked:
-        """Check that a plan answers this question about a graph, and what it claims.
+        """Check a plan as an answer to this question about a graph, and its claims.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class Bound:
 
     @property
     def made_by(self) -> Any:
-        """Versions of the packages that proved it; None where that is not known."""
+        """Versions of the packages that proved it; None if unknown."""
         return self.provenance.get("versions")
 
 

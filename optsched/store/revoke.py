@@ -54,7 +54,7 @@ class Rule:
 
 
 def read_rule(text: str) -> Rule:
-    """Return the rule that a text says.
+    """Return the rule that a text describes.
 
     Raises
     ------

@@ -67,7 +67,7 @@ def globalise_plan(form: CanonicalGraph, graph: Graph, plan: Plan) -> dict[str, 
 
 
 def localise_plan(form: CanonicalGraph, document: object) -> Plan:
-    """Return a plan for the graph at hand; whether it is one is for the checker to say."""
+    """Return a stored plan in the numbers of this graph; the checker decides if it is valid."""
     record = Record(document, "plan")
     record.refuse_unknown({"order", "offsets", "pools"})
     order = localise_order(form, record.items("order"))
@@ -106,7 +106,7 @@ def globalise_order(form: CanonicalGraph, order: Sequence[int]) -> list[int]:
 
 
 def localise_order(form: CanonicalGraph, order: object) -> tuple[int, ...]:
-    """Return an order of the graph at hand."""
+    """Return a stored order in the numbers of this graph."""
     if not isinstance(order, list) or len(order) != len(form.ops):
         raise FormatError(f"an order must list the graph's {len(form.ops)} ops")
     if not all(type(i) is int and 0 <= i < len(form.ops) for i in order):
@@ -129,7 +129,7 @@ def globalise_certificate(
 
 
 def localise_certificate(form: CanonicalGraph, graph: Graph, document: object) -> Certificate:
-    """Return a certificate for the graph at hand; whether it holds is for the checker to say."""
+    """Return a stored certificate in this graph's numbers; the checker decides if it is valid."""
     from optsched.formats.certificate import read_certificate_document
 
     record = Record(document, "certificate")

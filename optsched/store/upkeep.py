@@ -103,7 +103,7 @@ def _drop_bounds(connection: sqlite3.Connection, record: StoredRecord) -> int:
 
 
 def _worth_keeping(record: StoredRecord, quantity: Objective) -> Iterator[Bound]:
-    """Yield the best bound of each version, the best certified one, and claims that there is more.
+    """Yield the best bound of each version, the best certified bound, and higher claims.
 
     Those of one version count no longer once they are revoked, and then the others do.
     """

@@ -40,7 +40,7 @@ def _is_known(op: Any) -> bool:
 
 
 def _function(target: Any) -> Callable[..., Any] | None:
-    """Return what the wrapper calls by a name such as `extern_kernels.mm` or `aten.copy_`."""
+    """Return the function of a name of the wrapper, such as `extern_kernels.mm`."""
     from torch._inductor.select_algorithm import extern_kernels
 
     start, _, rest = str(target.python_kernel_name).partition(".")

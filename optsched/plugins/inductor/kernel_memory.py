@@ -138,7 +138,7 @@ class _Survey:
         self.places: dict[str, Place] = {}
 
     def add(self, target: Any) -> None:
-        """Find out what one kernel returns, unless that is known."""
+        """Measure the results of one kernel, unless they are known."""
         if isinstance(target, ir.MultiOutput):
             self._note(target.get_name(), target.inputs[0].get_name(), path_of(target))
         elif not _allocates_nothing(target) and not self._find(target):
@@ -167,7 +167,7 @@ class _Survey:
 
 
 def path_of(member: Any) -> Path:
-    """Return where a `MultiOutput` lies in what its kernel returns."""
+    """Return the position of a `MultiOutput` in the result of its kernel."""
     return tuple(index for _, index in member.indices)
 
 
@@ -229,7 +229,7 @@ _MARK = "optsched kernel "
 
 
 def _profile(fresh: Mapping[Hashable, _FirstCall]) -> dict[Hashable, KernelMemory]:
-    """Call each kernel a second time, and see what it frees again."""
+    """Call each kernel a second time, and measure the bytes that it frees again."""
     if not fresh:
         return {}
     activities = [torch.profiler.ProfilerActivity.CPU]

@@ -71,7 +71,7 @@ _by_file: dict[str, GraphLives] = {}
 
 
 def expect_lives(graph: Any, lives: GraphLives) -> None:
-    """Remember what a graph that Inductor compiles is to do when it runs."""
+    """Remember the planned events of a graph that Inductor compiles, until it runs."""
     with _lock:
         _compiling.append((graph, lives))
 
@@ -136,7 +136,7 @@ class _Observer:
         self.check = LifecycleCheck(self.lives.planned)
 
     def see(self, frame: FrameType, event: str, _: Any) -> Any:
-        """Compare what the last line did; stop at the first difference."""
+        """Compare the events of the last line; stop at the first difference."""
         if self.differs or event not in ("line", "return"):
             return self.see
         try:

@@ -114,7 +114,7 @@ def _owned(
 
 
 def _read_saved(context: Any) -> dict[str, _SavedTensor]:
-    """Describe what the forward graph returns, by the names that its backward graph knows."""
+    """Describe the results of the forward graph by the names that its backward graph uses."""
     (results,) = V.graph.module.graph.output_node().args
     metadata = context.fw_metadata
     returned = 0 if metadata is None else metadata.num_forward

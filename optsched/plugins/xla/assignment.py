@@ -251,7 +251,7 @@ def _length(lives: Sequence[tuple[int, int]]) -> int:
 
 
 def _clashes(blocks: Sequence[_Block]) -> list[IntArray]:
-    """Return for each block those that are there at a time when it is."""
+    """Return for each block the blocks that are live at a time when it is."""
     owner = np.repeat(np.arange(len(blocks)), [len(block.lives) for block in blocks])
     lives = np.array([life for block in blocks for life in block.lives])
     found = []
@@ -266,7 +266,7 @@ def _clashes(blocks: Sequence[_Block]) -> list[IntArray]:
 def _packed_bytes(
     blocks: Sequence[_Block], clashes: Sequence[IntArray], turn: Sequence[int]
 ) -> int:
-    """Place each block in the tightest hole, or above all that are there when it is."""
+    """Place each block in the tightest hole, or above all blocks that are live with it."""
     offset: dict[int, int] = {}
     for i in turn:
         size, at, hole = blocks[i].size, 0, None

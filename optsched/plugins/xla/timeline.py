@@ -1,4 +1,4 @@
-"""When each value of a module is there, for one order of the entry computation.
+"""Live ranges of a module's values for one order of the entry computation.
 
 Example: the entry runs `a`, then a call of a computation with three instructions, then `b`. The
 flattened schedule has these three at steps 1 to 3, the call itself at 4, and `b` at 5.
@@ -77,7 +77,7 @@ class Timeline:
         return found
 
     def last_position(self, v: int) -> str:
-        """Return the last instruction that hands a value on; its definer if none does."""
+        """Return the last instruction that passes a value on; its definer without one."""
         if v not in self._last:
             self._last[v] = max(self.values.values[v].positions, key=self._end)
         return self._last[v]

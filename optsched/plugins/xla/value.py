@@ -103,7 +103,7 @@ class Group:
 
 
 def parts_of(shape: ShapeTree, path: Path = ()) -> Iterator[tuple[Path, ShapeTree]]:
-    """Yield all parts of a shape, each tuple before what it is made of."""
+    """Yield all parts of a shape, each tuple before its members."""
     yield path, shape
     if isinstance(shape, tuple):
         for i, part in enumerate(shape):

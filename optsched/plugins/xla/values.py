@@ -111,7 +111,7 @@ class ModuleValues:
     def _pass_on(
         self, made: Instruction, read: Sequence[Tree], given: Sequence[Tree] | None
     ) -> Tree | None:
-        """Return the values that an instruction hands on; None if it defines some."""
+        """Return the values that an instruction passes on; None if it defines values."""
         if made.opcode == "parameter" and given is not None:
             return given[int(made.literal)]
         if made.opcode == "get-tuple-element":
@@ -141,7 +141,7 @@ class ModuleValues:
             self._note_replaced(made, tree)
 
     def _repeat(self, made: Instruction, state: Tree, result: Tree) -> None:
-        """Run a loop: what a round leaves as it is stays the value that it was."""
+        """Define the values of a loop; parts that no round changes keep their value."""
         condition = next(name for name in made.called if name != made.body)
         begins = [self._begin(name) for name in (condition, made.body)]
         for name, tree in zip((condition, made.body), begins, strict=True):
@@ -201,7 +201,7 @@ class ModuleValues:
         return value
 
     def _number(self) -> None:
-        """Give each value its places among equals: what joins others XLA numbers last."""
+        """Number each value for ties as XLA does: values that join others come last."""
         callers_first = walk(self.module, self.module.entry)[::-1]
         places, numbers = map(self._instructions, (callers_first, self.module.computations))
         for value in self.values:
@@ -286,7 +286,7 @@ class ModuleValues:
         )
 
     def _resolve_reads(self) -> None:
-        """Name what loops and choices leave as it is by its own number."""
+        """Replace values that loops and choices leave unchanged by the original ones."""
         for value in self.values:
             value.operands = tuple(map(self._resolve, value.operands))
         self.replaces = {

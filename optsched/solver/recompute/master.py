@@ -150,7 +150,7 @@ class Master:
         return (rounded(need, need, q) - float(parts @ released)) / rest
 
     def _bound(self, branches: Branches) -> None:
-        """Bound sums of columns as branches say, and no others."""
+        """Bound the sums of columns of these branches, and no others."""
         wanted: dict[tuple[int, ...], tuple[float, float]] = {}
         for columns, most, more in branches:
             low, high = wanted.get(columns, (0.0, float(len(columns))))
@@ -213,7 +213,7 @@ class Master:
         return left
 
     def bound_of(self, leaf: Leaf, branches: Branches) -> int:
-        """Return what a leaf proves."""
+        """Return the bound that a leaf proves."""
         rows = self.rows
         listed = [(y, rows.terms[i], rows.bounds[i]) for i, y in leaf.rows.items()]
         for y, branch in zip(leaf.branches, branches, strict=True):

@@ -119,7 +119,7 @@ class Planner:
         return self.result(peak, reason, time.process_time() - start)
 
     def result(self, peak: int, reason: StopReason, seconds: float) -> RecomputeResult:
-        """Return what is known about a peak."""
+        """Return the result for a peak."""
         best, proof = self.best(peak), self.proof(peak)
         bound = proved_bound(proof)
         sequence = None if best is None else self.problem.sequence(best.nodes)
@@ -298,7 +298,7 @@ class Planner:
             self._keep(repair.prune(self._keep(found)))
 
     def _blocker(self, peak: int) -> str:
-        """Say which op stands in the way of a peak that is impossible."""
+        """Return a message that names the op which makes a peak impossible."""
         problem = self.problem
         worst = max(range(len(problem.ops)), key=problem.own_bytes)
         name, own = problem.name(worst), problem.own_bytes(worst)

@@ -106,7 +106,7 @@ def find_shortage(own_pools: OwnPools, before: Result) -> Shortage | None:
 
 
 def spilled_bound(own_pools: OwnPools, before: Result, clock: Clock) -> int:
-    """Return bytes that are spilled in every order: what the pools' own peaks are too much.
+    """Return bytes that are spilled in every order: the excess of the pools' own peaks.
 
     `before` is as for :func:`find_shortage`; less time makes a weaker bound.
     """

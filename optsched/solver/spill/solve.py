@@ -163,7 +163,7 @@ class _PoolPlanner:
         return replace(best, question=fits, slab_bound=refuted, slab_proof=None)
 
     def unspilled(self, before: Result, plan: Plan) -> Result:
-        """Return a plan that keeps the capacities as it is."""
+        """Return the result of a plan that keeps the capacities without spilling."""
         kept = replace(plan, pools=tuple(buffer.pool for buffer in self.graph.buffers))
         problem, ids = packing_problem(self.graph, plan.order)
         offsets = np.array([plan.offsets[b] for b in ids.tolist()], np.int64)
@@ -272,7 +272,7 @@ class _PoolPlanner:
         return sum(spilled.values())
 
     def result(self, before: Result, plan: Plan | None, packing: PackingResult) -> Result:
-        """Return peak and slab of a plan that spills, with what is proved of them."""
+        """Return peak and slab of a plan that spills, with their bounds and proofs."""
         peak = None if plan is None else plan.peak(self.graph)
         slab = packing.slab
         # By slabs: holds if all buffers lie in their own pools. By live bytes: always.
