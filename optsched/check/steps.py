@@ -57,7 +57,7 @@ class Cases:
 
 
 Forced: TypeAlias = Flow | Cases
-"""Proof that an op does not fit. In-place writes that no case rules out are granted to it."""
+"""Proof that an op does not fit. It may make all in-place writes that no case rules out."""
 
 
 class End(StrEnum):
