@@ -126,8 +126,7 @@ def _check_side(moves: Moves, state: State, side: Sequence[Sequence[int]]) -> No
 
 
 def _reached(moves: Moves, start: State, limit: int | None, least: int) -> set[int]:
-    """Return the closed states reached within a limit, all of which must have `least` bytes or
-    more.
+    """Return the closed states within a limit; each must have `least` bytes or more.
 
     Closed states are enough: by the closure rule, moves made at once never raise the live bytes.
     """
