@@ -74,12 +74,6 @@ class Piece:
         )
 
 
-def whole_piece(graph: Graph, baseline: Sequence[int]) -> Piece:
-    """Return all ops of a graph as one piece."""
-    problem = build_problem(graph.arrays)
-    return _make_piece(_Lists(problem, baseline), 0, len(baseline), graph.arrays.initial)
-
-
 def split(graph: Graph, baseline: Sequence[int]) -> list[Piece]:
     """Return the parts of a graph that can be ordered apart, first to run first."""
     problem = build_problem(graph.arrays)
