@@ -19,7 +19,6 @@ from optsched.model.memory_model import plannable
 from optsched.model.order_rules import NO_RULES, OrderRules
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
-from optsched.model.question import digest_of
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
@@ -234,7 +233,7 @@ def _certified_rules(graph: Graph, result: Result) -> OrderRules:
     if question is None:
         raise UsageError("the result has no question: pass a result that solve returned")
     # A graph that already has the rules as control edges needs no rules in the certificate.
-    planned = digest_of(graph) == digest_of(question.planned)
+    planned = graph.digest == question.planned.digest
     if not planned:
         question.require_about(graph)
     if question.max_moved is not None:
@@ -393,9 +392,11 @@ def report(
     chosen = choose_limits(limits, named)
     if isinstance(what, Result | Graph):
         clock = Clock.of(chosen)
+        graph = what if isinstance(what, Graph) else what.graph
+        # First what the saving is measured against: it takes no limit, so the search gets the rest.
+        stock = None if graph is None else stock_plan(plannable(graph, inplace))
         part = clock.share(SOLVER_SHARE)
         result = what if isinstance(what, Result) else solve(what, inplace=inplace, limits=part)
-        graph = what if isinstance(what, Graph) else result.graph
         if graph is None or (plans is None and result.plan is None):
             raise UsageError("the result has no plan to show")
         expect("plans", plans, Plan, Mapping, NoneType)
@@ -407,7 +408,7 @@ def report(
         shown = [(name, plan, ()) for name, plan in known.items() if plan is not None]
         planned = plannable(graph, inplace)
         made = make_report(planned, result, shown, limits=clock)
-        made = replace(made, saving=saving_of(made, stock_plan(planned)))
+        made = replace(made, saving=saving_of(made, stock))
     else:
         problem = problem_of(what)
         packed = pack(what, limits=chosen)

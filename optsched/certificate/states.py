@@ -36,6 +36,9 @@ def list_states(
     that differ by a swap of identical blocks of `families` count as one. Returns None if there are
     more than `most` states, time is up, or an order is within the budget.
     """
+    # Preparing the moves of a large graph takes longer than listing a few states.
+    if clock.expired():
+        return None
     layout = Layout(len(network.before), families)
     moves, root = all_moves(network, layout, backward=backward)
     root = moves.close(root, budget)

@@ -26,7 +26,6 @@ from optsched.errors import FormatError, OptschedError
 from optsched.fleet.settings import FleetSettings
 from optsched.formats.reading import is_broken_graph
 from optsched.model.graph import Graph
-from optsched.model.question import digest_of
 from optsched.runtime.facts import code_digest, versions
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.runtime.memory import limited_memory
@@ -370,7 +369,7 @@ def _look_up(graph: Graph, context: UnitContext, store: PlanStore) -> Result | N
         peak_bound=peak.value,
         peak_proof=Proof(peak.proof or Proof.SEARCH),
         refuted_slab=slab.value - 1,
-        graph=digest_of(graph),
+        graph=graph.digest,
     )
     # Damaged states of searches are ignored; plan and bounds remain usable.
     with suppress(FormatError):

@@ -7,7 +7,7 @@ ascending and distinct.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
@@ -175,28 +175,50 @@ def build_arrays(graph: Wired, inplace: Sequence[tuple[int, int, int]]) -> Graph
     read = build_rows(reads)
     user = transpose(read, m)
     pred = build_rows(graph.predecessors)
-    size = np.array(
-        [0 if buffers[roots[b]].external else buffers[b].size for b in range(m)], np.int64
-    )
-    keep = np.array(graph.kept, np.bool_)
-    unread = (np.diff(user.ptr) == 0) & ~keep
-    alloc, own = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    made = birth >= 0
-    np.add.at(alloc, birth[made], size[made])
-    np.add.at(own, producer[made & unread], size[made & unread])
-    writes = build_rows([op.writes for op in graph.ops])
-    pairs = np.array(inplace, np.int64).reshape(-1, 3).T
-    return GraphArrays(
+    keep, made = np.array(graph.kept, np.bool_), birth >= 0
+    none = np.zeros(0, np.int64)
+    wired = GraphArrays(
         pred=pred,
         succ=transpose(pred, n),
         read=read,
         user=user,
-        write=writes,
+        write=build_rows([op.writes for op in graph.ops]),
         born=pack_rows(birth[made], np.flatnonzero(made), n),
         producer=producer,
         birth=birth,
-        size=size,
+        size=none,
         keep=keep,
+        alloc=np.zeros(n, np.int64),
+        own=none,
+        initial=0,
+        inplace_op=none,
+        inplace_output=none,
+        inplace_source=none,
+    )
+    return with_bytes(wired, graph, inplace)
+
+
+def with_bytes(
+    wired: GraphArrays, graph: Wired, inplace: Sequence[tuple[int, int, int]]
+) -> GraphArrays:
+    """Return the arrays of a graph that has the same wiring, but buffers of other sizes.
+
+    `inplace` is that of :func:`build_arrays`.
+    """
+    buffers = graph.buffers
+    size = np.array(
+        [0 if buffers[root].external else buffers[b].size for b, root in enumerate(graph.roots)],
+        np.int64,
+    )
+    unread = (np.diff(wired.user.ptr) == 0) & ~wired.keep
+    made, lost = wired.birth >= 0, (wired.birth >= 0) & unread
+    alloc, own = np.zeros(wired.op_count, np.int64), np.zeros(wired.op_count, np.int64)
+    np.add.at(alloc, wired.birth[made], size[made])
+    np.add.at(own, wired.producer[lost], size[lost])
+    pairs = np.array(inplace, np.int64).reshape(-1, 3).T
+    return replace(
+        wired,
+        size=size,
         alloc=alloc,
         own=own,
         initial=int(size[~made & ~unread].sum()),

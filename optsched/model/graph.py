@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 from optsched.errors import GraphError, UsageError, expect
-from optsched.model.arrays import GraphArrays, build_arrays
+from optsched.model.arrays import GraphArrays, build_arrays, with_bytes
 from optsched.model.dependencies import check_streams, find_cycle, find_predecessors
+from optsched.model.digest import digest_of
 from optsched.model.elements import (
     MAX_ADDRESS,
     MAX_TOTAL_BYTES,
@@ -165,6 +166,11 @@ class Graph:
         return build_arrays(self, admissible_pairs(self, self.inplace))
 
     @cached_property
+    def digest(self) -> bytes:
+        """Digest of all data on which bounds depend: everything but names."""
+        return digest_of(self)
+
+    @cached_property
     def streams(self) -> tuple[str, ...]:
         """Names of the streams that ops run on, in order of their first ops."""
         return tuple(dict.fromkeys(op.stream for op in self.ops))
@@ -220,7 +226,7 @@ class Graph:
 
     def without_inplace(self) -> Graph:
         """Return the graph in which no op writes in place."""
-        return replace(self, inplace=()) if self.inplace else self
+        return self._rewritten(inplace=()) if self.inplace else self
 
     def in_pools(self, pools: Sequence[str]) -> Graph:
         """Return the graph whose buffers lie in these pools, one name per buffer.
@@ -236,12 +242,29 @@ class Graph:
         if self.must_share:
             return replace(self, buffers=buffers, inplace=inplace)
         # No other check depends on pools, and all would take as long as a replay of a plan.
-        moved = object.__new__(Graph)
-        known = {each.name: getattr(self, each.name) for each in fields(self)}
-        moved.__dict__.update(known, buffers=buffers, inplace=inplace)
+        moved = self._rewritten(buffers=buffers, inplace=inplace)
         if "arrays" in self.__dict__ and not self.inplace:
             moved.__dict__["arrays"] = self.arrays
         return moved
+
+    def with_sizes(self, buffers: tuple[Buffer, ...]) -> Graph:
+        """Return the graph with these buffers, which differ from its own in sizes and pins alone.
+
+        The wiring depends on neither, so predecessors, rows and their checks are taken over: that
+        is most of the time that a large graph takes to make.
+        """
+        _check_sizes(buffers)
+        made = self._rewritten(buffers=buffers)
+        pairs = admissible_pairs(made, made.inplace)
+        made.__dict__["arrays"] = with_bytes(self.arrays, made, pairs)
+        return made
+
+    def _rewritten(self, **changed: object) -> Graph:
+        """Return a copy with some fields changed, without the checks of a new graph."""
+        made = object.__new__(Graph)
+        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        made.__dict__.update(known | changed)
+        return made
 
     def _share_pool(self, one: int, other: int) -> bool:
         return self.buffers[one].pool == self.buffers[other].pool

@@ -163,22 +163,49 @@ class Module:
         calls. The block is the workspace of the op, or a further buffer used by this op only if the
         op has a workspace of its own.
         """
-        graph = self.graphs[computation]
-        if not self.calls_of(computation):
-            return graph
-        ops, buffers = list(graph.ops), list(graph.buffers)
+        blocks = self._blocks(computation, sizes)
+        known = self._with_blocks.setdefault(computation, {})
+        # Graphs with the same blocks differ in sizes alone, whose wiring is found once.
+        wired = known.get(tuple(blocks))
+        if wired is None:
+            wired = known[tuple(blocks)] = self._blocked(computation, blocks)
+        made = list(wired.buffers)
+        for at, size in enumerate(blocks.values(), len(self.graphs[computation].buffers)):
+            made[at] = replace(made[at], size=size)
+        return wired if tuple(made) == wired.buffers else wired.with_sizes(tuple(made))
+
+    @cached_property
+    def _with_blocks(self) -> dict[str, dict[tuple[int, ...], Graph]]:
+        """Graphs of each computation by the ops that have blocks, as they were first asked for."""
+        return {}
+
+    def _blocks(self, computation: str, sizes: Mapping[str, int]) -> dict[int, int]:
+        """Return the bytes of the block of each calling op that has one."""
+        graph, blocks = self.graphs[computation], {}
         for call in self.calls_of(computation):
             v = graph.op_ids[call.op]
-            op, size = ops[v], max(sizes[name] for name in call.callees)
+            size = max(sizes[name] for name in call.callees)
             if call.results_inside:
                 # Views have size 0, so they do not count here.
-                size -= sum(buffers[b].size for b in op.writes if not buffers[b].external)
-            if size <= 0:
-                continue
+                written = (graph.buffers[b] for b in graph.ops[v].writes)
+                size -= sum(buffer.size for buffer in written if not buffer.external)
+            if size > 0:
+                blocks[v] = size
+        return blocks
+
+    def _blocked(self, computation: str, blocks: Mapping[int, int]) -> Graph:
+        """Return the graph of a computation in which ops have blocks of these bytes."""
+        graph = self.graphs[computation]
+        if not blocks:
+            return graph
+        callees = {graph.op_ids[call.op]: call.callees for call in self.calls_of(computation)}
+        ops, buffers = list(graph.ops), list(graph.buffers)
+        for v, size in blocks.items():
+            op = ops[v]
             has_own = op.workspace is not None
             name = f"{op.name}.{'called' if has_own else 'workspace'}"
             name = free_name(name, graph.buffer_ids)
-            aligned = lcm(*(self.alignments[c] for c in call.callees))
+            aligned = lcm(*(self.alignments[c] for c in callees[v]))
             ops[v] = replace(
                 op,
                 writes=(*op.writes, len(buffers)),

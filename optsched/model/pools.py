@@ -75,7 +75,7 @@ def pool_graph(graph: Graph, pool: str) -> Graph:
         else replace(buffer, size=0, pin=None)
         for buffer in graph.buffers
     )
-    return replace(graph, buffers=buffers)
+    return graph.with_sizes(buffers)
 
 
 def pool_rows(graph: Graph, ids: IntArray) -> ByPool:

@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import blake2b
 from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from optsched.errors import UsageError, expect
+from optsched.model.digest import digest
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
 from optsched.model.pools import Pool, pool_graph, pools_of
@@ -33,7 +33,6 @@ from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import Objective, choose_member
 from optsched.runtime.text import counted, listed, readable
 
-_DIGEST_BYTES = 16
 _NAMED = 6
 """Ops of a rule that are named in a sentence."""
 
@@ -117,7 +116,7 @@ class Question:
         rows = repr((near, tuple((pool.name, pool.capacity) for pool in self.pools)))
         if self.budget is not None:
             rows += repr((self.budget, self._costs))
-        return _digest(digest_of(self.planned) + rows.encode())
+        return digest(self.planned.digest + rows.encode())
 
     @property
     def _costs(self) -> tuple[tuple[int, bool], ...]:
@@ -165,7 +164,7 @@ class Question:
             self._has_budget_of(other)
             and self.pools == other.pools
             and self._is_as_near(other)
-            and digest_of(self.planned) in {digest_of(other.planned), digest_of(other.graph)}
+            and self.planned.digest in {other.planned.digest, other.graph.digest}
         )
 
     def _has_budget_of(self, other: Question) -> bool:
@@ -189,7 +188,7 @@ class Question:
 
     def require_about(self, graph: Graph) -> None:
         """Raise :class:`UsageError` unless the question is about this graph, names aside."""
-        if self.graph is not graph and digest_of(self.graph) != digest_of(graph):
+        if self.graph is not graph and self.graph.digest != graph.digest:
             raise UsageError(
                 f"the result is about {_described(self.graph)}, not about {_described(graph)}: "
                 "pass the result with its own graph, result.question.graph"
@@ -259,22 +258,9 @@ def rules_record(rules: OrderRules) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value}
 
 
-def digest_of(graph: Graph) -> bytes:
-    """Return a digest of all data of a graph on which bounds depend: everything but names."""
-    ops = [(x.reads, x.uses, x.writes, x.control, x.workspace, x.stream) for x in graph.ops]
-    kinds = [(x.input, x.output, x.alias_of, x.mutates, x.birth) for x in graph.buffers]
-    places = [(x.size, x.alignment, x.pool, x.pin) for x in graph.buffers]
-    shared = (graph.inplace, graph.keep_apart, graph.must_share)
-    return _digest(repr((ops, kinds, places, shared)).encode())
-
-
 def contents_digest(graph: Graph) -> str:
     """Return the text by which plan files identify a graph regardless of its name.
 
     It ignores whether the graph is in-place, since plans state that separately.
     """
-    return digest_of(graph.without_inplace()).hex()
-
-
-def _digest(data: bytes) -> bytes:
-    return blake2b(data, digest_size=_DIGEST_BYTES).digest()
+    return graph.without_inplace().digest.hex()

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from optsched.errors import FormatError, UsageError
-from optsched.model.question import Question, digest_of
+from optsched.model.question import Question
 from optsched.ordering.progress import (
     MOST_PAIRS,
     MOST_PARTS,
@@ -90,7 +90,7 @@ class Resume:
         if start is None:
             return cls()
         graph = question.planned
-        known = start.graph == digest_of(graph)
+        known = start.graph == graph.digest
         if not known or len(start.rounds.failure_counts) not in (0, len(graph.ops)):
             raise UsageError(
                 f"{graph.name}: the earlier search was of another graph, or in another "
@@ -141,7 +141,7 @@ class Resume:
             self.rounds,
             dict.fromkeys(tuple(self.packed)[-MOST_DIGESTS:]),
             dict.fromkeys(tuple(self.seen)[-MOST_DIGESTS:]),
-            digest_of(question.planned),
+            question.planned.digest,
             self.units + 1,
         )
 

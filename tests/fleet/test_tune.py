@@ -23,7 +23,6 @@ from optsched.fleet import Fleet, FleetSettings, FleetStanding, FleetState, tune
 from optsched.fleet.study import fleet_study
 from optsched.fleet.unit import Unit, UnitContext, is_proved, look_up
 from optsched.formats import read_graph, write_graph, write_plan
-from optsched.model.question import digest_of
 from optsched.ordering.progress import OrderProgress
 from optsched.reports.fleet import fleet_record, print_fleet, standing_text
 from optsched.reports.study_files import study_csv, study_html
@@ -152,7 +151,7 @@ def test_rounds_are_kept_for_the_same_ids_and_steps_for_an_equal_graph(
     graph = read_graph(next(path for path in paths if "wiring" in path))
     search = PlanStore(store).search(graph, StoredQuestion(SETTINGS.objective))
     assert search is not None
-    known, notes = Resume(graph=digest_of(graph)), search.to_dict()
+    known, notes = Resume(graph=graph.digest), search.to_dict()
     assert search.trusted(known).rounds.steps > 0
     notes["rounds"] = notes["rounds"] | {"failure_counts": [1] * len(graph.ops)}
     same = Resume.from_dict(notes, len(graph.ops)).trusted(known)

@@ -45,6 +45,17 @@ def test_the_block_is_as_large_as_the_largest_callee() -> None:
     assert graph.ops[0] == three().graphs["main"].ops[0]
 
 
+def test_blocks_of_other_sizes_share_the_wiring_of_the_first() -> None:
+    module = three()
+    first, second = (module.with_blocks("main", {"test": 9, "body": n}) for n in (11, 23))
+    assert first.predecessors is second.predecessors
+    assert [graph.buffers[-1].size for graph in (first, second)] == [11, 23]
+    assert module.with_blocks("main", {"test": 9, "body": 11}) is first
+    anew = three().with_blocks("main", {"test": 9, "body": 23})
+    assert second == anew
+    assert second.arrays.alloc.tolist() == anew.arrays.alloc.tolist()
+
+
 def test_results_inside_a_callee_do_not_count_twice() -> None:
     graph = three(inside=True).with_blocks("main", {"test": 9, "body": 11})
     assert graph.buffers[-1].size == 11 - 7

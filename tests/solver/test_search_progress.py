@@ -14,7 +14,6 @@ from optsched.check.plan import check_plan
 from optsched.errors import FormatError, PlanError, UsageError
 from optsched.model.graph import Graph
 from optsched.model.order_rules import OrderRules
-from optsched.model.question import digest_of
 from optsched.ordering import solve_order
 from optsched.ordering.problem import build_problem
 from optsched.ordering.progress import MOST_PAIRS, MOST_PARTS, OpenTree, OrderProgress
@@ -131,9 +130,7 @@ def test_the_same_progress_and_work_give_the_same_answer() -> None:
 def test_a_bound_that_a_plan_refutes_is_refused() -> None:
     graph, first = begun()
     assert first.peak is not None
-    wrong = SearchProgress(
-        peak_bound=first.peak + 1, peak_proof=Proof.SEARCH, graph=digest_of(graph)
-    )
+    wrong = SearchProgress(peak_bound=first.peak + 1, peak_proof=Proof.SEARCH, graph=graph.digest)
     with pytest.raises(UsageError, match="refutes the bound"):
         solve(graph, warm_start=first.plan, progress=wrong, work=1)
 
@@ -142,7 +139,7 @@ def test_an_order_of_another_graph_is_refused() -> None:
     graph, _ = begun()
     backwards = tuple(reversed(range(len(graph.ops))))
     with pytest.raises(PlanError):
-        solve(graph, progress=SearchProgress(orders=(backwards,), graph=digest_of(graph)), work=1)
+        solve(graph, progress=SearchProgress(orders=(backwards,), graph=graph.digest), work=1)
 
 
 def test_a_search_in_another_model_or_under_other_rules_is_refused() -> None:
