@@ -154,7 +154,7 @@ class _Partition:
         self.torch = self._torch_split()
         self.others = self._torch_splits()
         known = [row for row in map(self._sequence, (self.torch, *self.others)) if row]
-        self.planner = Planner(self.graph, self.loss, known)
+        self.planner = Planner(self.graph, self.loss, known, early=False)
 
     def _torch_split(self, **settings: float) -> Modules:
         # Patched for this call only, as the settings belong to the whole process.

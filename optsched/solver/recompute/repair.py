@@ -53,20 +53,27 @@ class Repair:
         for turn in range(most):
             if found.peak <= self.peak:
                 return found
-            if found.cost >= most_cost or found.nodes in seen or self.clock.expired():
+            if found.cost >= most_cost or self.clock.expired():
                 return None
+            nodes = found.nodes if found.nodes in seen else self._next(found, turn)
             seen.add(found.nodes)
-            over = [i for i, live in enumerate(found.running) if live > self.peak]
-            worst = max(over, key=lambda i: found.running[i])
-            for at in dict.fromkeys((worst, over[0], over[-1]) if turn % 2 else (over[0], worst)):
-                again = self._cut(found, at)
-                if again:
-                    nodes = self._run_later(found.nodes, at, again)
-                    found = self.search(self.clean(nodes))
-                    break
-            else:
+            nodes = self._postponed(found) if nodes == found.nodes else nodes
+            if nodes == found.nodes:
                 return None
+            found = self.search(nodes)
+            # The best order of all may undo the cut, since its peak is no higher.
+            found = self.unroller.measure(nodes) if found.nodes in seen else found
         return found if found.peak <= self.peak and found.cost < most_cost else None
+
+    def _next(self, found: Schedule, turn: int) -> Nodes:
+        """Return the sequence with the cheapest cut at a run that exceeds the peak, if any."""
+        over = [i for i, live in enumerate(found.running) if live > self.peak]
+        worst = max(over, key=lambda i: found.running[i])
+        for at in dict.fromkeys((worst, over[0], over[-1]) if turn % 2 else (over[0], worst)):
+            again = self._cut(found, at)
+            if again:
+                return self.clean(self._run_later(found.nodes, at, again))
+        return found.nodes
 
     def search(self, nodes: Nodes) -> Schedule:
         """Return the best order of a sequence's runs in limited time."""
@@ -77,7 +84,7 @@ class Repair:
         problem, found = self.problem, list(nodes[: at + 1])
         fresh: set[int] = set()
         reads = makers_read(problem)
-        barrier = loss_step(self.unroller, nodes)
+        barrier = self._barrier(nodes)
 
         def repeat(u: int) -> None:
             fresh.add(u)
@@ -119,9 +126,36 @@ class Repair:
 
     def _cut(self, found: Schedule, at: int) -> frozenset[int] | None:
         """Return the cheapest nodes to run again after a run, so that it fits; None if none do."""
-        barrier = loss_step(self.unroller, found.nodes)
+        barrier = self._barrier(found.nodes)
         cut = _CutProgram(self.problem, found.nodes, at, self.peak, barrier)
         return cut.solve(min(SECONDS, self._left()))
+
+    def _barrier(self, nodes: Nodes) -> int:
+        """Return the step of a sequence after which nodes may run again."""
+        if self.unroller.early:
+            return -1
+        return max((nodes.index(v) for v in self.unroller.loss), default=-1)
+
+    def _postponed(self, found: Schedule) -> Nodes:
+        """Return the sequence with one repeat later, after some of its readers, if it helps.
+
+        These read the run before, so that the bytes of the repeat are live for a shorter time.
+        """
+        best, nodes = self._excess(found), found.nodes
+        reads = makers_read(self.problem)
+        for i, v in enumerate(found.nodes):
+            if v not in found.nodes[:i]:
+                continue
+            for j in range(i + 2, len(found.nodes)):
+                if v in reads[found.nodes[j]] and not self.clock.expired():
+                    tried = (*found.nodes[:i], *found.nodes[i + 1 : j], v, *found.nodes[j:])
+                    excess = self._excess(self.unroller.measure(tried))
+                    if excess < best:
+                        best, nodes = excess, tried
+        return nodes
+
+    def _excess(self, found: Schedule) -> int:
+        return sum(max(0, live - self.peak) for live in found.running)
 
     def _left(self) -> float:
         left = self.clock.left()
@@ -161,11 +195,6 @@ def limited(clock: Clock, seconds: float) -> Clock:
     if clock.limits.work is not None or left is None:
         return clock if left is not None else clock.share(1.0)
     return clock.share(min(1.0, seconds / left) if left > 0 else 1.0)
-
-
-def loss_step(unroller: Unroller, nodes: Nodes) -> int:
-    """Return the step of a sequence after which the loss is known."""
-    return max((nodes.index(v) for v in unroller.loss), default=-1)
 
 
 def makers_read(problem: RecomputeProblem) -> list[set[int]]:

@@ -1,10 +1,10 @@
 """From a set of repeats to an order: unroll the nodes, and search all orders of the runs.
 
-A sequence of nodes is unrolled into an ordinary graph without views, in which each repeat also
-waits for the loss. Any order of this graph is a schedule with the same repeats, so the exact order
-search decides whether they are enough. Only that is asked: a first op `floor`, which allocates as
-many bytes as the peak allows and releases them, makes every order that fits equally good, so that
-the search ends with the first of them.
+A sequence of nodes is unrolled into an ordinary graph without views, in which each repeat after
+the loss also waits for the loss unless it may come earlier. Any order of this graph is a schedule
+with the same repeats, so the exact order search decides whether they are enough. Only that is
+asked: a first op `floor`, which allocates as many bytes as the peak allows and releases them, makes
+every order that fits equally good, so that the search ends with the first of them.
 
 Example: nodes a, b, c, d with `a` repeated for d are the runs a, b, c, a@2, d. At a peak of 8 bytes
 `floor` of 8 bytes runs before a; an order whose other runs need 7 bytes has the peak 8, which is
@@ -62,10 +62,18 @@ class Schedule:
 
 
 class Unroller:
-    """Makes graphs of sequences of nodes; one per problem."""
+    """Makes graphs of sequences of nodes.
 
-    def __init__(self, problem: RecomputeProblem) -> None:
-        self.problem = problem
+    Parameters
+    ----------
+    problem
+        The problem.
+    early
+        True if nodes may also run again before the loss.
+    """
+
+    def __init__(self, problem: RecomputeProblem, early: bool = False) -> None:
+        self.problem, self.early = problem, early
         self.base = _contracted(problem)
         node = {v: i for i, v in enumerate(problem.ops)}
         self.loss = [node[v] for v in problem.loss if v in node]
@@ -79,7 +87,7 @@ class Unroller:
         ends = tuple(first[v] for v in self.loss)
         ops = list(made.graph.ops)
         for i, number in enumerate(made.number):
-            if number:
+            if number and not self.early and i > max(ends, default=-1):
                 control = dict.fromkeys((*ops[i].control, *ends))
                 ops[i] = replace(ops[i], control=tuple(control))
         return replace(made.graph, ops=tuple(ops))

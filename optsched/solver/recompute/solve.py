@@ -74,12 +74,15 @@ class Planner:
         Sequences of op ids to start from, such as those of a framework.
     effort
         Amount of work for each part.
+    early
+        True if nodes may run again before the loss where no other plan is found.
     """
 
     graph: Graph
     loss: Sequence[str] = ()
     known: Sequence[Sequence[int]] = ()
     effort: RecomputeEffort = EFFORT
+    early: bool = True
     problem: RecomputeProblem = field(init=False)
     unroller: Unroller = field(init=False)
     base: Schedule = field(init=False)
@@ -188,6 +191,9 @@ class Planner:
             if clock.expired() or self._is_done(peak):
                 return
             self._repair(peak, self.pool[each], limited(clock, self._part(clock, 3)))
+        if self.early and self.best(peak) is None:
+            for tried in (self.base, start):
+                self._repair(peak, tried, limited(clock, self._part(clock, 3)), early=True)
         best = self.best(peak)
         if best is not None and not self._is_done(peak):
             self._prove(master, best.cost, clock)
@@ -288,9 +294,18 @@ class Planner:
                 found.append(self._order(again, peak, clock))
         return found
 
-    def _repair(self, peak: int, start: Schedule, clock: Clock, most: int | None = None) -> None:
+    def _repair(
+        self,
+        peak: int,
+        start: Schedule,
+        clock: Clock,
+        most: int | None = None,
+        *,
+        early: bool = False,
+    ) -> None:
         best = self.best(peak)
-        repair = Repair(self.unroller, peak, clock)
+        unroller = Unroller(self.problem, early=True) if early else self.unroller
+        repair = Repair(unroller, peak, clock)
         if most is None:
             most = IMPOSSIBLE if best is None else best.cost + best.cost // 3
         found = repair.repair(start, most, self.effort.repairs)

@@ -103,6 +103,22 @@ def test_layers_are_planned_and_proved() -> None:
     assert result.repeats[0].readers
 
 
+@pytest.mark.parametrize(
+    ("seed", "peak"), [(0, 30), (2, 18), (50, 31), (132, 26), (138, 23), (138, 22)]
+)
+def test_budgets_that_free_repeats_meet_are_met(seed: int, peak: int) -> None:
+    # Repeats before the loss (0, 2, 132), after some of their readers (50), or at a peak that no
+    # order of one repeat lowers (138).
+    planner = Planner(free(training_graph(np.random.default_rng(seed))))
+    result = planner.plan(peak, Clock.of(LIMITS))
+    assert result.extra == result.bound == 0
+
+
+def test_no_repeat_precedes_the_loss_where_that_is_excluded() -> None:
+    planner = Planner(free(training_graph(np.random.default_rng(132))), early=False)
+    assert planner.plan(26, Clock.of(LIMITS)).sequence is None
+
+
 def test_free_repeats_need_no_master(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("the master was asked")
