@@ -238,47 +238,66 @@ def window(program: OrderProgram, order: Sequence[int], low: int, high: int) -> 
 
 
 class _State:
-    """Units live after the ops that have been cut off."""
+    """Units live after the ops that have been cut off.
+
+    `waiting` has the number of users of each shared buffer that are not cut off. A cut looks at the
+    buffers and savings of its own ops only, so all cuts together take linear time.
+    """
 
     def __init__(self, program: OrderProgram) -> None:
-        self.program, self.live, self.done = program, program.base, 0
-        self.open = [(size, sum(1 << u for u in users)) for size, users in program.shared]
+        self.program, self.live = program, program.base
+        self.done = bytearray(len(program))
+        self.waiting = [len(users) for _, users in program.shared]
+        self.used: list[list[int]] = [[] for _ in range(len(program))]
+        for b, (_, users) in enumerate(program.shared):
+            for u in users:
+                self.used[u].append(b)
+        self.saved: list[list[int]] = [[] for _ in range(len(program))]
+        for i, saving in enumerate(program.savings):
+            self.saved[saving.op].append(i)
 
     def cut(self, ops: Sequence[int]) -> Segment:
         """Return the next segment, and advance to the state after it."""
         program, ops = self.program, sorted(ops)
         number = {v: i for i, v in enumerate(ops)}
-        after = self.done | sum(1 << v for v in ops)
-        shared, left, delta = [], [], {v: program.delta[v] for v in ops}
-        released = 0
-        for size, users in self.open:
-            if users & ~after:
-                left.append((size, users))
-                continue
-            released += size
-            mine = members(users & ~self.done)
+        delta = {v: program.delta[v] for v in ops}
+        self.live, live = self.live + sum(delta.values()), self.live
+        shared = []
+        for b, mine in self._ended(ops):
+            size, _ = program.shared[b]
+            self.live -= size
             if len(mine) == 1:
                 delta[mine[0]] -= size
             else:
                 shared.append((size, tuple(number[u] for u in mine)))
         made = OrderProgram(
-            self.live,
+            live,
             tuple(tuple(number[u] for u in program.preds[v] if u in number) for v in ops),
             tuple(program.rise[v] for v in ops),
             tuple(delta.values()),
             tuple(shared),
-            tuple(self._savings(number, after)),
+            tuple(self._savings(number)),
         )
-        self.live += sum(program.delta[v] for v in ops) - released
-        self.open, self.done = left, after
+        for v in ops:
+            self.done[v] = 1
         return Segment(tuple(ops), made)
 
-    def _savings(self, number: dict[int, int], after: int) -> list[Saving]:
+    def _ended(self, ops: Sequence[int]) -> list[tuple[int, list[int]]]:
+        """Return the shared buffers whose last users are among these ops, with these users."""
+        users: dict[int, list[int]] = {}
+        for v in ops:
+            for b in self.used[v]:
+                users.setdefault(b, []).append(v)
+                self.waiting[b] -= 1
+        return [(b, users[b]) for b in sorted(users) if not self.waiting[b]]
+
+    def _savings(self, number: dict[int, int]) -> list[Saving]:
         """Return the savings of a segment, without those that need ops of later segments."""
         found = []
-        for saving in self.program.savings:
-            needs = sum(1 << u for u in saving.needs)
-            if saving.op in number and not needs & ~after:
-                mine = tuple(number[u] for u in members(needs & ~self.done))
-                found.append(Saving(number[saving.op], saving.size, mine, saving.groups))
+        for i in sorted(i for v in number for i in self.saved[v]):
+            saving = self.program.savings[i]
+            mine = [u for u in sorted(saving.needs) if not self.done[u]]
+            if all(u in number for u in mine):
+                needs = tuple(number[u] for u in mine)
+                found.append(Saving(number[saving.op], saving.size, needs, saving.groups))
         return found

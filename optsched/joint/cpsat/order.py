@@ -152,7 +152,7 @@ class _OrderSearch:
             self.bound = max(self.bound, self.peak)
             return
         parts = segments(program)
-        orders = [_within(part, led) for part in parts]
+        orders = _within(parts, led)
         peaks = [p.program.peak(o) * self.source.unit for p, o in zip(parts, orders, strict=True)]
         # Passing the states that split the program may be better already.
         self._offer_parts(parts, orders)
@@ -259,6 +259,11 @@ def _has_time_to_build(program: OrderProgram, clock: Clock) -> bool:
     return 2 * BUILD_SECONDS * len(program.free_pairs()) <= left
 
 
-def _within(part: Segment, order: Sequence[int]) -> list[int]:
-    number = {v: i for i, v in enumerate(part.ops)}
-    return [number[v] for v in order if v in number]
+def _within(parts: Sequence[Segment], order: Sequence[int]) -> list[list[int]]:
+    """Return the order of the ops of each part, as an order of all ops has them."""
+    place = {v: (i, at) for i, part in enumerate(parts) for at, v in enumerate(part.ops)}
+    found: list[list[int]] = [[] for _ in parts]
+    for v in order:
+        i, at = place[v]
+        found[i].append(at)
+    return found
