@@ -81,8 +81,9 @@ def cut_sections(
     masks = np.zeros((buffers, words), np.int64)
     if words:
         for i, a, b in zip(owner.tolist(), low.tolist(), high.tolist(), strict=True):
-            for t in range(a, b):
-                masks[i, t // WORD_BITS] |= 1 << (t % WORD_BITS)
+            for word in range(a // WORD_BITS, -(-b // WORD_BITS)):
+                begins = max(0, a - word * WORD_BITS)
+                masks[i, word] |= (1 << min(WORD_BITS, b - word * WORD_BITS)) - (1 << begins)
     return Sections(count, first, last, masks, low, high)
 
 

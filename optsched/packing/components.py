@@ -22,6 +22,7 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, Parts
 from optsched.packing.cliques import Sections, cut_sections, in_time_order
+from optsched.packing.kernels.section_load import section_load
 from optsched.packing.kernels.state import WORD_BITS
 from optsched.packing.occupancy import Occupancy, make_occupancy
 from optsched.packing.rules import Rules
@@ -137,8 +138,7 @@ class Component:
             np.add.at(change, self.sections.first, self.size)
             np.subtract.at(change, self.sections.last, self.size)
             return np.cumsum(change)[:-1]
-        starts, rows = self.cover
-        return np.add.reduceat(self.size[rows], starts[:-1])
+        return section_load(self.sections.masks, self.size, self.sections.count)
 
     @cached_property
     def bound(self) -> int:
