@@ -61,7 +61,7 @@ class Repair:
             if nodes == found.nodes:
                 return None
             found = self.search(nodes)
-            # The best order of all may undo the cut, since its peak is no higher.
+            # The best order of all may undo the cut, since its peak is at most as high.
             found = self.unroller.measure(nodes) if found.nodes in seen else found
         return found if found.peak <= self.peak and found.cost < most_cost else None
 
