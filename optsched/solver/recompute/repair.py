@@ -13,7 +13,7 @@ gives a, b, a, c, b, d; `b` reads the copy of `a` that is kept, or {a, b} gives 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from optsched.runtime.clock import Clock
@@ -172,21 +172,37 @@ class Repair:
         return found
 
     def _without_one(self, found: Schedule, tried: set[Nodes]) -> Schedule | None:
-        seen: set[int] = set()
-        repeats = []
-        for i, v in enumerate(found.nodes):
-            if v in seen:
-                repeats.append(i)
-            seen.add(v)
-        for i in sorted(repeats, key=lambda i: -self.problem.cost[found.nodes[i]]):
-            nodes = self.clean((*found.nodes[:i], *found.nodes[i + 1 :]))
-            if nodes in tried or self.clock.expired():
-                continue
-            tried.add(nodes)
+        for nodes in self._shorter(found, tried):
             shorter = self.unroller.measure(nodes)
             if shorter.peak <= self.peak:
                 return shorter
         return None
+
+    def improve(self, found: Schedule, most: int) -> Schedule:
+        """Drop one repeat after another, repair what is left, and keep what costs less.
+
+        The repair may find another repeat that costs less than the dropped one.
+        """
+        tried: set[Nodes] = set()
+        better: Schedule | None = found
+        while better is not None:
+            found, better = better, None
+            for nodes in self._shorter(found, tried):
+                repaired = self.repair(self.search(nodes), found.cost, most)
+                if repaired is not None:
+                    better = self.prune(repaired)
+                    break
+        return found
+
+    def _shorter(self, found: Schedule, tried: set[Nodes]) -> Iterator[Nodes]:
+        """Yield the sequences without one repeat, the most expensive first, until time is up."""
+        cost, first = self.problem.cost, {v: i for i, v in reversed([*enumerate(found.nodes)])}
+        repeats = [i for i, v in enumerate(found.nodes) if first[v] < i]
+        for i in sorted(repeats, key=lambda i: -cost[found.nodes[i]]):
+            nodes = self.clean((*found.nodes[:i], *found.nodes[i + 1 :]))
+            if nodes not in tried and not self.clock.expired():
+                tried.add(nodes)
+                yield nodes
 
 
 def limited(clock: Clock, seconds: float) -> Clock:

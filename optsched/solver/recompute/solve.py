@@ -7,8 +7,8 @@ budget never gets a plan of larger cost. For one budget:
 1. Repeat all nodes that cost nothing; if that schedule can be repaired, no other costs less.
 2. Add the rows of the runs that exceed the peak in the best order so far.
 3. Ask the master for the cheapest repeats, and search an order with these repeats.
-4. If no order fits, go to 2; if all rows are there, repair the schedule (see `repair`) and drop the
-   repeats that it does not need.
+4. If no order fits, go to 2; if all rows are there, repair the schedule (see `repair`), drop the
+   repeats that it does not need, and replace repeats by cheaper ones.
 5. Prove a bound; the cost of the plan is the target.
 
 An interrupt or the end of the time at any step leaves the best plan and bound so far.
@@ -49,6 +49,8 @@ class RecomputeEffort:
     choose_seconds: float = 2.0
     repairs: int = 60
     """Cuts of one repair."""
+    improvements: int = 10
+    """Cuts of the repair of a plan without one of its repeats."""
     programs: int = 20_000
     """Linear programs of a proof."""
     small: int = 8192
@@ -195,6 +197,9 @@ class Planner:
             for tried in (self.base, start):
                 self._repair(peak, tried, limited(clock, self._part(clock, 3)), early=True)
         best = self.best(peak)
+        if best is not None and not self._is_done(peak):
+            repair = Repair(self.unroller, peak, limited(clock, self._part(clock, 3)))
+            best = self._keep(repair.improve(best, self.effort.improvements))
         if best is not None and not self._is_done(peak):
             self._prove(master, best.cost, clock)
 

@@ -26,7 +26,9 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.bound import Leaf, added_up
 from optsched.solver.recompute.master import Master
+from optsched.solver.recompute.repair import Repair
 from optsched.solver.recompute.rows import rounded
+from optsched.solver.recompute.runs import with_repeats
 from optsched.solver.recompute.solve import Planner, recompute
 from tests.support.brute_recompute import least_extra, training_graph
 
@@ -127,6 +129,18 @@ def test_free_repeats_need_no_master(monkeypatch: pytest.MonkeyPatch) -> None:
     (result,) = recompute(free(layers(6)), [51], limits=LIMITS)
     assert result.extra == result.bound == 0
     assert result.repeats
+
+
+def test_a_repeat_gives_way_to_a_cheaper_one() -> None:
+    graph = layers(6)
+    costs = [9 if op.name == "f2" else op.cost for op in graph.ops]
+    ops = [replace(op, cost=cost) for op, cost in zip(graph.ops, costs, strict=True)]
+    planner = Planner(replace(graph, ops=tuple(ops)))
+    nodes = with_repeats(planner.problem, planner.base.nodes, {2})
+    repair = Repair(planner.unroller, 61, Clock.of(LIMITS))
+    start = repair.prune(repair.search(nodes))
+    assert (start.cost, start.peak <= 61) == (9, True)
+    assert repair.improve(start, 10).cost == 3
 
 
 def test_results_carry_their_question() -> None:
