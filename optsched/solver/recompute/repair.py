@@ -179,7 +179,7 @@ class Repair:
         return None
 
     def improve(self, found: Schedule, most: int) -> Schedule:
-        """Drop one repeat after another, repair what is left, and keep what costs less.
+        """Drop one repeat after another, repair the rest, and keep plans that cost less.
 
         The repair may find another repeat that costs less than the dropped one.
         """
