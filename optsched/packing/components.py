@@ -138,7 +138,8 @@ class Component:
             np.add.at(change, self.sections.first, self.size)
             np.subtract.at(change, self.sections.last, self.size)
             return np.cumsum(change)[:-1]
-        return section_load(self.sections.masks, self.size, self.sections.count)
+        masks = self.sections.masks
+        return section_load.for_work(masks.size)(masks, self.size, self.sections.count)
 
     @cached_property
     def bound(self) -> int:

@@ -249,8 +249,10 @@ class PackingEngine:
             stays[held] = True
         order = np.concatenate([order[stays[order]], order[~stays[order]]])
         count = int(stays.sum())
+        # Two buffers with bit sets of sections are compared word by word.
+        work = 2 * self.effort.fit_work // max(1, self.component.sections.masks.shape[1])
         while True:
-            until = min(len(order), isqrt(count * count + 2 * self.effort.fit_work))
+            until = min(len(order), isqrt(count * count + max(work, 2 * count + 1)))
             found = self._fit(order[:until], count)
             clock.spend(max(0, found - count))
             if found < until:
