@@ -295,7 +295,7 @@ def add_saving(
     """
     from optsched.compare.saving import saving, stock_plan
 
-    known = stock_plan(what, args.graph, profile=args.profile or "", dims=dims(args))
+    known = stock_plan(what)
     found = saving(known, **of)
     record["saving"] = found.to_dict()
     if note := _counted_bytes(what, known):

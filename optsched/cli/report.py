@@ -49,9 +49,7 @@ def _report(args: argparse.Namespace) -> int:
             plans.append(("best plan found" if plans else "optsched", result.plan, ()))
         report = make_report(graph, result, plans, comparison) if plans else None
         if report is not None:
-            profile, dims = args.profile or "", common.dims(args)
-            known = stock_plan(graph, args.graph, profile=profile, dims=dims)
-            report = replace(report, saving=saving_of(report, known))
+            report = replace(report, saving=saving_of(report, stock_plan(graph)))
     if report is None:
         return common.fail(f"{args.graph}: no plan was found in time", common.NOTHING_FOUND)
     write_report(report, files)
@@ -113,7 +111,7 @@ def _named_plan(
         raise UsageError(f"{name}: expected a plan file or the name of a method: {error}") from None
     path = "" if args.graph == "-" else args.graph
     profile, dims = args.profile or "", common.dims(args)
-    runner = MethodRunner(graph, common.limits(args), path=path, profile=profile, dims=dims)
+    runner = MethodRunner(graph, common.limits(args))
     return name, runner.plan_of(method), ()
 
 

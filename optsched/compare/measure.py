@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from optsched.check.plan import Checked, check_order, check_plan
 from optsched.compare.methods import RECORDED, Exact, Heuristic, Kind, Method, PlanFile
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble
 from optsched.errors import OptschedError, PlanError, UsageError
-from optsched.formats import read_plan, read_recorded
+from optsched.formats import read_plan
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices
 from optsched.model.liveness import peak_memory
@@ -59,8 +59,6 @@ class MethodRunner:
     limits: Limits
     engine: Engine = Engine.AUTO
     """Engine of solvers without one of their own, as `limits` for those without limits."""
-    path: str = ""
-    """Path of the graph's file, for the orders that it records."""
     best_order: Order | None = None
     """Order that packing methods pack: the one that our own method found."""
     on_event: OnEvent | None = None
@@ -68,12 +66,7 @@ class MethodRunner:
     patience: float | None = None
     """Seconds after which a foreign method is abandoned; None where its process can be ended
     instead."""
-    profile: str = ""
-    """Path of a runtime's profile of the graph, for the order that it records; empty if none."""
-    dims: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of open dimensions that the graph was read with."""
     orders: dict[str, tuple[Order, float]] = field(default_factory=dict)
-    recorded: dict[str, tuple[int, ...]] | None = None
 
     def measure(self, method: Method) -> Outcome:
         """Run a method and return its figures, or its failure if it raises any error."""
@@ -135,15 +128,11 @@ class MethodRunner:
         return order, seconds
 
     def _recorded_order(self, method: str) -> tuple[int, ...]:
-        if self.recorded is None:
-            profile = self.profile or None
-            found = read_recorded(self.path, profile=profile, dims=self.dims) if self.path else {}
-            self.recorded = found
-        name = RECORDED[method]
-        if name not in self.recorded:
+        origin, name = self.graph.origin, RECORDED[method]
+        if origin is None or name not in origin.orders:
             raise AbsentError(f"the file records no order {name!r}")
-        check_order(self.graph, self.recorded[name])
-        return self.recorded[name]
+        check_order(self.graph, origin.orders[name])
+        return origin.orders[name]
 
     def plan_of(self, method: Method) -> Plan:
         """Return the plan of an ordering, a packing or both; raise the method's error if it fails.

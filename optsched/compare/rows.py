@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from optsched.compare.methods import Kind, Method
-from optsched.formats.format import FILE_ORDER, Stock
+from optsched.formats import stock_of
+from optsched.formats.format import Stock
 from optsched.formats.opening import stem_of
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Proof, StopReason
@@ -155,8 +156,6 @@ class Comparison(Shown):
         Best proved lower bounds of all solvers that ran, in bytes.
     path, digest
         Path of the graph's file and SHA-256 of its content; empty if it has none.
-    stock
-        The way in which the file's framework plans on its own.
     """
 
     graph: Graph
@@ -169,11 +168,15 @@ class Comparison(Shown):
     slab_bound: int = 0
     path: str = ""
     digest: str = ""
-    stock: Stock = FILE_ORDER
 
     def __repr__(self) -> str:
         numbers = f"best peak {self.best_peak:,}, best slab {self.best_slab:,}"
         return f"Comparison({self.graph.name!r}, {counted(len(self.rows), 'method')}, {numbers})"
+
+    @property
+    def stock(self) -> Stock:
+        """The way in which the framework of the graph plans on its own."""
+        return stock_of(self.graph)
 
     @property
     def outcomes(self) -> tuple[MethodRow | Failed, ...]:

@@ -14,7 +14,7 @@ which is proved to be the minimum. Then the saving reads::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -28,7 +28,7 @@ from optsched.compare.methods import Heuristic, Method, parse_methods
 from optsched.compare.module import ModuleRunner
 from optsched.compare.rows import Comparison, Failed, MethodRow
 from optsched.errors import OptschedError, PlanError, UsageError
-from optsched.formats import PackingTable, read_stock, stock_of
+from optsched.formats import PackingTable, sniff_file, stock_of
 from optsched.formats.format import FILE_ORDER, Stock
 from optsched.model.graph import Graph
 from optsched.model.module import Module
@@ -139,36 +139,23 @@ def own_methods(paths: Iterable[str]) -> list[str]:
     found = list(FILE_ORDER.methods)
     for path in paths:
         with suppress(OptschedError):
-            found += stock_of(path).methods
+            found += sniff_file(path).stock.methods
     return list(dict.fromkeys(found))
 
 
-def stock_plan(
-    what: Graph | Module,
-    path: str = "",
-    *,
-    profile: str = "",
-    dims: Mapping[str, int] | None = None,
-) -> StockPlan | None:
-    """Return the plan that the framework of a graph's file makes, or None without a valid one.
+def stock_plan(what: Graph | Module) -> StockPlan | None:
+    """Return the plan that the framework of a graph makes, or None without a valid one.
 
     Parameters
     ----------
     what
         Graph in its memory model, without order rules, which the framework does not know; or a
-        module with calls.
-    path
-        The graph's file, whose format tells the framework; empty for a graph made in Python.
-    profile, dims
-        As the graph was read: profile of a runtime with the order that ran, empty if there is none,
-        and sizes of open dimensions.
+        module with calls. Its origin names the framework; a graph made in Python has none, and is
+        compared with the order of its ops.
     """
-    from_file = path not in ("", "-")
-    stock, recorded = FILE_ORDER, dict[str, tuple[int, ...]]()
-    if from_file:
-        stock, recorded = read_stock(path, profile=profile or None, dims=dims)
-    runner = _runner(what, recorded)
-    for candidate in (stock, FILE_ORDER):
+    entry = what if isinstance(what, Graph) else what.graphs[what.entry]
+    runner = _runner(what)
+    for candidate in (stock_of(entry), FILE_ORDER):
         for method in parse_methods(candidate.methods):
             # A failing heuristic costs this figure only.
             with suppress(Exception):
@@ -176,11 +163,10 @@ def stock_plan(
     return None
 
 
-def _runner(what: Graph | Module, recorded: dict[str, tuple[int, ...]]) -> MethodRunner:
+def _runner(what: Graph | Module) -> MethodRunner:
     if isinstance(what, Graph):
-        return MethodRunner(what, Limits(), recorded=recorded)
-    entry = what.graphs[what.entry]
-    return ModuleRunner(entry, Limits(), recorded=recorded, module=what)
+        return MethodRunner(what, Limits())
+    return ModuleRunner(what.graphs[what.entry], Limits(), module=what)
 
 
 def _stock_plan(runner: MethodRunner, stock: Stock, method: Method) -> StockPlan:

@@ -29,7 +29,6 @@ from optsched.compare.task import (
     work_on,
 )
 from optsched.errors import OptschedError
-from optsched.formats.format import FILE_ORDER, Stock
 from optsched.model.graph import Graph
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.limits import Event, Objective
@@ -80,7 +79,6 @@ class _Slot:
     problem: Skipped | None = None
     running: Method | None = None
     digest: str = ""
-    stock: Stock = FILE_ORDER
 
 
 def compare_files(
@@ -186,7 +184,6 @@ class _StudyRun:
         match message:
             case Opened():
                 slot.graph, slot.digest = message.graph, message.digest
-                slot.stock = message.stock
             case Skipped():
                 slot.problem = message
             case Started():
@@ -236,7 +233,7 @@ class _StudyRun:
         if found is None:
             reasons = {x.reason: None for x in slot.outcomes.values() if isinstance(x, Failed)}
             return Skipped(slot.path, f"no method found a plan: {'; '.join(reasons)}", bad=True)
-        return replace(found, path=slot.path, digest=slot.digest, stock=slot.stock)
+        return replace(found, path=slot.path, digest=slot.digest)
 
 
 def _last_event(outcome: Outcome) -> Event | None:

@@ -15,8 +15,6 @@ from optsched.compare.methods import Exact, Method
 from optsched.compare.module import ModuleRunner
 from optsched.compare.rows import Failed, Measured, was_interrupted
 from optsched.errors import OptschedError, PlanError
-from optsched.formats import stock_of
-from optsched.formats.format import FILE_ORDER, Stock
 from optsched.formats.reading import AS_RECORDED, GraphReading, is_broken_graph
 from optsched.formats.source import read_bytes
 from optsched.model.graph import Graph
@@ -84,14 +82,10 @@ class GraphTask:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Message that the graph was read.
-
-    `digest` is the SHA-256 of its file's content, `stock` how the file's framework plans.
-    """
+    """Message that the graph was read; `digest` is the SHA-256 of its file's content."""
 
     graph: Graph
     digest: str
-    stock: Stock = FILE_ORDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +124,14 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
         tell(Skipped(task.path, str(error), bad=is_broken_graph(task.path)))
         return
     task, order = _settle(task, module, graph)
-    tell(Opened(graph, digest, stock_of(task.path)))
+    tell(Opened(graph, digest))
     runner = make_runner(
         module,
         graph,
         settings.limits,
         settings.engine,
-        path=task.path,
         best_order=order,
         on_event=_sparsely(tell),
-        profile=settings.reading.profile,
-        dims=dict(settings.reading.dims),
     )
     measure_all(runner, task.methods, task.reference, tell)
 

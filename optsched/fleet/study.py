@@ -17,7 +17,6 @@ from optsched.fleet.graphs import FleetGraph, FleetState
 from optsched.fleet.run import Fleet
 from optsched.fleet.settings import FleetSettings
 from optsched.fleet.unit import UnitContext, look_up
-from optsched.formats import stock_of
 from optsched.model.graph import Graph
 from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Limits
@@ -76,11 +75,7 @@ def _judge(
     result, order = replace(known, log=SearchLog(row.seconds)), known.plan.order
     figures = known.peak, known.slab, row.seconds
     own = Measured(reference.name, reference.kind, *figures, result, order)
-    path = row.source if isinstance(row.source, str) else ""
-    reading = settings.reading
-    runner = MethodRunner(
-        graph, Limits(0.0), path=path, profile=reading.profile, dims=dict(reading.dims)
-    )
+    runner = MethodRunner(graph, Limits(0.0))
     outcomes = {m.name: runner.measure(m) for m in methods if m.name != reference.name}
     made = judge(graph, methods, {**outcomes, reference.name: own}, reference.name)
     assert made is not None  # our own plan has figures
@@ -88,4 +83,4 @@ def _judge(
 
 
 def _from_file(made: Comparison, path: str) -> Comparison:
-    return replace(made, path=path, digest=digest_of(path), stock=stock_of(path))
+    return replace(made, path=path, digest=digest_of(path))

@@ -263,10 +263,7 @@ def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
         found = _solve(graph, unit.limits, earlier, context)
     if not unit.first:
         return found
-    path = "" if isinstance(unit.source, Graph) else str(unit.source)
-    dims = dict(settings.reading.dims)
-    before = stock_plan(graph, path, profile=settings.reading.profile, dims=dims)
-    return replace(found, before=before, digest=graph_digest(graph))
+    return replace(found, before=stock_plan(graph), digest=graph_digest(graph))
 
 
 def _solve(graph: Graph, limits: Limits, earlier: Result | None, context: UnitContext) -> Found:

@@ -41,8 +41,9 @@ from optsched.formats.opening import (
     opened,
     read_file,
     read_module_file,
+    read_orders,
 )
-from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, read_bytes, write_bytes
+from optsched.formats.source import errors_named, label_of, read_bytes, write_bytes
 from optsched.formats.table import FORMATS, find_format, register_format
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
@@ -105,9 +106,10 @@ def describe_file(path: str | Path) -> FileFacts | None:
         return None if row.describe is None else row.describe(source)
 
 
-def stock_of(path: str | Path) -> Stock:
+def stock_of(graph: Graph) -> Stock:
     """Return the way in which the framework of a graph's file plans on its own."""
-    return FILE_ORDER if str(path) in ("", STANDARD_STREAM) else sniff_file(path).stock
+    row = None if graph.origin is None else FORMATS.get(graph.origin.format)
+    return FILE_ORDER if row is None else row.stock
 
 
 def alignment_of(path: str | Path, text: str) -> int:
@@ -244,22 +246,8 @@ def read_recorded(
 
     `profile` and `dims` are those that the graph was read with.
     """
-    return read_stock(path, profile=profile, dims=dims)[1]
-
-
-def read_stock(
-    path: str | Path,
-    *,
-    profile: str | Path | None = None,
-    dims: Mapping[str, int] | None = None,
-) -> tuple[Stock, dict[str, tuple[int, ...]]]:
-    """Read how the framework of a graph's file plans, and the orders that the file records."""
     with opened(path, Content.GRAPH) as (row, source), extra_named(row):
-        if row.orders is None:
-            return row.stock, {}
-        given = {"profile": profile, "dims": dict(dims or {})}
-        used = {name: x for name, x in given.items() if x and name in row.order_options}
-        return row.stock, row.orders(source, **used)
+        return read_orders(row, source, {"profile": profile, "dims": dict(dims or {})})
 
 
 @keywords

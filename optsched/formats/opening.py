@@ -14,6 +14,7 @@ from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, rea
 from optsched.formats.table import FORMATS, find_format
 from optsched.model.graph import Graph
 from optsched.model.module import Module, module_of
+from optsched.model.origin import Origin
 from optsched.runtime.text import decoded, nearest
 
 _SUFFIXES = (".json", ".csv", ".tflite", ".onnx", ".pte", ".pt2", ".hlo", ".txt", ".pickle", ".pkl")
@@ -69,9 +70,21 @@ def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
     refuse_options(row, options)
     with extra_named(row):
         found = row.read(source, **{key: x for key, x in options.items() if key in row.options})
-    if isinstance(found, Graph) and options.get("dims"):
-        return replace(found, dims=tuple(options["dims"].items()))
-    return found
+        if not isinstance(found, Graph):
+            return found
+        origin = Origin(row.name, read_orders(row, source, options))
+    return replace(found, dims=tuple((options.get("dims") or {}).items()), origin=origin)
+
+
+def read_orders(
+    row: Format, source: Source, options: Mapping[str, Any]
+) -> dict[str, tuple[int, ...]]:
+    """Return the orders that a graph's file records, read with those options that they depend on."""
+    if row.orders is None:
+        return {}
+    return row.orders(
+        source, **{key: options[key] for key in row.order_options if options.get(key)}
+    )
 
 
 def refuse_options(row: Format, options: Mapping[str, Any]) -> None:
@@ -89,7 +102,10 @@ def read_module_file(path: str | Path, options: Mapping[str, Any]) -> Module:
         if row.modules is None:
             return module_of(read_as(row, source, options))
         refuse_options(row, options)
-        return row.modules(source)
+        origin = Origin(row.name, read_orders(row, source, options))
+        found = row.modules(source)
+        entry = replace(found.graphs[found.entry], origin=origin)
+        return replace(found, graphs={**found.graphs, found.entry: entry})
 
 
 def read_file(path: str | Path, wanted: Content, **options: Any) -> Any:

@@ -115,7 +115,7 @@ def measure(request: Request) -> Measurement:
         raise MissingDependencyError("tflite-micro", "runtimes")
     path, graph = request.path, request.graph
     first = _run_somehow(path, open_source(path).data)
-    own = stock_plan(graph, path)
+    own = stock_plan(graph)
     before = _held(None if own is None else own.slab, first.head)
     runtime = f"TFLite Micro {version('tflite-micro')}"
     notes = [f"tail    {first.tail:,} bytes beside the planned arena"]

@@ -25,6 +25,7 @@ from optsched.model.elements import (
     require_integer,
 )
 from optsched.model.inplace import admissible_pairs
+from optsched.model.origin import Origin
 from optsched.model.sharing import graph_sharing
 from optsched.model.wiring import find_kept, find_producers, find_roots
 from optsched.runtime.collector import paused_collector
@@ -61,6 +62,9 @@ class Graph:
     dims
         Sizes, by name, of the dimensions that the model's file leaves open. They determined the
         sizes of the buffers, and have no further effect.
+    origin
+        Format and recorded orders of the graph's file; None for a graph made in Python. Savings are
+        measured against the framework that it names.
 
     Attributes
     ----------
@@ -91,6 +95,7 @@ class Graph:
     must_share: tuple[tuple[int, ...], ...] = ()
     cost_unit: str = ""
     dims: tuple[tuple[str, int], ...] = field(default=(), repr=False, compare=False)
+    origin: Origin | None = field(default=None, repr=False, compare=False)
     roots: tuple[int, ...] = field(init=False, repr=False, compare=False)
     kept: tuple[bool, ...] = field(init=False, repr=False, compare=False)
     producers: tuple[int | None, ...] = field(init=False, repr=False, compare=False)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from optsched import MemoryModel, solve
 from optsched.cli import main
 from optsched.cli.commands import COMMANDS
 from optsched.compare.saving import Saving, change, saving, stock_plan, total_saving
-from optsched.formats import packing_of, write_graph, write_packing
+from optsched.formats import packing_of, read_graph, stock_of, write_graph, write_packing
 from optsched.formats.format import FILE_ORDER
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem
@@ -87,6 +90,24 @@ def test_inductor_is_compared_with_the_order_that_it_chose(
         "peak 3,756,302,336 -> 3,554,992,128 bytes (-5.4 %) against Inductor's own order; "
         "smallest possible, proved"
     )
+
+
+def test_python_compares_with_the_same_plan_as_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The graph names its framework, so that no path is needed, and the file may be gone."""
+    copy = tmp_path / LLAMA.name
+    shutil.copy(LLAMA, copy)
+    graph = read_graph(copy)
+    copy.unlink()
+    result = solve(graph)
+    assert main(["solve", str(LLAMA)]) == 0
+    line = capsys.readouterr().out.splitlines()[0]
+    assert "against Inductor's own order" in line
+    assert result.summary().splitlines()[0] == line
+    assert line.replace(">", "&gt;").replace("'", "&#x27;") in result._repr_html_()
+    aligned = replace(MemoryModel(align=64).apply(graph), name="renamed")
+    assert stock_of(aligned) is stock_of(graph) is not FILE_ORDER
 
 
 def test_a_folder_gives_the_sum_and_the_largest_savings(

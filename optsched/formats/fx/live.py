@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from optsched.errors import FormatError, MissingDependencyError, UsageError
@@ -27,6 +27,7 @@ from optsched.formats.fx.schema import (
 from optsched.formats.fx.sizes import OpenSizes
 from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
+from optsched.model.origin import Origin
 from optsched.runtime.keywords import keywords
 
 _CALLERS: Final = ("primals_", "tangents_", "arg", "fwd_rng_state_", "bwd_rng_state_")
@@ -85,7 +86,8 @@ def from_fx(
     found = read_module(program, example_inputs, dims=dims, inputs=inputs)
     saves = InputPolicy.FREED in found.inputs.values()
     model = MEMORY_MODEL.replace("inputs", "saved tensors freed, inputs") if saves else MEMORY_MODEL
-    return build_graph(found, name or str(getattr(program, "_name", "") or "graph"), model=model)
+    graph = build_graph(found, name or str(getattr(program, "_name", "") or "graph"), model=model)
+    return replace(graph, origin=Origin("pt2", {"fx": tuple(range(len(graph.ops)))}))
 
 
 def read_module(

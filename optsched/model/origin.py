@@ -1,0 +1,34 @@
+"""Origin of a graph: the format of its file, and the orders of ops that the file records.
+
+The origin decides which framework's own plan a saving is measured against. It stays with a graph
+while memory model and order rules are applied, and has no effect on plans, bounds or digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The format and the recorded orders of the file that a graph was read from.
+
+    Parameters
+    ----------
+    format
+        Name of the format, a key of :data:`optsched.formats.FORMATS`.
+    orders
+        Op ids, first to run first, by the name of the order.
+
+    Examples
+    --------
+    >>> from optsched import Graph, Op
+    >>> from optsched.model.origin import Origin
+    >>> graph = Graph("pair", (Op("a"), Op("b")), origin=Origin("tflite", {"tflm": (0, 1)}))
+    >>> graph.origin.orders["tflm"]
+    (0, 1)
+    """
+
+    format: str
+    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
