@@ -109,8 +109,6 @@ def _named_plan(
         (method,) = parse_methods([name])
     except (UsageError, ValueError) as error:
         raise UsageError(f"{name}: expected a plan file or the name of a method: {error}") from None
-    path = "" if args.graph == "-" else args.graph
-    profile, dims = args.profile or "", common.dims(args)
     runner = MethodRunner(graph, common.limits(args))
     return name, runner.plan_of(method), ()
 
