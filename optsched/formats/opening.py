@@ -73,18 +73,17 @@ def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
         if not isinstance(found, Graph):
             return found
         origin = Origin(row.name, read_orders(row, source, options))
-    return replace(found, dims=tuple((options.get("dims") or {}).items()), origin=origin)
+    return found.read_from(origin, options.get("dims") or {})
 
 
 def read_orders(
     row: Format, source: Source, options: Mapping[str, Any]
 ) -> dict[str, tuple[int, ...]]:
-    """Return the orders that a graph's file records, read with those options that they depend on."""
+    """Return the orders that a graph's file records, with those options that they depend on."""
     if row.orders is None:
         return {}
-    return row.orders(
-        source, **{key: options[key] for key in row.order_options if options.get(key)}
-    )
+    used = {key: options[key] for key in row.order_options if options.get(key)}
+    return row.orders(source, **used)
 
 
 def refuse_options(row: Format, options: Mapping[str, Any]) -> None:
@@ -104,7 +103,7 @@ def read_module_file(path: str | Path, options: Mapping[str, Any]) -> Module:
         refuse_options(row, options)
         origin = Origin(row.name, read_orders(row, source, options))
         found = row.modules(source)
-        entry = replace(found.graphs[found.entry], origin=origin)
+        entry = found.graphs[found.entry].read_from(origin)
         return replace(found, graphs={**found.graphs, found.entry: entry})
 
 

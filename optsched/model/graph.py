@@ -264,6 +264,11 @@ class Graph:
         made.__dict__["arrays"] = with_bytes(self.arrays, made, pairs)
         return made
 
+    def read_from(self, origin: Origin, dims: Mapping[str, int] | None = None) -> Graph:
+        """Return the graph with its origin, and with the sizes of dimensions if any were given."""
+        kept = tuple(dims.items()) if dims else self.dims
+        return self._rewritten(origin=origin, dims=kept)
+
     def _rewritten(self, **changed: object) -> Graph:
         """Return a copy with some fields changed, without the checks of a new graph."""
         made = object.__new__(Graph)

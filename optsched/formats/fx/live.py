@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from optsched.errors import FormatError, MissingDependencyError, UsageError
@@ -86,8 +86,10 @@ def from_fx(
     found = read_module(program, example_inputs, dims=dims, inputs=inputs)
     saves = InputPolicy.FREED in found.inputs.values()
     model = MEMORY_MODEL.replace("inputs", "saved tensors freed, inputs") if saves else MEMORY_MODEL
-    graph = build_graph(found, name or str(getattr(program, "_name", "") or "graph"), model=model)
-    return replace(graph, origin=Origin("pt2", {"fx": tuple(range(len(graph.ops)))}))
+    graph: Graph = build_graph(
+        found, name or str(getattr(program, "_name", "") or "graph"), model=model
+    )
+    return graph.read_from(Origin("pt2", {"fx": tuple(range(len(graph.ops)))}))
 
 
 def read_module(
