@@ -15,7 +15,7 @@ from heuristics.portfolio import pack_apart
 from optsched.check.plan import Checked, check_order, check_plan
 from optsched.compare.methods import RECORDED, Exact, Heuristic, Kind, Method, PlanFile
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble
-from optsched.errors import OptschedError, PlanError, UsageError
+from optsched.errors import FormatError, OptschedError, PlanError, UsageError
 from optsched.formats import read_plan
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices
@@ -129,6 +129,8 @@ class MethodRunner:
 
     def _recorded_order(self, method: str) -> tuple[int, ...]:
         origin, name = self.graph.origin, RECORDED[method]
+        if origin is not None and origin.trouble:
+            raise FormatError(origin.trouble)
         if origin is None or name not in origin.orders:
             raise AbsentError(f"the file records no order {name!r}")
         check_order(self.graph, origin.orders[name])

@@ -72,8 +72,15 @@ def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
         found = row.read(source, **{key: x for key, x in options.items() if key in row.options})
         if not isinstance(found, Graph):
             return found
-        origin = Origin(row.name, read_orders(row, source, options))
+        origin = _origin_of(row, source, options)
     return found.read_from(origin, options.get("dims") or {})
+
+
+def _origin_of(row: Format, source: Source, options: Mapping[str, Any]) -> Origin:
+    try:
+        return Origin(row.name, read_orders(row, source, options))
+    except FormatError as error:
+        return Origin(row.name, trouble=str(error))
 
 
 def read_orders(
@@ -101,7 +108,7 @@ def read_module_file(path: str | Path, options: Mapping[str, Any]) -> Module:
         if row.modules is None:
             return module_of(read_as(row, source, options))
         refuse_options(row, options)
-        origin = Origin(row.name, read_orders(row, source, options))
+        origin = _origin_of(row, source, options)
         found = row.modules(source)
         entry = found.graphs[found.entry].read_from(origin)
         return replace(found, graphs={**found.graphs, found.entry: entry})

@@ -20,6 +20,9 @@ class Origin:
         Name of the format, a key of :data:`optsched.formats.FORMATS`.
     orders
         Op ids, first to run first, by the name of the order.
+    trouble
+        Message of the error in the recorded orders; empty if they could be read. The graph itself
+        is intact, and can be planned.
 
     Examples
     --------
@@ -32,3 +35,4 @@ class Origin:
 
     format: str
     orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    trouble: str = ""

@@ -160,7 +160,7 @@ GRAPH_FIELDS: dict[str, _GraphField] = {
 LEFT_OUT = {
     Op: {"name", "kind", "cost", "once"},
     Buffer: {"name"},
-    Graph: {"name", "memory_model", "ops", "buffers", "cost_unit", "dims"},
+    Graph: {"name", "memory_model", "ops", "buffers", "cost_unit", "dims", "origin"},
 }
 """Fields that no plan depends on, and fields that are written separately."""
 

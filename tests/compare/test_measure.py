@@ -240,7 +240,7 @@ def test_a_tampered_plan_is_refused(tmp_path: Path) -> None:
 def test_recorded_orders_have_the_peaks_that_inductor_wrote_down() -> None:
     path = ROOT / "instances" / "inductor" / "alexnet_bs128.bwd.json.gz"
     recorded = json.loads(gzip.decompress(path.read_bytes()))["extra"]
-    runner = MethodRunner(read_graph(path), FAST, path=str(path))
+    runner = MethodRunner(read_graph(path), FAST)
     for method in parse_methods(["recorded", *INDUCTOR]):
         name = method.name.partition(":")[2] or recorded["chosen"]
         found = runner.measure(method)
@@ -265,7 +265,7 @@ def test_orders_by_name_are_read_and_wrong_ones_refused(tmp_path: Path) -> None:
     for order, wanted in ((["a", "b"], None), (["b", "a"], "refused"), (["a", "c"], "failed")):
         document = {"nodes": nodes, "buffers": buffers, "extra": {"reference_order": order}}
         path.write_text(json.dumps(document))
-        found = MethodRunner(read_graph(path), FAST, path=str(path)).measure(method)
+        found = MethodRunner(read_graph(path), FAST).measure(method)
         assert getattr(found, "trouble", None) == wanted
 
 
