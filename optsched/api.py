@@ -139,7 +139,7 @@ def recompute(
     ('optimal', 0, [])
     """
     from optsched.formats.costs import costs_of, with_costs
-    from optsched.solver.recompute.solve import recompute as plan
+    from optsched.solver.recompute.front import recompute as plan
 
     expect("recompute", graph, Graph)
     if costs is not None and cost is not None:

@@ -30,7 +30,8 @@ from optsched import plugins
 from optsched.model.runs import extra_cost
 from optsched.plugins import inductor
 from optsched.plugins.inductor.calibrate import step_peak
-from optsched.plugins.inductor.partition import Modules, PeakPartitioner, _Partition, computed
+from optsched.plugins.inductor.joint_graph import Modules, computed
+from optsched.plugins.inductor.partition import PeakPartitioner, _Partition
 from optsched.plugins.records import forget
 
 BUDGETS = tuple(i / 10 for i in range(11))

@@ -13,12 +13,13 @@ from optsched.check.recompute import (
     RecomputeCertificate,
     RecomputeLeaf,
     RecomputeTree,
-    RowUse,
     check_recompute,
 )
+from optsched.check.recompute_rows import RowUse
 from optsched.solver.recompute.bound import Leaf, Tree
 from optsched.solver.recompute.result import RecomputeResult
-from optsched.solver.recompute.rows import CutRows, Key
+from optsched.solver.recompute.rows import CutRows
+from optsched.solver.recompute.table import Key
 
 
 def certify_recompute(result: RecomputeResult) -> RecomputeCertificate:

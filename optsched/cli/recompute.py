@@ -69,7 +69,8 @@ def priced(args: argparse.Namespace, graph: Graph) -> Graph:
 
 def _plan(args: argparse.Namespace, graph: Graph) -> Sequence[RecomputeResult]:
     from optsched.runtime.clock import Clock
-    from optsched.solver.recompute.solve import Planner, recompute
+    from optsched.solver.recompute.front import recompute
+    from optsched.solver.recompute.solve import Planner
 
     clock = Clock.of(common.limits(args))
     peaks = [parse_bytes(text) for text in args.peak]
@@ -184,7 +185,7 @@ def _check_bound(args: argparse.Namespace, graph: Graph, peak: int) -> int:
 def explain_peak(args: argparse.Namespace) -> int:
     """Say what makes a peak impossible, or what it costs and what the next bytes less cost."""
     from optsched.reports.front import recompute_record, recompute_text
-    from optsched.solver.recompute.solve import recompute
+    from optsched.solver.recompute.front import recompute
 
     peak = parse_bytes(args.peak)
     less = GIB if peak >= 10 * GIB else max(1, peak // 10)

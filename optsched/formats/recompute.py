@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from optsched.check.recompute import (
-    KINDS,
     RecomputeBranch,
     RecomputeCertificate,
     RecomputeLeaf,
     RecomputeTree,
-    RowUse,
 )
+from optsched.check.recompute_rows import KINDS, RowUse
 from optsched.errors import FormatError, PlanError
 from optsched.formats.fields import Record, check_format, show
 from optsched.model.graph import Graph

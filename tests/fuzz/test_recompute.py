@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from optsched.runtime.limits import Limits
-from optsched.solver.recompute.solve import Planner, recompute
+from optsched.solver.recompute.front import recompute
+from optsched.solver.recompute.solve import Planner
 from tests.fuzz import recompute as fuzz
 from tests.support.brute_recompute import least_extra, training_graph
 

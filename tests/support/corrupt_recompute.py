@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from optsched.check.recompute import KINDS
+from optsched.check.recompute_rows import KINDS
 from optsched.model.graph import Graph
 
 Path = tuple[str | int, ...]

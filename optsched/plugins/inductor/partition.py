@@ -31,12 +31,10 @@ import torch
 from torch._functorch import config as functorch_config
 from torch._functorch.compile_utils import fx_graph_cse
 from torch._functorch.partitioners import (
-    has_recomputable_ops,
-    is_sym_node,
     min_cut_rematerialization_partition,
 )
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule
 
 from optsched.check.runs import check_runs
 from optsched.errors import OptschedError, PlanError
@@ -45,6 +43,7 @@ from optsched.formats.fx import from_fx
 from optsched.model.graph import Graph
 from optsched.model.runs import extra_cost
 from optsched.plugins.inductor.calibrate import step_peak
+from optsched.plugins.inductor.joint_graph import Modules, computed, forward_ends, require_known
 from optsched.plugins.inductor.split import split_joint
 from optsched.plugins.inductor.support import KeptOrderError
 from optsched.plugins.records import CompiledGraph, remember
@@ -61,9 +60,6 @@ CLOSE = 0.97
 """A simulated peak of at least this part of the budget is not raised further."""
 TORCH_BUDGETS = tuple(i / 10 for i in range(10))
 """Activation memory budgets of PyTorch's splits: starts, and the answer where no plan fits."""
-_EFFECTS = ("with_effects", "auto_functionalized", "_c10d", "c10d", "triton_kernel_wrapper")
-
-Modules = tuple[GraphModule, GraphModule]
 
 
 @dataclass(frozen=True)
@@ -293,65 +289,3 @@ class _Partition:
             seconds = self.settings.time_limit
             self.peaks[modules] = step_peak(modules, seconds, self.outputs, self.static)
         return self.peaks[modules]
-
-
-def computed(modules: Modules) -> list[str]:
-    """Return the names of the calls of both graphs in order.
-
-    The backward graph has inputs of the same names as the calls whose results are saved.
-    """
-    nodes = [node for module in modules for node in module.graph.nodes]
-    return [node.name for node in nodes if node.op == "call_function"]
-
-
-def require_known(joint: GraphModule) -> None:
-    """Raise unless a plan may change how a joint graph is split.
-
-    Raises
-    ------
-    KeptOrderError
-        For user checkpoint tags, effects, collectives, graphs within, and symbolic sizes.
-    """
-    if has_recomputable_ops(joint):
-        raise KeptOrderError("the graph has checkpoint tags of its user")
-    for node in joint.graph.nodes:
-        if is_sym_node(node):
-            raise KeptOrderError(f"node {node.name!r} is a symbolic size")
-        target = str(node.target)
-        if node.op == "call_function" and any(word in target for word in _EFFECTS):
-            raise KeptOrderError(f"node {node.name!r} ({target}) has effects or communicates")
-        if node.op == "get_attr" and isinstance(getattr(joint, target, None), GraphModule):
-            raise KeptOrderError(f"node {node.name!r} holds a graph of its own")
-
-
-def forward_ends(joint: GraphModule, graph: Graph, outputs: int) -> list[str]:
-    """Return the ops that make the forward outputs, and those that write inputs before the loss."""
-    end = next(iter(joint.graph.find_nodes(op="output")))
-    listed = torch.utils._pytree.tree_leaves(end.args)
-    makers = dict.fromkeys(
-        name
-        for node in listed[:outputs]
-        if isinstance(node, Node) and (name := _maker(node)) in graph.op_ids
-    )
-    tangents = {x for x in joint.graph.find_nodes(op="placeholder") if "tangents" in str(x.target)}
-    after = set(tangents)
-    for node in joint.graph.nodes:
-        if any(x in after for x in node.all_input_nodes):
-            after.add(node)
-    for op in graph.ops:
-        if any(graph.buffers[b].mutates for b in op.writes):
-            if next(x for x in joint.graph.nodes if x.name == op.name) in after:
-                raise KeptOrderError(f"node {op.name!r} overwrites an input in the backward graph")
-            makers[op.name] = None
-    if not makers:
-        raise KeptOrderError("no forward output is computed")
-    return list(makers)
-
-
-def _maker(node: Node) -> str:
-    """Return the name of the op whose result a node is a part of."""
-    import operator
-
-    while node.target is operator.getitem:
-        node = node.args[0]
-    return str(node.name)

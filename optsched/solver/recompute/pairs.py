@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from optsched.solver.recompute.rows import Affine, CutRows, Key
+from optsched.solver.recompute.rows import CutRows
+from optsched.solver.recompute.table import Affine, Key
 
 SLACK = 1e-3
 """Least violation of a row that is added."""

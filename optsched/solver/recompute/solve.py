@@ -26,8 +26,10 @@ from optsched.errors import PlanError
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
-from optsched.runtime.limits import Limits, StopReason
+from optsched.runtime.limits import StopReason
+from optsched.solver.recompute.blocker import name_blocker
 from optsched.solver.recompute.bound import IMPOSSIBLE
+from optsched.solver.recompute.effort import EFFORT, RecomputeEffort
 from optsched.solver.recompute.master import Chosen, Master
 from optsched.solver.recompute.problem import RecomputeProblem, make_problem
 from optsched.solver.recompute.prove import Proof, prove, used_nodes
@@ -35,31 +37,6 @@ from optsched.solver.recompute.repair import Repair, limited
 from optsched.solver.recompute.result import RecomputeResult, proved_bound
 from optsched.solver.recompute.rows import CutRows
 from optsched.solver.recompute.runs import Nodes, Schedule, Unroller, with_repeats
-
-
-@dataclass(frozen=True, slots=True)
-class RecomputeEffort:
-    """Settings: work of each part. No number decides whether an answer is right."""
-
-    nodes_per_turn: int = 6
-    """Nodes whose rows are added before the master is asked again."""
-    turns: int = 40
-    order_seconds: float = 3.0
-    """Seconds for one order search, and for one run of the master."""
-    choose_seconds: float = 2.0
-    repairs: int = 60
-    """Cuts of one repair."""
-    improvements: int = 10
-    """Cuts of the repair of a plan without one of its repeats."""
-    programs: int = 20_000
-    """Linear programs of a proof."""
-    small: int = 8192
-    """Storages below the peak without repeats, divided by this number, are left out of the rows."""
-    shrink: tuple[float, ...] = (0.99, 0.97, 0.93)
-    """Smaller peaks at which the master is asked for repeats to start a repair from."""
-
-
-EFFORT = RecomputeEffort()
 
 
 @dataclass(slots=True)
@@ -147,7 +124,9 @@ class Planner:
             total=self.problem.total,
             stop_reason=reason,
             seconds=seconds,
-            blocker=self._blocker(peak) if bound is None else "",
+            blocker=name_blocker(self.problem, self.base, self.moments, peak)
+            if bound is None
+            else "",
         )
 
     def best(self, peak: int) -> Schedule | None:
@@ -316,73 +295,3 @@ class Planner:
         found = repair.repair(start, most, self.effort.repairs)
         if found is not None:
             self._keep(repair.prune(self._keep(found)))
-
-    def _blocker(self, peak: int) -> str:
-        """Return a message that names the op which makes a peak impossible."""
-        problem = self.problem
-        worst = max(range(len(problem.ops)), key=problem.own_bytes)
-        name, own = problem.name(worst), problem.own_bytes(worst)
-        if own > peak:
-            return f"op {name!r} alone reads and writes {own:,} bytes"
-        at = max(
-            self.moments,
-            key=lambda v: self.base.running[self.base.nodes.index(v)],
-            default=worst,
-        )
-        held = problem.own_bytes(at)
-        text = f"op {problem.name(at)!r} reads and writes {held:,} bytes"
-        once = self._held_by_once(at)
-        if once:
-            text += f", and ops that run only once hold bytes beside it: {once}"
-        return f"{text}; even if all others run again, they need more than the rest"
-
-    def _held_by_once(self, v: int) -> str:
-        problem = self.problem
-        rows = []
-        for storage in problem.storages:
-            maker = storage.maker
-            if maker < 0 or maker in problem.again or not problem.above[v] >> maker & 1:
-                continue
-            is_read_later = any(not problem.above[v] >> w & 1 for w in storage.readers)
-            if storage.kept or is_read_later:
-                rows.append((storage.size, problem.name(maker)))
-        return ", ".join(f"{name!r} ({size:,} bytes)" for size, name in sorted(rows)[:-4:-1])
-
-
-def recompute(
-    graph: Graph,
-    peaks: Sequence[int],
-    *,
-    loss: Sequence[str] = (),
-    known: Sequence[Sequence[int]] = (),
-    limits: Limits | Clock,
-) -> tuple[RecomputeResult, ...]:
-    """Plan a graph for one or several budgets, which share rows, plans and proofs.
-
-    Parameters
-    ----------
-    graph
-        Training graph with costs.
-    peaks
-        Budgets in bytes.
-    loss, known
-        As for :class:`Planner`.
-    limits
-        Limits of all budgets together; budgets not yet planned share the time that is left.
-
-    Returns
-    -------
-    tuple of RecomputeResult
-        One per budget, in the given order; a larger budget never has a larger extra cost.
-    """
-    clock = Clock.of(limits)
-    planner = Planner(graph, loss, known)
-    found: dict[int, RecomputeResult] = {}
-    todo = sorted(set(peaks), reverse=True)
-    for i, peak in enumerate(todo):
-        part = min(1.0, 2.0 / (len(todo) - i))
-        found[peak] = planner.plan(peak, clock.share(part))
-        if found[peak].stop_reason is StopReason.INTERRUPTED:
-            clock.stop()
-    merged = {x: planner.result(x, y.stop_reason, y.seconds) for x, y in found.items()}
-    return tuple(merged[peak] for peak in peaks)

@@ -14,9 +14,9 @@ from optsched.check.recompute import (
     RecomputeCertificate,
     RecomputeLeaf,
     RecomputeTree,
-    RowUse,
     check_recompute,
 )
+from optsched.check.recompute_rows import RowUse
 from optsched.check.runs import check_runs
 from optsched.errors import PlanError
 from optsched.formats.recompute import read_recompute_document, recompute_document
@@ -25,11 +25,12 @@ from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.bound import Leaf, added_up
+from optsched.solver.recompute.front import recompute
 from optsched.solver.recompute.master import Master
 from optsched.solver.recompute.repair import Repair
 from optsched.solver.recompute.rows import rounded
 from optsched.solver.recompute.runs import with_repeats
-from optsched.solver.recompute.solve import Planner, recompute
+from optsched.solver.recompute.solve import Planner
 from tests.support.brute_recompute import least_extra, training_graph
 
 LIMITS = Limits(seconds=20)

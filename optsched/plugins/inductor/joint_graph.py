@@ -1,0 +1,80 @@
+"""Facts of a joint graph: its loss, its calls, and reasons to leave its split to PyTorch.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch._functorch.partitioners import has_recomputable_ops, is_sym_node
+from torch.fx import GraphModule, Node
+
+from optsched.model.graph import Graph
+from optsched.plugins.inductor.support import KeptOrderError
+
+_EFFECTS = ("with_effects", "auto_functionalized", "_c10d", "c10d", "triton_kernel_wrapper")
+
+Modules = tuple[GraphModule, GraphModule]
+"""A forward and a backward graph."""
+
+
+def computed(modules: Modules) -> list[str]:
+    """Return the names of the calls of both graphs in order.
+
+    The backward graph has inputs of the same names as the calls whose results are saved.
+    """
+    nodes = [node for module in modules for node in module.graph.nodes]
+    return [node.name for node in nodes if node.op == "call_function"]
+
+
+def require_known(joint: GraphModule) -> None:
+    """Raise unless a plan may change how a joint graph is split.
+
+    Raises
+    ------
+    KeptOrderError
+        For user checkpoint tags, effects, collectives, graphs within, and symbolic sizes.
+    """
+    if has_recomputable_ops(joint):
+        raise KeptOrderError("the graph has checkpoint tags of its user")
+    for node in joint.graph.nodes:
+        if is_sym_node(node):
+            raise KeptOrderError(f"node {node.name!r} is a symbolic size")
+        target = str(node.target)
+        if node.op == "call_function" and any(word in target for word in _EFFECTS):
+            raise KeptOrderError(f"node {node.name!r} ({target}) has effects or communicates")
+        if node.op == "get_attr" and isinstance(getattr(joint, target, None), GraphModule):
+            raise KeptOrderError(f"node {node.name!r} holds a graph of its own")
+
+
+def forward_ends(joint: GraphModule, graph: Graph, outputs: int) -> list[str]:
+    """Return the ops that make the forward outputs, and those that write inputs before the loss."""
+    end = next(iter(joint.graph.find_nodes(op="output")))
+    listed = torch.utils._pytree.tree_leaves(end.args)
+    makers = dict.fromkeys(
+        name
+        for node in listed[:outputs]
+        if isinstance(node, Node) and (name := _maker(node)) in graph.op_ids
+    )
+    tangents = {x for x in joint.graph.find_nodes(op="placeholder") if "tangents" in str(x.target)}
+    after = set(tangents)
+    for node in joint.graph.nodes:
+        if any(x in after for x in node.all_input_nodes):
+            after.add(node)
+    for op in graph.ops:
+        if any(graph.buffers[b].mutates for b in op.writes):
+            if next(x for x in joint.graph.nodes if x.name == op.name) in after:
+                raise KeptOrderError(f"node {op.name!r} overwrites an input in the backward graph")
+            makers[op.name] = None
+    if not makers:
+        raise KeptOrderError("no forward output is computed")
+    return list(makers)
+
+
+def _maker(node: Node) -> str:
+    """Return the name of the op whose result a node is a part of."""
+    import operator
+
+    while node.target is operator.getitem:
+        node = node.args[0]
+    return str(node.name)

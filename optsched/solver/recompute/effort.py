@@ -1,0 +1,30 @@
+"""Settings of the recompute planner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputeEffort:
+    """Settings: work of each part. No number decides whether an answer is right."""
+
+    nodes_per_turn: int = 6
+    """Nodes whose rows are added before the master is asked again."""
+    turns: int = 40
+    order_seconds: float = 3.0
+    """Seconds for one order search, and for one run of the master."""
+    choose_seconds: float = 2.0
+    repairs: int = 60
+    """Cuts of one repair."""
+    improvements: int = 10
+    """Cuts of the repair of a plan without one of its repeats."""
+    programs: int = 20_000
+    """Linear programs of a proof."""
+    small: int = 8192
+    """Storages below the peak without repeats, divided by this number, are left out of the rows."""
+    shrink: tuple[float, ...] = (0.99, 0.97, 0.93)
+    """Smaller peaks at which the master is asked for repeats to start a repair from."""
+
+
+EFFORT = RecomputeEffort()

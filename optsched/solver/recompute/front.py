@@ -1,0 +1,54 @@
+"""Plans for several budgets of one graph, from one planner.
+
+Budgets are planned from the largest to the smallest, since a plan and a proof of one budget are
+starts for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optsched.model.graph import Graph
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits, StopReason
+from optsched.solver.recompute.result import RecomputeResult
+from optsched.solver.recompute.solve import Planner
+
+
+def recompute(
+    graph: Graph,
+    peaks: Sequence[int],
+    *,
+    loss: Sequence[str] = (),
+    known: Sequence[Sequence[int]] = (),
+    limits: Limits | Clock,
+) -> tuple[RecomputeResult, ...]:
+    """Plan a graph for one or several budgets, which share rows, plans and proofs.
+
+    Parameters
+    ----------
+    graph
+        Training graph with costs.
+    peaks
+        Budgets in bytes.
+    loss, known
+        As for :class:`Planner`.
+    limits
+        Limits of all budgets together; budgets not yet planned share the time that is left.
+
+    Returns
+    -------
+    tuple of RecomputeResult
+        One per budget, in the given order; a larger budget never has a larger extra cost.
+    """
+    clock = Clock.of(limits)
+    planner = Planner(graph, loss, known)
+    found: dict[int, RecomputeResult] = {}
+    todo = sorted(set(peaks), reverse=True)
+    for i, peak in enumerate(todo):
+        part = min(1.0, 2.0 / (len(todo) - i))
+        found[peak] = planner.plan(peak, clock.share(part))
+        if found[peak].stop_reason is StopReason.INTERRUPTED:
+            clock.stop()
+    merged = {x: planner.result(x, y.stop_reason, y.seconds) for x, y in found.items()}
+    return tuple(merged[peak] for peak in peaks)
