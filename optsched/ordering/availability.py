@@ -47,6 +47,7 @@ def find_availability(arrays: GraphArrays, op: int, inputs: Iterable[int]) -> Av
     before, after = _reach(arrays.pred, [op]), _reach(arrays.succ, [op])
     certain, never, needs = set(), set(), dict[int, frozenset[int]]()
     for source in inputs:
+        # Ancestors always end first, so only the other users decide.
         others = set(arrays.user.row(source).tolist()) - {op} - before
         if others & after:
             never.add(source)
@@ -55,6 +56,8 @@ def find_availability(arrays: GraphArrays, op: int, inputs: Iterable[int]) -> Av
         else:
             needs[source] = (_reach(arrays.pred, others) | others) - before
     implied = {
+        # Fewer ops to wait for means available no later: the needs of one contain those of the
+        # other.
         source: frozenset(other for other, less in needs.items() if less <= ended)
         for source, ended in needs.items()
     }
@@ -79,6 +82,7 @@ def distinct(inputs: Sequence[int], implied: Mapping[int, frozenset[int]]) -> li
     def together(one: int, other: int) -> bool:
         return one in implied.get(other, ()) and other in implied.get(one, ())
 
+    # The first of each such set stands for all of them; which one it is makes no difference.
     return [
         source
         for i, source in enumerate(inputs)

@@ -88,12 +88,16 @@ class SearchContext:
 
     def __post_init__(self) -> None:
         problem = self.problem
+        # Two random codes per op: the hash of a set of ops is the exclusive or of its codes. The
+        # seed is fixed, so that a run can be repeated.
         rng = np.random.default_rng(0)
         self.ops = n = len(problem.delta)
         self.codes: IntArray = rng.integers(-(2**63), 2**63 - 1, (2, n), np.int64, endpoint=True)
         # Not a field: `replace` with another problem must not carry the blocks of this one over.
         self._families: list[BlockFamily] | None = None
         self.counters = np.zeros(children.COUNTERS + 1, np.int64)
+        # Ops that force most are the likeliest to exceed a budget, so the look-ahead bound tries
+        # them first.
         height = problem.rise if self.priority is None else self.priority
         self.checked_ops: IntArray = np.argsort(-height, kind="stable")
         sizes = (problem.rise, problem.delta, problem.size, problem.saving)
@@ -131,6 +135,7 @@ class SearchContext:
         Live bytes differ from the base by a multiple of the sizes' greatest common divisor. With
         sizes 4, 8 and 12 and base 0, a bound of 13 bytes is one of 16.
         """
+        # A step of 0 means that nothing has bytes: the base is the only peak there is.
         base = self.problem.base
         return peak + (base - peak) % self.step if self.step else max(peak, base)
 
@@ -160,4 +165,5 @@ class SearchContext:
         counts, stats = self.counters.tolist(), self.statistics
         for number, name in enumerate(children.COUNTED):
             setattr(stats, name, getattr(stats, name) + counts[number])
+        # The last counter is a stamp for marks, not a count, and must keep growing.
         self.counters[: children.COUNTERS] = 0

@@ -65,6 +65,8 @@ class OrderIncumbent:
     def raise_bound(self, bound: int, proof: Proof, source: str) -> None:
         """Accept a better bound, rounded up to the next possible peak."""
         bound = self.full.round_up(bound)
+        # Either the bound or the measurement would be wrong: better to stop than to report a false
+        # proof.
         if bound > self.peak:
             raise RuntimeError(f"{source}: bound {bound} is above the peak {self.peak} of an order")
         if bound > self.bound:
@@ -73,6 +75,8 @@ class OrderIncumbent:
 
     def accept(self, order: list[int], source: str) -> None:
         """Accept an order of the full graph if it is better."""
+        # Measured on the full graph, never taken from a reduced one, so a reduction cannot hide a
+        # mistake.
         peak = peak_memory(self.graph, order)
         if peak < self.bound:
             raise RuntimeError(f"{source}: an order of peak {peak} is below the bound {self.bound}")

@@ -98,8 +98,11 @@ def find_savings(
         return matched_bytes([pair for pair in pairs if pair[1] in available], size)
 
     always = worth(frozenset())
+    # Of inputs that are always available together one is enough, which keeps the sets few.
     unsure = distinct(sorted({source for _, source in pairs} - set(certain)), implied)
     found: list[Saving] = []
+    # Level k has the sets of k inputs that are worth something, as in the search for frequent
+    # sets.
     level = {frozenset[int](): always}
     while level:
         larger: dict[frozenset[int], int] = {}
@@ -109,7 +112,10 @@ def find_savings(
                 if source in inputs or more in larger:
                     continue
                 below = [level.get(more - {one}) for one in more]
+                # Each input of the set must add bytes; otherwise a smaller set has the same worth.
                 value = worth(more)
+                # None means that a smaller set was worthless already, so that this one cannot be
+                # minimal.
                 if all(less is not None and value > less for less in below):
                     larger[more] = value
         found += [(value - always, inputs) for inputs, value in larger.items()]
@@ -150,6 +156,7 @@ def graph_savings(
     saved = np.zeros(arrays.op_count, np.int64)
     found: dict[int, list[Saving]] = {}
     for v, pairs in rows.items():
+        # An input with no other user is dead once the op has read it, in every order.
         certain = {source for _, source in pairs if users[source] == 1}
         saved[v], savings = _op_savings(arrays, v, pairs, certain)
         if savings:

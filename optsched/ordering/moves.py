@@ -102,6 +102,7 @@ def fewest_moves(
     """
     n = len(graph.ops)
     most = n if most is None else most
+    # The inputs alone exceed the peak, in any order.
     if graph.arrays.initial > peak:
         return MovesOutcome(None, 0, 0, complete=True, next_peak=graph.arrays.initial)
     if clock.expired():
@@ -109,10 +110,13 @@ def fewest_moves(
         return MovesOutcome(None if known is None else tuple(known), moved, 0, complete=False)
     pieces = split(graph, baseline)
     at = {} if known is None else {v: step for step, v in enumerate(known)}
+    # Moves of the pieces add up, so each piece may use what the bounds of the others leave.
     order: list[int] | None = []
     bound, complete, refused = 0, True, []
     for number, piece in enumerate(pieces):
         search = _MoveSearch(piece, peak, most - bound)
+        # Time is shared evenly among the pieces that are left: one hard piece must not starve the
+        # others.
         found = search.run(clock.share(1 / (len(pieces) - number)))
         bound += search.bound
         refused += search.refused
@@ -121,6 +125,7 @@ def fewest_moves(
             if search.complete:
                 # This piece has no order within both limits, and so the graph has none.
                 return MovesOutcome(None, 0, bound, True, min(refused, default=None))
+            # Without an answer, the ops of this piece run as in the known order.
             found = None if known is None else sorted(piece.ops, key=at.__getitem__)
         order = None if order is None or found is None else [*order, *found]
     if order is None:
@@ -178,6 +183,7 @@ def least_peak_within(
     """
     moved_bound = 0
     if known is None:
+        # Any valid order is within the sum of all sizes, so this asks for the fewest moves alone.
         limit = int(graph.arrays.size.sum())
         found = fewest_moves(graph, baseline, limit, most=most, clock=clock)
         moved_bound = found.bound
@@ -198,6 +204,7 @@ def least_peak_within(
             order, peak = found.order, peak_memory(graph, found.order)
             open_.append((low, peak))
         elif found.complete:
+            # No higher peak worth trying means that the known order is optimal within the limit.
             bound = peak if found.next_peak is None else min(peak, found.next_peak)
             open_.append((bound, high))
         else:
@@ -230,11 +237,14 @@ class _MoveSearch:
 
     def __init__(self, piece: Piece, peak: int, most: int) -> None:
         self.piece, self.peak, self.most = piece, peak, min(most, len(piece.ops))
+        # Bit `i` stands for the op of turn `i` in the baseline, so "earlier" is a mask of low
+        # bits.
         self.all = (1 << len(piece.ops)) - 1
         self.bound, self.complete = 0, False
         self.refused: list[int] = []
         self.lowest: int | None = None
         self.known: dict[int, list[tuple[int, int]]] = {}
+        # One stack per cost: costs are small integers, so no heap is needed.
         self.buckets: list[list[_MoveState]] = [[] for _ in range(self.most + 1)]
 
     def run(self, clock: Clock) -> list[int] | None:
@@ -245,6 +255,8 @@ class _MoveSearch:
             self.bound = cost
             while bucket:
                 clock.spend(1)
+                # Time is tested once per state, and an unfinished bucket leaves its cost as the
+                # bound.
                 if clock.expired():
                     return self._end(None)
                 state = self._run_forced(bucket.pop())
@@ -253,6 +265,7 @@ class _MoveSearch:
                     return self._end(state)
                 if self._is_new(state):
                     self._branch(state)
+        # All states within the limit are expanded: every order moves at least one op more.
         self.bound, self.complete = self.most + 1, True
         return self._end(None)
 
@@ -286,6 +299,8 @@ class _MoveSearch:
         """Return the state after op `i`; it extends the trail of `at` unless that is `before`."""
         done = at.done | 1 << i
         ready = at.ready & ~(1 << i)
+        # At most the peak: the least rejected value is the next peak at which the answer may
+        # change.
         for w in self.piece.after[i]:
             if not self.piece.needs[w] & ~done:
                 ready |= 1 << w
@@ -309,10 +324,12 @@ class _MoveSearch:
         """Run and keep the baseline's next ops, if they leave no more bytes live."""
         at = state
         for _ in range(EFFORT.most_followed):
+            # Bits from `next` on: the lowest one set is the baseline's next op.
             rest = ~at.done & self.all & -(1 << at.next)
             i = (rest & -rest).bit_length() - 1
             if i < 0 or not at.ready >> i & 1:
                 break
+            # Each op but the first must need the one before it, as the proof of the rule requires.
             if at is not state and not self.piece.needs[i] >> (at.next - 1) & 1:
                 break
             if not self._fits(self.piece.running(i, at.done, at.live)):
@@ -333,6 +350,7 @@ class _MoveSearch:
     def _is_new(self, state: _MoveState) -> bool:
         """Return True, and remember the state, if no expanded state dominates it."""
         known = self.known.setdefault(state.done, [])
+        # Same ops, no later `next` and no more moved: all completions of this state are covered.
         if any(place <= state.next and moved <= state.moved for place, moved in known):
             return False
         known.append((state.next, state.moved))
@@ -341,7 +359,9 @@ class _MoveSearch:
     def _branch(self, state: _MoveState) -> None:
         """Push the successors of a state: each ready op as a kept op, a moved op, or both."""
         ahead = ~state.done & self.all & -(1 << state.next)
+        # The lowest set bit alone: the next op that the baseline would run.
         following = ahead & -ahead
+        # Reversed, because a bucket is a stack: the first op in the baseline is tried first.
         for i in reversed(members(state.ready)):
             if not self._fits(self.piece.running(i, state.done, state.live)):
                 continue

@@ -79,6 +79,7 @@ def split(graph: Graph, baseline: Sequence[int]) -> list[Piece]:
     problem = build_problem(graph.arrays)
     order = _legal(graph, baseline)
     turn = np.argsort(baseline)
+    # A cut of the order is one of the baseline only if the same ops come before it there.
     latest = np.append(-1, np.maximum.accumulate(turn[order]))
     # If the baseline is not a valid order, the ops of a piece may be elsewhere in it.
     cuts = [cut for cut in forced_cuts(problem, order).tolist() if latest[cut] == cut - 1]
@@ -89,6 +90,7 @@ def split(graph: Graph, baseline: Sequence[int]) -> list[Piece]:
 
 def _legal(graph: Graph, baseline: Sequence[int]) -> list[int]:
     """Return a valid order: of the ops that can run, always the first in the baseline."""
+    # A heap by turn keeps as close to the baseline as dependencies allow.
     turn = {v: at for at, v in enumerate(baseline)}
     missing = [len(before) for before in graph.predecessors]
     heap = [(turn[v], v) for v, count in enumerate(missing) if not count]
@@ -130,6 +132,7 @@ def _make_piece(lists: _Lists, start: int, end: int, live: int) -> Piece:
 
     def mask(b: int) -> int | None:
         """Return the mask of a buffer's users not done; None if one runs after this piece."""
+        # Sorted turns: one after the piece means that the buffer is not released in it.
         turns = lists.user_turns[b]
         if turns and turns[-1] >= end:
             return None
@@ -171,6 +174,7 @@ def _savings_of(
         ended = 0
         for b in needs:
             who = users[b]
+            # A buffer with a user after this piece is not available to any op of the piece.
             if who is None:
                 break
             ended |= who & ~own

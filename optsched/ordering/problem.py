@@ -139,7 +139,9 @@ def forced_cuts(problem: OrderingProblem, order: Sequence[int]) -> IntArray:
     pred, succ = np.diff(problem.pred_ptr), np.diff(problem.succ_ptr)
     np.maximum.at(latest, np.repeat(step, pred), step[problem.pred])
     np.minimum.at(earliest, np.repeat(step, succ), step[problem.succ])
+    # From the right: the earliest step that the ops after each step depend on.
     behind = np.append(np.minimum.accumulate(latest[::-1])[::-1], n)[1:]
+    # From the left: the first step by which each op before has had a successor.
     ahead = np.append(-1, np.maximum.accumulate(earliest))[:-1]
     at = np.flatnonzero((behind >= steps) & (steps >= ahead))
     return np.union1d([0, n], np.concatenate((at, at + 1)))
@@ -154,6 +156,7 @@ def as_lists(ptr: IntArray, idx: IntArray) -> list[list[int]]:
 def build_problem(arrays: GraphArrays) -> OrderingProblem:
     """Return the ordering problem of a graph; buffers with a single user go into `delta`."""
     counts = np.diff(arrays.user.ptr)
+    # Kept buffers and those without bytes never change the live bytes when a user ends.
     mortal = ~arrays.keep & (arrays.size > 0)
     single = mortal & (counts == 1)
     # A buffer with one user always ends with that op, so it is part of the op's net change.

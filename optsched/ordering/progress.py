@@ -63,6 +63,7 @@ class OpenTree:
         known = np.zeros(0, np.int64)
         for shared, *rest in self.rows:
             codes = np.array(rest, np.int64)
+            # A damaged file must not be read as a proof: each number is checked before use.
             if shared > len(known) or (codes >= ops * ops).any():
                 raise ValueError(f"an open part holds pairs that are not of {ops} ops")
             known = np.append(known[:shared], codes)
@@ -81,6 +82,7 @@ class OpenTree:
 def pack_parts(parts: Sequence[IntArray], ops: int) -> tuple[tuple[int, ...], ...]:
     """Return the rows of :class:`OpenTree` for the pairs of each part."""
     rows, known = [], np.zeros(0, np.int64)
+    # Neighboring parts of a tree share most of their pairs, so only the difference is stored.
     for pairs in parts:
         codes = pairs @ np.array([ops, 1])
         few = min(len(codes), len(known))
@@ -123,6 +125,7 @@ class OrderProgress:
         """Return a copy with the latest trees that fit the limits, and their digest."""
         kept: list[OpenTree] = []
         parts = pairs = 0
+        # The latest trees first: they belong to the budgets that the search was at.
         for tree in reversed(self.trees):
             parts, pairs = parts + len(tree.rows), pairs + tree.pairs
             if parts > MOST_PARTS or pairs > MOST_PAIRS:
@@ -133,6 +136,7 @@ class OrderProgress:
 
     def trees_of(self, problem: OrderingProblem) -> dict[int, OpenTree]:
         """Return the trees by budget; empty if they are damaged or belong to another problem."""
+        # Ids of another problem would assign the proved parts to other ops.
         if not self.trees or self.digest != trees_digest(problem, self.trees):
             return {}
         return {tree.budget: tree for tree in self.trees}
@@ -149,6 +153,7 @@ NOTHING_DONE = OrderProgress()
 def trees_digest(problem: OrderingProblem, trees: Sequence[OpenTree]) -> bytes:
     """Return a digest of a problem and its open trees."""
     found = blake2b(repr((problem.base, *trees)).encode(), digest_size=16)
+    # Lengths are hashed too, or two rows could trade a number unnoticed.
     for row in problem[:-1]:
         found.update(np.int64(len(row)).tobytes() + row.tobytes())
     return found.digest()

@@ -72,6 +72,7 @@ class OrderingRounds(OrderIncumbent):
         problem = build_problem(graph.arrays)
         self.context = SearchContext(problem, rules, effort, clock)
         self.context.statistics.ops = len(graph.ops)
+        # The second worker, once it is started.
         self.other: OrderingRounds | None = None
         super().__init__(graph, self.context, warm_start, bound, on_event)
         self.rules, self.effort, self.clock = rules, effort, clock
@@ -91,6 +92,7 @@ class OrderingRounds(OrderIncumbent):
     def report(self, source: str) -> None:
         """Report the present peak and bound; stop the other worker if the peak is proved."""
         other = self.other
+        # The other worker's search would answer a question that is closed.
         if other and max(self.bound, other.bound) >= min(self.peak, other.peak):
             other.context.ended.set()
         super().report(source)
@@ -109,6 +111,7 @@ class OrderingRounds(OrderIncumbent):
     def solve(self) -> StopReason:
         """Run the schedule until the peak is proved or the limit on states is reached."""
         for number, step in enumerate(self.schedule()):
+            # Steps that an earlier run has finished are counted but not run.
             if number >= self.earlier.steps:
                 step()
             self.steps = number + 1
@@ -128,6 +131,8 @@ class OrderingRounds(OrderIncumbent):
         self.contract()
         yield self.closure_bound_again
         large = self.context.ops > effort.local_ops
+        # In large graphs a search of all states is hopeless at first: a short one, then better
+        # orders.
         if large:
             yield partial(self.search, effort.local_states)
             self.prepare_improving()
@@ -145,9 +150,11 @@ class OrderingRounds(OrderIncumbent):
         yield partial(self.search, self.states * effort.growth)
         yield self.anneal_on
         yield self.search_windows
+        # Only now, as most graphs are proved before a second worker pays off.
         self.start_worker()
         yield self.halve_gap
         yield self.search_blocks
+        # A resumed run continues with the step that the earlier one had reached.
         self.step = self.step or max(1, (self.peak - self.bound) // effort.first_step)
         while self.states < effort.most_states:
             self.synchronize()
@@ -181,6 +188,8 @@ class OrderingRounds(OrderIncumbent):
             self.step,
             tuple(self.reduced.spread(self.feasibility.failures).tolist()),
             () if self.copies is None else self.copies.columns,
+            # Budgets below the bound are refuted, those from the peak on are met: only the others
+            # matter.
             tuple(tree for at, tree in trees.items() if self.bound <= at < self.peak),
         )
         return found.sealed(self.feasibility.context.problem)
@@ -223,6 +232,7 @@ class OrderingRounds(OrderIncumbent):
 
         If regions have become chains it counts as a bound by search: searches found the chains.
         """
+        # A chain rests on a search, so its problem's bounds rest on a search too.
         regions = self.full.statistics.regions
         self.raise_bound(bound, Proof.SEARCH if regions else Proof.BOUND, source)
 
@@ -306,6 +316,8 @@ class OrderingRounds(OrderIncumbent):
         while self.bound < self.peak < known:
             self.synchronize()
             known = self.peak
+            # Far below the peak the answer is rarely "no order", so a wide gap gets less effort
+            # here.
             far = self.effort.far_gap * (self.peak - self.bound) > self.peak
             self.decide(known - 1, states // self.effort.far_part if far else states)
 
@@ -316,10 +328,12 @@ class OrderingRounds(OrderIncumbent):
         """
         assert self.feasibility is not None
         self.tried.clear()
+        # Steps below this part of the peak would need too many budgets to close the gap.
         smallest = max(1, self.peak // self.effort.smallest_step)
         while not self.proved:
             self.synchronize()
             bound, budget = self.bound, min(self.bound + self.step, self.peak) - 1
+            # A tree that an earlier round left open is cheaper to finish than a new one.
             budget = self.feasibility.begun(budget, bound)
             self.tried.add(budget)
             self.decide(budget, self.states)
@@ -372,6 +386,7 @@ class OrderingRounds(OrderIncumbent):
         if self.windows is None or self.proved:
             return
         self.catch_up(self.windows)
+        # Windows only look for better orders, so they get a small part of what a proof gets.
         states = min(self.states // 8, self.effort.window_states)
         while self.windows.improve(states, self.effort.window_tries, self.bound):
             self.accept_reduced(self.windows.order, "window")
@@ -403,6 +418,7 @@ class OrderingRounds(OrderIncumbent):
         if self.clock.limits.workers < 2 or self.proved:
             return
         order, seed = self.shrunk(), self.clock.limits.seed + 1
+        # Arrays of the problem are shared; what a worker changes is replaced below, one by one.
         other = copy(self)
         other.on_event, other.other = None, self
         other.context = replace(self.context, statistics=Statistics(), ended=threading.Event())
@@ -436,6 +452,7 @@ class OrderingRounds(OrderIncumbent):
                 self.states *= self.effort.growth
                 continue
             self.decide_top(self.states)
+            # The first worker sets the pace: its effort grows from round to round.
             self.states = self.other.states
             while self.states == self.other.states and not self.proved:
                 self.context.check_time()

@@ -122,11 +122,13 @@ def solve_order(
             with held_interrupts():
                 reason = run.solve()
         finally:
+            # The worker is joined on every way out, or its bound would be lost.
             run.join_worker()
     except OutOfTimeError:
         reason = clock.limit_reason()
     except KeyboardInterrupt:
         reason = StopReason.INTERRUPTED
+    # The proof may have come from the second worker, after the first ran out of time.
     if run.bound >= run.peak and reason is not StopReason.INTERRUPTED:
         reason = StopReason.PROVED
     run.context.collect()

@@ -76,18 +76,21 @@ def search_beam(
     n, m, effort = len(engine.component), engine.component.sections.count, engine.effort
     state = state._replace(cover=short_first(engine))
     units = int(state.sections[S.cap].max())
+    # Slack is measured in `beam_bits` binary digits, so that the table of weights stays small.
     shift = max(0, units.bit_length() - effort.beam_bits)
     scale = (units >> shift) * softness + 1e-9
     beam = Beam(
         heap=np.zeros(SLOTS + width, np.int64),
         ratings=np.zeros(width + 1),
         births=np.zeros((width + 1, BIRTH_COLUMNS), np.int64),
+        # Eight slots per node and more: few codes of a layer share a place.
         seen=np.full(1 << (8 * width).bit_length(), -1),
         factors=random.integers(1, 1 << FACTOR_BITS, n + m),
         weights=np.exp(-np.arange((units >> shift) + 1) / scale),
         noise=1 + effort.beam_noise * random.random(effort.beam_factors),
         knobs=np.array([rule, effort.beam_skips, shift], np.int64),
     )
+    # One slot more than the width: a child is written before it is known whether it displaces one.
     nodes, following = make_nodes(width + 1, n, m), make_nodes(width + 1, n, m)
     if not start_node.for_work(n)(state, nodes):
         return LIMIT
@@ -105,6 +108,7 @@ def search_beam(
                 return LIMIT
         if not beam.heap[KEPT]:
             return LIMIT
+        # The heap has the worst child first; best parents come first in the next layer.
         parents = beam.heap[SLOTS : SLOTS + beam.heap[KEPT]][::-1].copy()
         layers.append(beam.births.copy())
         nodes, following = following, nodes

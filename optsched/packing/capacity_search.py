@@ -102,6 +102,7 @@ class CapacitySearch:
         slab = int((offsets + self.component.bytes).max(initial=0))
         if self.engine.first_fit(np.argsort(offsets, kind="stable"), slab, self.clock):
             self.offer(self.engine.offsets(), "warm start")
+        # An offset may be between units; whole units are needed, and pushing down failed.
         elif not (offsets % self.component.unit).any():
             self.offer(offsets // self.component.unit, "warm start")
 
@@ -126,6 +127,7 @@ class CapacitySearch:
         """Search until done, out of time, or the remaining methods cannot handle the component."""
         effort, nodes, turn = self.effort, self.effort.first_nodes, 0
         many = len(self.component) >= effort.core_buffers
+        # Beams share the turns, so branch and bound gets a smaller part more of each.
         growth = effort.beam_growth if self._has_beams() else effort.growth
         while not self.is_done() and not self.clock.expired():
             # A packing at the bound ends the search, and a refutation there raises the bound.
@@ -150,10 +152,12 @@ class CapacitySearch:
 
     def _take_turn(self, target: int, nodes: int, turn: int) -> bool:
         """Search at the target, then at easier capacities; return True if it was decided."""
+        # A success or the end of the time leaves nothing for the other methods in this turn.
         effort = self.effort
         if self.search(target, nodes) or self.clock.expired():
             return True
         if not self.is_decision:
+            # A decision asks for one capacity only, so that other capacities would not answer it.
             self._approach(target, nodes)
         patience = effort.patience if self.is_decision else 1
         if turn >= patience and self._has_beams() and not self.is_done():
@@ -236,6 +240,7 @@ class CapacitySearch:
         """Pack cores within a capacity, by at most `nodes` nodes each, and fill up around them."""
         component, before = self.component, 0
         for share in self.effort.core_shares:
+            # Rounded up, as a smaller buffer than that share is not large.
             large = component.bytes >= -(-capacity // share)
             # Pinned buffers belong to every core, since first fit cannot move around them later.
             core = np.flatnonzero(large | (component.pin >= 0))
@@ -271,6 +276,7 @@ class CapacitySearch:
                 for part in make_components(problem, self.rules)
             ]
             self.core_searches[len(core)] = searches
+        # Buffers outside the core keep their offsets of now; they are placed by the caller.
         placed = self.engine.offsets()
         for search in searches:
             part = search.component
@@ -278,6 +284,8 @@ class CapacitySearch:
             first = search.offsets is None
             if first:
                 search.run_first_fit()
+            # A core packed before keeps its offsets; asking again with more nodes looks for
+            # another packing.
             offsets = search.offsets
             if offsets is None or search.slab > capacity or not first:
                 if not part.is_searchable:

@@ -65,6 +65,8 @@ def cut_sections(
     ends = np.bincount(until, minlength=stretches + 1)[1:] > 0
     # The live set is maximal just before a buffer ends if another has started since the last end.
     last_start = np.maximum.accumulate(np.where(starts, np.arange(stretches), -1))
+    # A stretch is maximal if a buffer started in or before it after the last end: the picture is a
+    # start that is followed by an end.
     ended = np.where(ends, np.arange(stretches), -1)
     last_end = np.concatenate([[-1], np.maximum.accumulate(ended)[:-1]])
     keep = ends & (last_start > last_end) if maximal else np.ones(stretches, bool)
@@ -77,6 +79,7 @@ def cut_sections(
     covered = np.zeros(buffers, np.int64)
     np.add.at(covered, owner, high - low)
     count = int(kept[-1])
+    # All covered sections in one run: no masks are needed, which is the usual case.
     words = 0 if np.array_equal(covered, last - first) else words_of(count)
     masks = np.zeros((buffers, words), np.int64)
     if words:

@@ -120,6 +120,7 @@ class Component:
         section = pair - np.repeat(np.cumsum(length) - length, length)
         section += np.repeat(first, length)
         if self.sections.masks.shape[1]:
+            # A buffer with gaps does not cover all sections of its range.
             word = self.sections.masks[buffer, section // WORD_BITS]
             there = (word >> (section % WORD_BITS)) & 1 == 1
             buffer, section, pair = buffer[there], section[there], pair[there]
@@ -153,8 +154,10 @@ class Component:
         """
         if not len(self):
             return 0
+        # Units that a buffer occupies without using them; only a topmost buffer could save them.
         waste = self.size * self.unit - self.bytes
         lowest = int((np.maximum(self.pin, 0) * self.unit + self.bytes).max())
+        # Without alignments, pins and waste, sizes just add up.
         is_even = self.is_plain and not waste.any()
         if self.occupancy is None and (is_even or self.covered > MAX_COVER):
             return max(lowest, int(self.load.max()) * self.unit - int(waste.max()))
@@ -167,10 +170,12 @@ class Component:
             first, length = self.sections.first, self.sections.last - self.sections.first
             low = self.occupancy.spread(self.occupancy.low, first, length)[pairs]
             high = self.occupancy.spread(self.occupancy.high, first, length)[pairs]
+        # A pinned buffer fixes the residue of its offset too, so the step divides both.
         pinned = np.where(self.pin >= 0, np.gcd(self.alignment, self.pin), self.alignment)
         common = np.gcd.reduceat(np.gcd(pinned[rows] * self.unit, low), begin)
         step = np.repeat(common, np.diff(starts))
         room = -(-(high - low) // step) * step
+        # All buffers but the topmost take their room rounded up to the step.
         total = np.add.reduceat(room, begin) - np.maximum.reduceat(room - (high - low), begin)
         total += np.minimum.reduceat(low, begin)
         total += np.minimum.reduceat(self.bytes[rows] - high, begin)
@@ -182,6 +187,7 @@ class Component:
 
     def slab_after(self, capacity: int) -> int:
         """Return the smallest slab above `capacity` that a packing in whole units can have."""
+        # Tops are whole units plus the last part of some buffer: only these residues are possible.
         if not len(self):
             return capacity + 1
         residue = np.unique(self.bytes % self.unit)
@@ -198,6 +204,7 @@ def unit_of(problem: PackingProblem, parts: Parts) -> int:
     alignment = problem.alignment[ids]
     strict = alignment[alignment > 1]
     lows = int(np.gcd.reduce(parts.low))
+    # Sizes do not matter if every buffer starts at a multiple of the strict alignments anyway.
     if len(strict) == len(ids):
         return math.gcd(int(np.gcd.reduce(strict)), lows)
     pins = problem.pin[ids]
@@ -227,6 +234,7 @@ def make_components(problem: PackingProblem, rules: Rules) -> Iterator[Component
     until = np.full(len(problem), np.iinfo(np.int64).min, np.int64)
     np.minimum.at(begin, owner[in_time], start[in_time])
     np.maximum.at(until, owner[in_time], end[in_time])
+    # By start, so that one sweep finds the breaks between components.
     ids = ids[np.lexsort((until[ids], begin[ids]))]
     # A component ends where no earlier live range reaches the next start.
     reach = np.maximum.accumulate(until[ids])
@@ -234,6 +242,7 @@ def make_components(problem: PackingProblem, rules: Rules) -> Iterator[Component
     group = np.zeros(len(problem), np.int64)
     group[ids[breaks]] = 1
     group[ids] = np.cumsum(group[ids])
+    # Sets to keep apart connect components that no step connects.
     group = _joined_groups(group, owner[~in_time], start[~in_time])
     ids = ids[np.argsort(group[ids], kind="stable")]
     row_group = group[owner]
@@ -280,6 +289,7 @@ def _make_component(
     if len(problem.keep_apart) and rules.cliques and not is_partial:
         sections = in_time_order(sections, problem.start[ids] + problem.end[ids])
     occupancy = None
+    # Equal buffers become neighbors, as rule `identical` compares neighbors only.
     keys = [problem.pin[ids], problem.alignment[ids], problem.size[ids]]
     keys += list(sections.masks.T)
     if is_partial:
@@ -287,6 +297,7 @@ def _make_component(
         keys.append(occupancy.kinds(len(ids)))
     order = np.lexsort((*keys, sections.last, sections.first))
     if occupancy is not None:
+        # The rows of the occupancy are renumbered with the buffers.
         occupancy = make_occupancy(np.argsort(order)[owner], sections, parts)
     ids = ids[order]
     alignment, pin = problem.alignment[ids], problem.pin[ids]

@@ -48,6 +48,8 @@ class PackingEngine:
         self.keys = SortKeys(component)
         self.nodes = self.runs = self.refuted = 0
         self.capacity = -1
+        # A node costs about as much as there are buffers and sections, so large components check
+        # the clock after fewer nodes.
         self.slice = max(64, effort.slice_work // (n + component.sections.count + 1))
         self.line = np.zeros(n, np.int64)
         self.buffers = self._make_buffers()
@@ -77,6 +79,7 @@ class PackingEngine:
             same = np.ones(n - 1, bool)
             for column in columns:
                 same &= column[1:] == column[:-1]
+            # Numbers of the earlier of two identical neighbors; -1 elsewhere, as set above.
             buffers[B.before_me, 1:][same] = np.flatnonzero(same)
         return buffers
 
@@ -94,6 +97,7 @@ class PackingEngine:
         counters[C.gapped] = component.sections.masks.shape[1] > 0
         counters[C.far] = self.rules.far_skip
         # Room for the changes of a path of the search, which stops with LIMIT if it is full.
+        # The search stops with LIMIT long before this room is used up: see `trail_room`.
         trail = np.zeros((2, 6 * component.covered + 60 * (n + m) + 65536), np.int64)
         masks = np.ascontiguousarray(component.sections.masks)
         zones = self._make_zones()
@@ -110,6 +114,7 @@ class PackingEngine:
         n, m = len(self.component), self.component.sections.count
         words = words_of(n)
         width = words + m + 1
+        # As many entries as fit the bytes, but not more than a thousand per buffer.
         most = min(n << 10, self.effort.failure_bytes // (WAYS * width * 8))
         places = 1 << max(0, most.bit_length() - 1) if remember else 1
         return Failures(
@@ -139,6 +144,7 @@ class PackingEngine:
                 here = pinned[together]
                 low, high = pin[here] - size[i], pin[here] + size[here]
                 for a, b in sorted(zip(low.tolist(), high.tolist(), strict=True)):
+                    # A buffer that starts between these two offsets overlaps the pinned one.
                     if len(found) > begin and a < found[-1][1]:
                         found[-1] = (found[-1][0], max(found[-1][1], b))
                     else:
@@ -165,6 +171,7 @@ class PackingEngine:
         if capacity != self.capacity:
             ends = self.buffers[B.max_offset] + self.component.size
             state.sections[S.cap, :-2] = self.component.tops(ends)
+            # Failed states hold for smaller capacities, not for larger ones.
             if capacity > self.capacity:
                 failures.rows[:] = 0
             self.capacity = capacity
@@ -192,6 +199,7 @@ class PackingEngine:
         """
         self.runs += 1
         state = self.prepare(capacity)
+        # A buffer that does not fit alone refutes the capacity at once.
         if state is None or self.arrays is None:
             return EXHAUSTED
         self.buffers[B.rank] = rank
@@ -202,6 +210,7 @@ class PackingEngine:
         node_work = self.effort.node_work + len(rank)
         more = min(self.effort.slice_nodes, self.slice)
         while answer == LIMIT and before < nodes < limit:
+            # Slices double, so that a short search is not slowed down by looking at the clock.
             before = nodes
             until = min(limit, nodes + more)
             run = search.for_work(node_work * (until - nodes))
@@ -252,6 +261,8 @@ class PackingEngine:
         # Two buffers with bit sets of sections are compared word by word.
         work = 2 * self.effort.fit_work // max(1, self.component.sections.masks.shape[1])
         while True:
+            # First fit compares about k * k / 2 pairs for k buffers: the next slice ends where
+            # `work` more pairs are reached.
             until = min(len(order), isqrt(count * count + max(work, 2 * count + 1)))
             found = self._fit(order[:until], count)
             clock.spend(max(0, found - count))

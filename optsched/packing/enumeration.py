@@ -62,6 +62,8 @@ def enumerate_packings(
     is the beginning of its buffer.
     """
     search = _Enumeration(problem, capacity, max_nodes)
+    # A part that begins above its buffer's start could rest below offset 0 of the buffer, which
+    # the candidates leave out.
     if any(low for low in problem.solid.low.tolist()):
         return Enumerated(None, False)
     search.place(0)
@@ -84,6 +86,7 @@ class _Enumeration:
         for i, start, end, high in zip(*(x.tolist() for x in columns), strict=True):
             self.parts[i].append((start, end, high))
         self.ids = [i for i, rows in enumerate(self.parts) if rows]
+        # No packing that is pushed down needs more room than this.
         room = sum(self.size) + sum(self.alignment) + max([0, *self.pin])
         self.limit = min(MAX_ADDRESS, room if capacity is None else capacity)
         self.floor = problem.max_load if capacity is None else self.limit
@@ -96,6 +99,7 @@ class _Enumeration:
         """Place one more buffer at `lowest` or above, in all ways."""
         if len(self.placed) == len(self.ids):
             self.best = list(self.offsets)
+            # Only smaller slabs are of interest from here on.
             self.limit = max([0, *(self.offsets[i] + self.size[i] for i in self.ids)]) - 1
             return
         for i in self.ids:
@@ -103,8 +107,10 @@ class _Enumeration:
                 continue
             for offset in self._candidates(i):
                 self.nodes += 1
+                # The limit has fallen below every possible slab, or the work is used up.
                 if self.limit < self.floor or self.nodes > self.max_nodes:
                     return
+                # Ascending offsets: each packing is reached in one sequence only.
                 if offset < lowest or offset + self.size[i] > self.limit:
                     continue
                 if not self._meets(i, offset):

@@ -38,6 +38,8 @@ class Occupancy:
 
     def in_units(self, unit: int) -> IntArray:
         """Return `first`, `last`, `low` and `high`, shape `(4, r)`; bytes as units rounded up."""
+        # Lower bounds are multiples of the unit already; upper bounds cover the rest of their
+        # unit.
         return np.array([self.first, self.last, self.low // unit, -(-self.high // unit)])
 
     def ranges(self, buffers: int) -> IntArray:
@@ -53,6 +55,7 @@ class Occupancy:
         """
         result = np.zeros(int(length.sum()), np.int64)
         width = self.last - self.first
+        # Position of each row's first section in the concatenated ranges of all buffers.
         begin = (np.cumsum(length) - length - first)[self.owner] + self.first
         within = np.arange(int(width.sum())) - np.repeat(np.cumsum(width) - width, width)
         result[np.repeat(begin, width) + within] = np.repeat(values, width)

@@ -37,6 +37,7 @@ class SortKeys:
         length = last - first
         load = component.load
         peak = int(np.argmax(load)) if len(load) else 0
+        # Steps of the range before the densest section; 0 if the buffer starts after it.
         before = np.maximum(0, peak - first)
         away = np.maximum(0, np.maximum(first - peak, peak - last + 1))
         total = np.concatenate([[0], np.cumsum(load.astype(np.float64))])
@@ -57,6 +58,7 @@ class SortKeys:
     def order(self, name: str) -> IntArray:
         """Return the buffers in the named order."""
         if name not in self.orders:
+            # The last key of `lexsort` counts most, so the letters are reversed.
             self.orders[name] = np.lexsort([self.table[key] for key in reversed(name)])
         return self.orders[name]
 
@@ -76,6 +78,7 @@ def range_max(values: IntArray, first: IntArray, last: IntArray) -> IntArray:
         shorter = tables[-1]
         tables.append(np.maximum(shorter[:-width], shorter[width:]))
         width *= 2
+    # The exponent of a float is the binary logarithm of the length, exactly.
     level = np.frexp((last - first).astype(np.float64))[1] - 1
     result = np.zeros(len(first), np.int64)
     for k, table in enumerate(tables):

@@ -32,8 +32,10 @@ def luby(k: int) -> int:
     """
     while True:
         bits = k.bit_length()
+        # The last element of a block of 2**bits - 1 elements is the largest of the block.
         if k == (1 << bits) - 1:
             return 1 << (bits - 1)
+        # Otherwise the sequence repeats from its start.
         k -= (1 << (bits - 1)) - 1
 
 
@@ -70,12 +72,14 @@ class RestartPortfolio:
     def _decide(self, rank: IntArray, rule: int, limit: int) -> int:
         before = self.engine.nodes
         answer = self.engine.decide(self.capacity, rank, rule, limit, self.clock)
+        # At least 1, so that a search that ends at once cannot be repeated forever.
         self.spent += max(1, self.engine.nodes - before)
         return answer
 
     def _run_round(self) -> int:
         engine, effort = self.engine, self.effort
         self.round += 1
+        # Weights of an earlier order would lead the new one to the same conflicts.
         engine.reset_weights()
         limit = effort.nodes_per_buffer * max(16, len(engine.component)) * luby(self.round)
         for name, rule in effort.arms:
@@ -88,6 +92,7 @@ class RestartPortfolio:
 
     def _wants_long_search(self) -> bool:
         few = len(self.engine.component) <= self.effort.long_buffers
+        # Half of all nodes: long searches wait until the short ones have used as many.
         return few and self.spent_long + self.long_limit <= self.spent
 
     def _run_long_search(self) -> int:

@@ -130,10 +130,12 @@ def _enumerated(
     counters = {"buffers": len(problem)}
     if offsets is None:
         refuted = MAX_ADDRESS if capacity is None else min(capacity, MAX_ADDRESS)
+        # No packing at all within the address space, or within the capacity.
         bound = max(problem.max_load, refuted + 1)
         return PackingOutcome(None, None, bound, None, StopReason.DECIDED, counters)
     found = np.array(offsets, np.int64)
     slab, bound = problem.slab_size(found), problem.max_load
+    # The enumeration stops at the first packing within a capacity: the bound is the load only.
     if capacity is not None and slab > bound:
         return PackingOutcome(found[place], slab, bound, None, StopReason.DECIDED, counters)
     proof = _proof(problem, slab)
@@ -164,12 +166,14 @@ class _PackingSolver:
             self.offsets = np.array(warm_start, np.int64)
             self.slab = self.problem.slab_size(self.offsets)
         self.problem.refuse_clashing_pins()
+        # The component with the highest bound decides the slab, so it is searched first.
         components = sorted(make_components(self.problem, rules), key=lambda each: -each.bound)
         self.statistics["components"] = len(components)
         self.statistics["partial"] = sum(each.occupancy is not None for each in components)
         self.bound = max([self.bound, *(each.bound for each in components)])
         if self._is_settled():
             return
+        # Seeds apart from each other, so that equal components do not repeat one search.
         for component, seed in zip(components, count(self.clock.limits.seed, 1009)):
             search = CapacitySearch(component, rules, effort, seed, self.clock, self._moved)
             search.enough = self._enough()
@@ -198,9 +202,11 @@ class _PackingSolver:
 
     def _moved(self, source: str) -> None:
         """Combine the packings of the components and report any improvement."""
+        # A packing of all buffers needs one of each component.
         if len(self.searches) < self.statistics["components"]:
             return
         before = (self.slab if self.offsets is not None else -1, self.bound)
+        # Buffers that are never live keep their pin, or 0.
         offsets = np.where(self.problem.pin > 0, self.problem.pin, 0)
         for search in self.searches:
             self.bound = max(self.bound, search.bound)

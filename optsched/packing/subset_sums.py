@@ -40,6 +40,7 @@ class SubsetSums:
         bits = top + self.zero
         if bits * sum(map(len, steps)) > most_words * 64:
             return
+        # Bit k + zero stands for the sum k. Each buffer may add one of its steps, or nothing.
         sums, mask = 1 << self.zero, (1 << bits) - 1
         for each in steps:
             found = sums
@@ -47,6 +48,7 @@ class SubsetSums:
                 if step < bits:
                     found |= sums << step if step > 0 else sums >> -step
             sums = found & mask
+        # Sums above `upper` are of no interest, and bits beyond them are incomplete.
         self.sums = sums & ((1 << top) - 1)
 
     def after(self, capacity: int) -> int:

@@ -48,6 +48,7 @@ class Knowledge(ABC):
         self.clock, self.capacity, self.on_event = Clock.of(limits), capacity, on_event
         self.trace: list[Event] = []
         self.interrupted = False
+        # Seconds that making and checking one more plan takes, measured at the last one.
         self.reserve = 0.0
 
     @abstractmethod
@@ -68,6 +69,7 @@ class Knowledge(ABC):
 
     def has_time(self) -> bool:
         """Return True if the time left is enough for one more answer, judging by the last one."""
+        # A limit on work leaves time open.
         left = self.clock.left()
         return left is None or left > self.reserve
 
@@ -89,6 +91,7 @@ class Knowledge(ABC):
     def stop_reason(self) -> StopReason:
         """Return the reason why the search ended."""
         if self.done():
+            # With a capacity the question is a decision, which says nothing about the minimum.
             return StopReason.PROVED if self.capacity is None else StopReason.DECIDED
         if self.interrupted:
             return StopReason.INTERRUPTED
@@ -123,6 +126,7 @@ class Stage(Generic[State]):
         """Return True if the stage can answer the question."""
         if self.lacks & known.features or self.needs & ~known.features:
             return False
+        # The size limit guards against stages whose models take too long to build.
         return self.most is None or known.size <= self.most
 
 

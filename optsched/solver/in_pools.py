@@ -98,6 +98,7 @@ class PlanInPools:
     def is_limited(self) -> bool:
         """True if every pool that holds a buffer has a capacity, so that fitting is enough."""
         packed = () if self.packing is None else self.packing.packed
+        # Pools without buffers do not count: a plan need not use every pool that is offered.
         held = [part for part in packed if len(part.ids)]
         return bool(held) and all(part.pool.capacity is not None for part in held)
 

@@ -40,6 +40,7 @@ def all_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
     # With as much room as `address_limit`, only clashing pins can refute an order.
     room = address_limit(known.graph)
     below = room if known.plan is None else known.measured.slab - 1
+    # Only a slab below that of the best plan is of interest; with a capacity, any slab within it.
     below = below if known.capacity is None else min(known.capacity, room)
     found = enumerate_orders(
         known.graph,
@@ -52,6 +53,7 @@ def all_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
     if found.complete and known.plan is None:
         _refuse_without_plan(known, below, room)
     if found.complete:
+        # All orders were packed or refuted within this slab, so the next byte is a bound.
         yield Finding("all orders", bounds=slab_bound(found.refuted + 1))
 
 
@@ -75,10 +77,12 @@ def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
 
     if known.plan is None:
         return
+    # At the end of the time no packing stage is left that would search the best order again.
     is_late = left_before_last_packing(known) == 0.0
     clock = before_last_packing(known, resume, clock)
     orders = [(known.measured.peak, np.array(known.plan.order, np.int64))]
     orders += known.best_orders(EFFORT.packed_orders)
+    # No order has a peak below the bound, and orders of least peak are tried first.
     room = max(known.peak_bound, min(peak for peak, _ in orders))
     if known.capacity is not None:
         room = known.capacity
@@ -88,6 +92,7 @@ def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
     part, before = clock.share(EFFORT.least_peak_share), len(resume.seen)
     while not known.done():
         slab, seen = known.measured.slab, len(resume.seen)
+        # A walk from an order above the room would have to lower the peak first.
         starts = [order for peak, order in orders if peak <= room]
         if not starts:
             break
@@ -95,12 +100,14 @@ def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
             known.graph, starts, room, bound=known.peak_bound, limits=part, seen=resume.seen
         ):
             yield Finding("other order", plans=(plan,))
+            # The new order is the best start for the next walk.
             orders.insert(0, (known.measured.peak, np.array(known.plan.order, np.int64)))
             if is_late and known.measured.slab < slab:
                 # The time left is for packing this order.
                 yield Finding("other order", more=True)
                 return
         same = known.measured.slab == slab
+        # Without a limit on time each round would go on forever once orders repeat.
         nothing_new = same and (part.left() is None or len(resume.seen) == seen)
         if clock.expired() or known.capacity is not None or (part is clock and nothing_new):
             break
@@ -113,9 +120,11 @@ def neighbourhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Free order and offsets near the top of the slab, all else fixed, and let CP-SAT lower it."""
     from optsched.joint.neighbourhood import better_plans
 
+    # Without a time limit the neighborhoods never end, and a capacity asks for no minimum.
     if known.plan is None or clock.left() is None or known.capacity is not None:
         return
     clock = before_last_packing(known, resume, clock)
+    # Counted in the state, so that a resumed search draws other neighborhoods.
     resume.searches += 1
     floor, seed = known.slab_bound, resume.searches
     # Sizes may be outside the range in which CP-SAT is exact.
@@ -139,6 +148,7 @@ def joint_model(
         capacity=known.capacity,
         limits=clock,
         warm_start=known.plan,
+        # An independent run gets no bounds of ours, or it would only confirm them.
         peak_bound=0 if independent else known.peak_bound,
         slab_bound=0 if independent else known.slab_bound,
         on_event=known.relay("cpsat"),
@@ -171,6 +181,7 @@ def milp_order(
         raise UsageError(f"engine milp takes up to {most} ops, {known.graph.name} has {known.size}")
     if Feature.MOVES in known.features:
         raise UsageError("engine milp does not limit moved ops (max_moved)")
+    # A start only shortens the search; independence is about bounds.
     start = known.best_orders(1)[0][1].tolist() if len(known.orders) else None
     outcome = solve_order_milp(
         known.graph,

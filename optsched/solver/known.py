@@ -59,6 +59,7 @@ class Known(Knowledge):
         self.question, self.features = question, features_of(question)
         self.plan: Plan | None = None
         self.measured = Measured(0, 0, 0)
+        # For the peak, pools do not matter: all bytes count together.
         ranked_by_pool = question.objective is Objective.SLAB
         self.orders = OrderList(self.graph, question.pool_graphs if ranked_by_pool else ())
         # In every order a pinned buffer ends where it ends, and pairs stay apart.
@@ -117,6 +118,7 @@ class Known(Knowledge):
 
     def done(self) -> bool:
         """Return True if the question is answered."""
+        # A bound above the capacity refutes it, with or without a plan.
         if self.capacity is not None and self.slab_bound > self.capacity:
             return True
         if self.plan is None:
@@ -129,6 +131,7 @@ class Known(Knowledge):
 
     def order_done(self) -> bool:
         """Return True if an order of minimum peak is known and proved."""
+        # An order of minimum peak may lack a plan: packing is another matter.
         least = self.orders.least_peak()
         return least is not None and least <= self.peak_bound
 
@@ -167,6 +170,7 @@ class Known(Knowledge):
         for bound in finding.bounds:
             self._keep_bound(bound, finding.source)
         for order in finding.orders:
+            # An order that moves too many ops does not answer the question, however low its peak.
             if self.question.allows(order):
                 self.orders.add(order)
         self.statistics |= finding.statistics
@@ -186,6 +190,7 @@ class Known(Knowledge):
             self._keep_claim(bound, source)
             return
         before = self.peak_bound, self.slab_bound
+        # Equal bounds are replaced only if the proof says more.
         if bound.rank > self.bounds[bound.quantity].rank:
             self.bounds[bound.quantity] = bound
         if (self.peak_bound, self.slab_bound) != before:
@@ -198,6 +203,7 @@ class Known(Knowledge):
         by_slab = bound.quantity == Objective.SLAB
         value = self.measured.slab if by_slab else self.measured.peak
         known = None if self.plan is None else value
+        # A claim above a checked plan is refuted by it: the solver has made a mistake.
         if not report(refutation(source, bound.value, known, "a checked plan")):
             self.claimed[bound.quantity] = max(self.claimed[bound.quantity], bound.value)
 
@@ -225,6 +231,8 @@ class Known(Knowledge):
         """
         if self.plan is not None:
             peak, slab, _ = self.measured
+            # Names and units of the file may round what the search had: the file must hold as
+            # well.
             written = written_plan(self.graph, self.plan)
             if written != self.plan:
                 check_plan(self.graph, written, peak=peak, slab=slab)
@@ -269,6 +277,7 @@ class Known(Knowledge):
         if self.plan is None:
             return None
         if self.measured.peak <= self.peak_bound:
+            # A proof counts more than a claim, also where both name the same bytes.
             return self.bounds[Objective.PEAK].proof
         return Proof.CLAIMED if self.measured.peak <= self.claimed[Objective.PEAK] else None
 
@@ -276,6 +285,7 @@ class Known(Knowledge):
         slab, own = self.measured.slab, self.bounds[Objective.SLAB]
         if self.plan is None:
             return None
+        # A slab at the bound on the peak is proved by orders alone.
         if slab <= self.peak_bound:
             return Proof.JOINT
         if slab <= own.value:

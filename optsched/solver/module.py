@@ -114,8 +114,10 @@ def solve_module(
     clock = Clock.of(choose_limits(limits, named))
     asked = asked if room is None else Objective.SLAB
     run = _ModuleRun(module, asked, choose_member(Engine, engine, "engine"), room, on_event)
+    # Callees come first, so each caller finds the results of what it calls.
     for number, name in enumerate(module.computations):
         run.plan(name, clock.share(1 / (len(module.computations) - number)))
+        # An interrupt ends the whole pass; later computations get no time.
         if run.results[name].stop_reason is StopReason.INTERRUPTED:
             clock.stop()
     return run.result(clock.seconds())
@@ -141,10 +143,12 @@ class _ModuleRun:
         by_slab = self.objective is Objective.SLAB
         key = "slab" if by_slab else "peak"
         is_entry = name == self.module.entry
+        # Closed: the callees' bounds equal their figures, so that one graph serves plan and bound.
         closed = all(self._same(name, key, bound) for bound in ("peak_bound", "slab_bound"))
         found = solve(
             self._graph(name, key),
             objective=self.objective,
+            # The capacity is that of the whole module, which the entry stands for.
             capacity=self.capacity if is_entry else None,
             engine=self.engine,
             limits=clock if closed else clock.share(EFFORT.plan_share),
@@ -198,10 +202,12 @@ class _ModuleRun:
         if self._same(name, key, bound):
             return found
         graph = self._graph(name, bound)
+        # No time for another search: the simple bound is valid for any order.
         if clock.expired() and found.plan is not None:
             low = peak_lower_bound(graph, [found.plan.order], clock=clock).value
             bounded = replace(found, peak_bound=low, slab_bound=low)
             return replace(bounded, peak_proof=Proof.BOUND, slab_proof=Proof.JOINT)
+        # Blocks of a bound have other sizes, so that offsets may not fit; they are only a start.
         fits = found.plan is not None and len(found.plan.offsets) == len(graph.buffers)
         return solve(
             graph,
@@ -245,6 +251,7 @@ class _ModuleRun:
             slab=slab,
             peak_bound=peak_bound,
             slab_bound=slab_bound,
+            # A proof is kept only where figures and bound still meet with all callees inside.
             peak_proof=low_peak.peak_proof if peak == peak_bound else None,
             slab_proof=slab_proof,
             claimed_bound=None,

@@ -35,6 +35,7 @@ def baseline_order(known: Known) -> Findings:
         return
     step = {v: at for at, v in enumerate(near.order)}
     before = known.graph.predecessors
+    # The baseline may break a dependency, since users can pass any sequence.
     if all(step[u] < step[v] for v in step for u in before[v]):
         yield from found_orders(known, "baseline", near.order)
 
@@ -47,6 +48,7 @@ def orders_near(known: Known, resume: Resume, clock: Clock) -> Findings:
     from optsched.ordering.improve.few_moves import lower_peak
     from optsched.ordering.moves import least_peak_within
 
+    # Local search first: it is fast, and its order shortens the exact search.
     part = clock.share(EFFORT.back_share)
     for _, order in known.best_orders(1):
         lower = lower_peak(known.graph, near.order, order.tolist(), near.max_moved, part)
@@ -83,11 +85,13 @@ def fewest_moves(known: Known, resume: Resume, clock: Clock) -> Findings:
     # A slab holds no order of a larger peak.
     peak = known.measured.peak if is_peak else known.slab_wanted
     back_clock = clock.share(EFFORT.back_share)
+    # The first order is that of the plan itself, so that there always is one.
     back = [plan.order, *move_back(known.graph, near.order, plan.order, peak, back_clock)]
     found = moves.fewest_moves(
         known.graph, near.order, peak, clock=clock, most=near.max_moved, known=back[-1]
     )
     yield _moved_bound(found.bound)
+    # Fewest moves first: the first one with a plan as good as the best ends the search.
     for order in ([] if found.order is None else [found.order]) + back[:0:-1]:
         if not (yield from _pack_if_fewer(known, resume, order, clock)):
             break
@@ -98,6 +102,7 @@ def _pack_if_fewer(
 ) -> Generator[Finding[Plan], None, bool]:
     """Pack an order that moves fewer ops; return True if it has no plan that is as good."""
     moved = known.question.moved(order)
+    # Not fewer moves: nothing to gain.
     if moved >= known.measured.moved or known.done():
         return False
     yield from pack_quickly(known, order, "fewer moves")
@@ -114,9 +119,11 @@ def fewest_of_all_orders(known: Known, resume: Resume, clock: Clock) -> Findings
         if known.question.objective is Objective.PEAK:
             return
         complete = _enumerate_near(known, replace(near, max_moved=known.moved_bound), room, clock)
+        # A better plan or a lower slab has changed the question of this round.
         settled = known.measured.moved <= known.moved_bound or known.slab_wanted < room
         if not complete or settled:
             return
+        # All orders with this number of moves are refuted.
         yield _moved_bound(known.moved_bound + 1)
 
 

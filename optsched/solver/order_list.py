@@ -66,6 +66,7 @@ class OrderList:
         """Return the peak and order of the best few different orders."""
         found: dict[bytes, tuple[int, IntArray]] = {}
         for _, peak, order in sorted(self.found, key=lambda known: known.rank):
+            # Equal orders may come from several heuristics; the first one is kept.
             found.setdefault(order.tobytes(), (peak, order))
             if len(found) == count:
                 break

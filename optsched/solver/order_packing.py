@@ -70,6 +70,7 @@ def pack_quickly(known: Known, order: Order, source: str, packings: int | None =
     moved = known.question.moved(steps)
     for pairs in islice(pair_choices(graph, steps, known.peak_bound, tries=0), packings):
         problem, ids = packing_problem(graph, steps, pairs)
+        # No offsets exist for this order with these pairs, so no packer could succeed.
         if pins_clash(graph, problem, ids):
             continue
         rows = pool_rows(graph, ids)
@@ -77,11 +78,13 @@ def pack_quickly(known: Known, order: Order, source: str, packings: int | None =
         for name, offsets in islice(candidate_offsets(problem, rows), packings):
             known.clock.spend(len(problem))
             # Making and checking a plan takes longer than most packings.
+            # The slab is known before the plan is made, so most packings need no plan.
             if known.is_better(Measured(peak, sum_of_slabs(problem, rows, offsets), moved)):
                 yield _heuristic_plan(graph, steps, ids, offsets, pairs, f"{source} + {name}")
             begun, took = known.clock.now(), known.clock.now() - begun
             left = known.clock.left()
             take_interrupt()
+            # A packer may take longer than the one before; leave room for that.
             if known.done() or (left is not None and left < EFFORT.slower * took):
                 return
 
@@ -102,6 +105,7 @@ def pack_best_order(known: Known, resume: Resume, clock: Clock) -> Findings:
 
     Its peak may be far below that of the first order, which has the only plan so far.
     """
+    # A resumed search has packed its orders already.
     if known.graph.on_streams or known.plan is None or resume.orders:
         return
     peak, order = known.best_orders(1)[0]
@@ -160,6 +164,7 @@ def _pack_best_orders(
     known: Known, resume: Resume, clock: Clock, stages: PackingStages
 ) -> Generator[Finding[Plan], None, bool]:
     """Pack the best order, with several pools the best few; return True if all are settled."""
+    # If only the peak counts, its order decides; packing waits for the proved one.
     if known.question.objective is Objective.PEAK and not known.order_done():
         return True
     # With several pools the rank of an order does not tell which one packs best.
@@ -189,6 +194,7 @@ def _pack_choice(
     known: Known, resume: Resume, order: Order, pairs: Pairs, clock: Clock, stages: PackingStages
 ) -> Generator[Finding[Plan], None, bool]:
     key = packing_key(order, pairs)
+    # Settled by this search or the one that it resumes.
     if key in resume.packed:
         return True
     graph = known.graph
@@ -196,12 +202,15 @@ def _pack_choice(
     if pins_clash(graph, problem, ids):
         return True
     rows = pool_rows(graph, ids)
+    # No packing is below the load of a step.
     if _cannot_improve(known, order, sum(part.max_load for part in rows.reduce(problem))):
         return True
     packed = PooledPacking(known, problem, rows)
     packed.run(clock, stages)
     if packed.offsets is not None:
         plans = (placed_plan(graph, order, ids, packed.offsets, pairs),)
+        # A widened problem has larger buffers than the order needs, so its bound is not that of
+        # the order.
         is_only = Feature.ONE_ORDER in known.features and not problem.is_widened
         yield Finding("packing search", plans=plans)
         if is_only:
@@ -217,6 +226,7 @@ def _cannot_improve(known: Known, order: Order, load: int) -> bool:
     """Return True if no packing of an order with a load can be better than the best plan."""
     if known.plan is None or known.question.objective is not Objective.SLAB:
         return False
+    # With equal slab a plan can still be better by moving fewer ops.
     fewer = Feature.FEWEST in known.features and known.question.moved(order) < known.measured.moved
     return load > known.slab_wanted or (load == known.slab_wanted and not fewer)
 
@@ -246,6 +256,7 @@ class PooledPacking:
             part = KnownPacking(
                 problem,
                 clock.share(1 / (len(parts) - number)),
+                # A capacity is one of the sum of all pools, which a single pool cannot decide.
                 self.known.capacity if len(parts) < 2 else None,
                 # The bound of one order is not a bound of the question.
                 lambda event: self.known.report("packing search"),
@@ -260,6 +271,7 @@ class PooledPacking:
     def _add(self, part: KnownPacking, stages: PackingStages) -> None:
         self.bound += part.slab_bound
         late = part.stop_reason().is_limit
+        # Quick stages settle nothing by themselves, unless they meet the bound.
         self.settled &= part.done() or (stages is WHOLE and not late)
         self.interrupted |= part.interrupted
 
@@ -275,6 +287,7 @@ def before_last_packing(known: Known, resume: Resume, clock: Clock) -> Clock:
     left, whole = left_before_last_packing(known), clock.left()
     if left is None or not whole or left >= whole:
         return clock
+    # Nothing is left to search in the best plan's own order, so others may have the time.
     settled = known.plan is not None and packing_key(known.plan.order, ()) in resume.packed
     return clock if settled and not left else clock.share(left / whole)
 
@@ -283,5 +296,6 @@ def left_before_last_packing(known: Known) -> float | None:
     """Return the time left before the last packing begins; None if that has no time of its own."""
     if known.plan is None or Feature.PEAK & known.features:
         return None
+    # The part reserved is one of the whole time, so that it does not shrink with each stage.
     reserved = EFFORT.last_packing * (known.clock.limit or 0.0)
     return known.clock.share(1.0, reserved).left()

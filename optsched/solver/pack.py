@@ -98,6 +98,7 @@ def pack(
     (12, 12, [0, 8, 0])
     """
     clock = Clock.of(choose_limits(limits, named))
+    # A table read from a file knows the pools of its buffers.
     own_pools = own_pools or getattr(problem, "pools", None) or ()
     problem = problem_of(problem)
     rounding = () if align is None else (Aligned(parse_alignment(align)),)
@@ -109,14 +110,17 @@ def pack(
         return replace(found, problem=problem)
     capacity = problem.capacity if capacity is None else parse_bytes(capacity)
     asked = Reduced(problem, *rounding).parts[0]
+    # Groups and reserved bytes are reductions: the engines see neither.
     reduced = Reduced(problem, *rounding, Groups(), Reserved(reserved, capacity))
     (problem,) = reduced.parts
     problem.refuse_clashing_pins()
     known = KnownPacking(problem, clock, capacity, on_event)
     run_stages(known, None, WHOLE)
     result = known.result()
+    # Above the address space: no plan can be written down.
     if result.slab_bound > MAX_ADDRESS and (capacity is None or capacity > MAX_ADDRESS):
         raise GraphError(f"{problem.name}: every packing takes more than 2**63 - 1 bytes")
+    # Lifted back, so that the offsets are those of the caller's buffers.
     own = None if result.offsets is None else reduced.lift([result.offsets])
     return replace(result, offsets=own, problem=asked)
 
@@ -219,12 +223,15 @@ class KnownPacking(Knowledge):
             If a packing is wrong, and no heuristic made it.
         """
         for bound in finding.bounds:
+            # A higher bound only: an equal one keeps the proof found first, which is the simpler
+            # one.
             if bound.value > self.slab_bound:
                 self.slab_bound, self.proof = bound.value, bound.proof
         for offsets in finding.plans:
             try:
                 self._keep(offsets, finding.source)
             except Exception as error:
+                # Users may register packers; one that fails must not end the search.
                 if not finding.trial:
                     raise
                 name = self.problem.name
@@ -240,6 +247,7 @@ class KnownPacking(Knowledge):
             self.report(source)
 
     def _is_result(self, slab: int) -> bool:
+        # With `must_fit`, packings above the capacity are starts only.
         return not self.must_fit or self.capacity is None or slab <= self.capacity
 
     def relay(self, event: Event) -> None:
@@ -277,12 +285,14 @@ def try_heuristics(known: KnownPacking, resume: None, clock: Clock) -> Packings:
     Many buffers take a second, and no packer can be stopped: another one is only tried if there is
     time for as much as the one before it took.
     """
+    # Sizes beyond 64 bits are left to the exact engine, which enumerates.
     turn = packing_turn(len(known.problem)) if known.problem.is_in_range else []
     took = 0.0
     for name in turn:
         if known.done() or (known.offsets is not None and _is_late(clock, took)):
             break
         begun = clock.now()
+        # The slow one has a stage of its own, after the search.
         if name != LAST:
             yield from _packed_by(known, name)
         # With few buffers every packer takes milliseconds.

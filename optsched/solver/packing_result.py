@@ -74,6 +74,7 @@ class PackingResult(Shown, PackedInPools):
         if self.in_pools is not None:
             return status_in_pools(self.in_pools)
         refuted = self.capacity is not None and self.slab_bound > self.capacity
+        # A packing above the capacity does not answer the decision that was asked for.
         too_large = (
             self.slab is not None and self.capacity is not None and self.slab > self.capacity
         )
@@ -104,6 +105,7 @@ def status_in_pools(found: PackingInPools) -> Status:
         None if lacks else found.spilled_bytes,
         found.spilled_bound,
         refuted=found.shortage is not None,
+        # Once bytes are spilled, their number is what is proved, not the slabs.
         proved=None if found.spilled else good,
     )
 

@@ -145,6 +145,7 @@ def solve(
     """
     expect("warm_start", warm_start, Plan, NoneType)
     expect("progress", progress, Resume, NoneType)
+    # Refuse other types here: a dict or a path would fail deep inside with a riddle.
     expect("order_rules", order_rules, OrderRules)
     graph = plannable(graph, inplace, align)
     given = baseline.order if isinstance(baseline, Plan) else baseline
@@ -215,6 +216,7 @@ def answer(
         known.merge(finding)
     cut_short = _run(known, resume, stages)
     # If limits or an interrupt left no plan, the best order known is packed now.
+    # Also without time: an order is known from the start, and some plan is better than none.
     for finding in make_a_plan(known):
         known.merge(finding)
     return known.result(resume, cut_short)
@@ -232,10 +234,12 @@ def _run(known: Known, resume: Resume, stages: Stages) -> bool:
     minimizes_moves = near_by is not None and near_by.fewest_moves
     try:
         if minimizes_moves:
+            # The objective must not take all the time, as moves are minimized only after it.
             known.clock = clock.share(EFFORT.objective_share)
         cut_short = run_stages(known, resume, stages)
         known.clock = clock
         if minimizes_moves and not known.interrupted:
+            # From now on a plan as good as the best, but with fewer moves, counts as better.
             known.features |= Feature.FEWEST
             run_stages(known, resume, near.FEWEST_STAGES)
     except TooManySavingsError as error:

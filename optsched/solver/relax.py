@@ -57,6 +57,8 @@ def relaxed(relaxation: Relaxation, answer: Answer) -> Run[Known]:
             found = answer(question, clock.share(1 / (len(asked) - number)))
             answers.append(found)
             if found.plan is not None:
+                # An order found on the way is one of the question's graph, so it is packed right
+                # away.
                 yield from found_orders(known, f"{relaxation.name} {number}", found.plan.order)
             found.stop_reason.raise_if_interrupted()
         yield Finding(relaxation.name, bounds=relaxation.bounds(answers))
@@ -82,5 +84,6 @@ class PoolsApart:
     def bounds(self, answers: Sequence[Result]) -> tuple[Bound, ...]:
         """Return the sums of the bounds on slab and peak, as bounds on the slab."""
         slabs = sum(found.slab_bound for found in answers)
+        # The sum of the peaks is never larger, but where both are equal it is the simpler proof.
         peaks = sum(found.peak_bound for found in answers)
         return (*slab_bound(slabs), *slab_bound(peaks, Proof.JOINT))

@@ -190,10 +190,12 @@ class Result(Shown, PlannedInPools):
         minimum without one.
         """
         value, bound, proof = self._objective_numbers()
+        # Equal numbers are a proof only if the bound is proved.
         is_proved = value == bound and proof not in (None, Proof.CLAIMED)
         if self.in_pools is not None:
             return self._status_in_pools(self.in_pools, is_proved)
         refuted = self.capacity is not None and self.slab_bound > self.capacity
+        # A plan that is best by the objective may still move more ops than needed.
         return judge(value, bound, refuted=refuted, proved=is_proved and self.fewest_moves)
 
     def _status_in_pools(self, found: PlanInPools, is_proved: bool) -> Status:
@@ -254,6 +256,7 @@ class Result(Shown, PlannedInPools):
         return {
             buffer.name: offset
             for b, (buffer, root, offset) in enumerate(named)
+            # Views share their root's offset, so they are left out.
             if offset is not None and root == b
         }
 
@@ -274,6 +277,7 @@ class Result(Shown, PlannedInPools):
             "order": self.order,
             "offsets": self.offsets,
             **self._spilled_numbers(),
+            # Only if pools were given: readers of older files do not expect these keys.
             **({"among": self.restriction} if self.restriction else {}),
             **({"order_rules": rules} if (rules := self.order_record()) else {}),
         }

@@ -76,6 +76,7 @@ class Resume:
     searches: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
+        # Lists from a file become sets; the order in them decides which are dropped first.
         self.packed, self.seen = dict.fromkeys(self.packed), dict.fromkeys(self.seen)
 
     @classmethod
@@ -90,6 +91,7 @@ class Resume:
         if start is None:
             return cls()
         graph = question.planned
+        # An equal graph has an equal digest, names aside; failure counts need one number per op.
         known = start.graph == graph.digest
         if not known or len(start.rounds.failure_counts) not in (0, len(graph.ops)):
             raise UsageError(
@@ -135,6 +137,8 @@ class Resume:
         return Resume(
             peak.value,
             peak.proof,
+            # A joint bound is the sum of the pools' peaks; any other one refutes the byte below
+            # it.
             -1 if is_joint else slab.value - 1,
             slab.value if is_joint else 0,
             tuple(tuple(order) for order in orders),
@@ -149,6 +153,7 @@ class Resume:
         """Return the state as plain numbers and texts, ready for JSON."""
         record = asdict(self)
         del record["searches"]
+        # The key in files is from the time when a search was divided into slices.
         record["slices"] = record.pop("units")
         record["orders"] = [list(order) for order in self.orders]
         record["rounds"]["digest"] = self.rounds.digest.hex()
@@ -169,6 +174,7 @@ class Resume:
             If the record is damaged: it may come from a file.
         """
         try:
+            # Each field is checked: a damaged file must not turn into a bound.
             return cls(
                 peak_bound=_number(record.get("peak_bound", 0), 0),
                 peak_proof=Proof(record.get("peak_proof", Proof.BOUND)),

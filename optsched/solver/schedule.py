@@ -75,6 +75,7 @@ def schedule(known: Known, engine: Engine, answer: Answer, *, independent: bool 
     if independent and engine not in _INDEPENDENT:
         raise UsageError(f"independent needs engine cpsat or milp, got {engine.value!r}")
     own = _INDEPENDENT[engine] if independent else stages_of(engine, answer)
+    # With one stream no stage has to be left out.
     if not known.graph.on_streams:
         return own
     if known.question.near is not None:
@@ -98,6 +99,7 @@ def stages_of(engine: Engine, answer: Answer) -> Stages:
         return bounds + _searches(answer)
     named = {Engine.CPSAT: joint_model, Engine.MILP: milp_order}
     last = (Stage(named[engine], named=True),) if engine in named else ()
+    # Asked for by name: it runs even if the heuristics have proved the plan optimal.
     return (*bounds, Stage(order_packing.pack_heuristically), *last)
 
 
@@ -105,6 +107,7 @@ def _searches(answer: Answer) -> Stages:
     """Return the stages of our own search, after heuristics and bounds."""
     effort, small = EFFORT, EFFORT.small_ops
     return (
+        # Packed early where that is quick, so that a plan exists when the search starts.
         Stage(order_packing.pack_before_search),
         Stage(
             relaxed(PoolsApart(), answer),

@@ -40,6 +40,7 @@ def heuristic_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
     for name, order in candidate_orders(known.graph, seed=seed, peak_of=peak_of):
         known.clock.spend(len(order))
         yield from found_orders(known, name, order)
+        # One order is enough to know which ops may force the peak.
         if len(known.orders) == 1:
             part = known.clock.share(EFFORT.simple_bound_share)
             bound = peak_lower_bound(known.graph, [order], clock=part)
@@ -111,6 +112,7 @@ def search_again(known: Known, resume: Resume, clock: Clock) -> Findings:
     rng = np.random.default_rng((known.clock.limits.seed, resume.searches))
     peak, order = known.best_orders(1)[0]
     relay = known.relay("order search again", orders=True)
+    # Ties are broken by number, so other numbers lead the search elsewhere.
     names: list[int] = rng.permutation(known.size).tolist()
     start = np.argsort(names)[order].tolist()
     outcome = search_renamed(known.graph, names, lambda _: start, known.peak_bound, clock, relay)

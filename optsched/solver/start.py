@@ -36,8 +36,10 @@ def _refuse_start(question: Question, plan: Plan) -> None:
 def _resumed(known: Known, resume: Resume) -> Findings:
     name, source = known.graph.name, "earlier search"
     for order in resume.orders:
+        # An order from a file is checked like any other.
         check_order(known.graph, order)
         yield from found_orders(known, source, order)
+    # Before the bound is used: a wrong one would end the search with a false proof.
     least = known.orders.least_peak()
     if least is not None and least < resume.peak_bound:
         raise UsageError(f"{name}: an order refutes the bound of an earlier search")

@@ -46,6 +46,7 @@ def one_at_a_time(known: Known, resume: Resume, clock: Clock) -> Findings:
     yield Finding("conflicts in every order", bounds=peak_bound(forced.value, Proof.BOUND))
     if known.order_done():
         return
+    # One op at a time is the simpler question, with the engine that is exact for it.
     outcome = solve_order(graph, limits=clock, warm_start=order.tolist(), bound=bound)
     yield Finding("one at a time", bounds=peak_bound(outcome.bound, outcome.proof))
     yield from found_orders(known, "one at a time", outcome.order)
@@ -58,6 +59,7 @@ def stream_walk(known: Known, resume: Resume, clock: Clock) -> Findings:
 
     if known.order_done() or not len(known.orders):
         return
+    # Another seed in each round, as a walk with the same one would repeat itself.
     resume.searches += 1
     peak, start = known.best_orders(1)[0]
     seed = known.clock.limits.seed + resume.searches

@@ -64,6 +64,7 @@ def warm_up(say: Callable[[str], None], *others: Callable[[Graph], object]) -> N
     say("search of packings and trees of precedences, in a second process")
     command = f"from {__name__} import compile_packings; compile_packings()"
     nowhere = subprocess.DEVNULL  # a failure there is repeated here, with its message
+    # A second interpreter compiles at the same time, as numba holds a lock while it compiles.
     arguments = [sys.executable, "-c", command]
     beside = subprocess.Popen(arguments, stdin=nowhere, stdout=nowhere, stderr=nowhere)
     try:
@@ -71,6 +72,7 @@ def warm_up(say: Callable[[str], None], *others: Callable[[Graph], object]) -> N
         compile_orders()
         for run in others:
             run(wired_graph(FEW_OPS))
+        # If the other process failed, the kernels are compiled here, where an error is seen.
         if beside.wait():
             compile_packings()
     finally:
@@ -80,6 +82,7 @@ def warm_up(say: Callable[[str], None], *others: Callable[[Graph], object]) -> N
 
 def compile_orders() -> None:
     """Compile the sorters, the bounds, and the search of orders without its trees."""
+    # Every call runs the compiled form, also where Python would be faster.
     kernels.force = kernels.compiled_form
     use_orders(wired_graph(OPS, 5), 0)
     use_orders(wired_graph(FEW_OPS, 5, reach=12), 0)
@@ -136,6 +139,7 @@ def use_tree(graph: Graph) -> None:
     tree = PrecedenceTree(context, peak - 1, live, failures)
     if tree.parts.waiting:
         tree.strengthened()
+    # Branches are not searched here: that kernel is compiled by `compile_orders`.
     tree.run(BRANCHES, lambda _: False)
 
 

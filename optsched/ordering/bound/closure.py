@@ -105,6 +105,7 @@ def closure_bound(
         if number and clock and clock.expired():
             break
         cap = np.minimum(cap, running_by_op(graph, order))
+    # Inputs are live before the first step and kept buffers after the last, so both are bounds.
     kept = int(arrays.size[arrays.keep].sum())
     return raise_closure(
         problem,
@@ -135,12 +136,16 @@ def raise_closure(
     work = 8 * (len(problem.pred) + len(problem.user) + n)
     enclose, evaluate = around.for_work(work), least_given.for_work(work)
     spot = np.full(n, -1, np.int64)
+    # Popped from the end of the list, hence the largest limit last; `stable` makes runs
+    # repeatable.
     waiting = np.argsort(-cap, kind="stable").tolist()[::-1]
     while waiting:
         # Ops with the largest upper limit first: once it is at most the bound, no op is left.
         v = waiting.pop()
         if cap[v] <= value:
             break
+        # At least one flow is always made: without any, the result would say nothing about the
+        # search.
         late = clock is not None and flows and clock.expired()
         if late or flows == most:
             return ClosureBound(value, best, flows, complete=False)
@@ -154,6 +159,7 @@ def raise_closure(
             value, best = found, v
         if flows == effort.block_flows:
             _share(problem, cap, clock)
+            # Caps have become smaller, so the order in which the ops are tried changes.
             waiting = np.argsort(-cap, kind="stable").tolist()[::-1]
     return ClosureBound(value, best, flows, complete=True)
 
@@ -171,4 +177,5 @@ def _share(problem: OrderingProblem, cap: IntArray, clock: Clock | None) -> None
     with suppress(TimeoutError):
         for rows in find_blocks(problem, look):
             cap[rows[0]] = cap[rows].min(axis=0)
+            # A cap of 0 is never above the bound: these ops are not tried again.
             cap[rows[1:]] = 0

@@ -41,12 +41,14 @@ def forced_conflict_bound(graph: Graph) -> PeakBound:
     if not len(ids) or len(graph.ops) > EFFORT.conflict_ops:
         return PeakBound(0, None, ())
     before = _may_come_before(graph, ids)
+    # A pair that no order can put one after the other conflicts in every order.
     pairs = np.argwhere(np.triu(~(before | before.T), 1))
     size = graph.arrays.size[ids]
     never = np.zeros(len(ids), np.int64)
     conflicts = Conflicts(Whole(np.arange(len(ids)), never, never), size, pairs)
     found = conflicts.heaviest(0)
     if found is None:
+        # No pair conflicts by force, so the largest buffer alone is the heaviest set.
         found = np.array([int(np.argmax(size))])
     return PeakBound(int(size[found].sum()), None, tuple(np.sort(ids[found]).tolist()))
 
@@ -86,6 +88,8 @@ def _may_come_before(graph: Graph, ids: IntArray) -> npt.NDArray[np.bool_]:
         # A kept buffer never ends, so it cannot come before another.
         if arrays.keep[b]:
             continue
+        # All ops that touch the buffer must precede; -1 has all bits set and so is neutral for
+        # `&`.
         behind = -1
         for v in (*arrays.user.row(b).tolist(), arrays.birth[b], arrays.producer[b]):
             if v >= 0:

@@ -60,6 +60,7 @@ class BudgetPrecedences:
         """
         guess = np.array(expected, np.int64)
         effort = self.context.effort
+        # A flow costs about n steps, so large graphs get fewer tries for the same time.
         first = patience = max(effort.patience, effort.patient_work // max(1, self.context.ops))
         evaluations = 2**62
         if near:
@@ -68,6 +69,7 @@ class BudgetPrecedences:
         idle: set[int] = set()
         while True:
             found, misses = len(self.added), 0
+            # Ops that force most come first, as they are the likeliest to imply a precedence.
             for v in np.argsort(-guess, kind="stable").tolist():
                 if misses > (patience if self.added else first) or not evaluations:
                     break
@@ -98,6 +100,8 @@ class BudgetPrecedences:
         context.statistics.flows += 1
         context.clock.spend(1)
         tests = min(2 * context.ops, max(2, context.effort.test_work // max(1, context.ops)))
+        # Each test is a flow over n ops, so their number falls as the ops grow; two are always
+        # made.
         imply = context.pick(imply_at, context.ops**2)
         forced, sides = imply(self.problem, v, budget, tests)
         if forced > budget:
@@ -114,6 +118,7 @@ class BudgetPrecedences:
         self.added += pairs
         context.statistics.relations += len(pairs)
         self.problem = with_edges(self.problem, *np.array(pairs, np.int64).T)
+        # The new edges may have closed a cycle through `v`, which refutes the budget.
         return int(forced), not context.pick(around)(self.problem, v)[0][v]
 
 
@@ -137,6 +142,8 @@ def related(problem: OrderingProblem) -> Flags:
     """Return the transitive closure, shape `(n, n)`: True at `v, u` if `u` always precedes `v`."""
     n = len(problem.delta)
     above = np.zeros((n, n), np.bool_)
+    # Predecessors come first in a topological order, so their rows are complete when they are
+    # added.
     for v in topological(problem):
         before = problem.pred[problem.pred_ptr[v] : problem.pred_ptr[v + 1]]
         above[v, before] = True

@@ -69,11 +69,13 @@ def large_ops(context: SearchContext) -> Iterator[IntArray]:
     """Yield sets of at least two ops: those that rise by at least some threshold."""
     effort, rise = context.effort, context.problem.rise
     heights = np.unique(rise[rise > 0])[::-1]
+    # Thresholds are spread evenly, since sets of neighboring thresholds differ by few ops.
     if len(heights) > effort.set_thresholds:
         chosen = np.linspace(0, len(heights) - 1, effort.set_thresholds)
         heights = heights[chosen.astype(np.int64)]
     for height in heights.tolist():
         members = np.flatnonzero(rise >= height)
+        # Lower thresholds give larger sets only, which take as many flows as they have ops.
         if len(members) > effort.set_ops:
             break
         if len(members) > 1:
@@ -91,6 +93,7 @@ def least_extreme(
     for op, value in extremes(context, above, members, last=last):
         if least < 0 or value < least:
             least, weakest = value, op
+        # The minimum only falls from here on, so it cannot exceed the bound any more.
         if least <= bound:
             break
     return least, weakest
@@ -113,6 +116,8 @@ def extremes(
         context.check_time()
         others = inside.copy()
         others[v] = False
+        # As last op, all others have ended with their ancestors; as first op, all others start
+        # later.
         done = toward[others].any(axis=0) | others | toward[v]
         rest = toward[:, v].copy()
         before, after = (done, rest) if last else (rest, done)

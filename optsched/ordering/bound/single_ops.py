@@ -86,12 +86,14 @@ def peak_lower_bound(
     """
     arrays = graph.arrays
     used = (np.diff(arrays.user.ptr) > 0) | arrays.keep
+    # Two bounds that need no op: unused inputs do not count, as they are released before step 0.
     ends = _bound(arrays, (arrays.birth < 0) & used, None), _bound(arrays, arrays.keep, None)
     best = max(ends, key=lambda bound: bound.value)
     if not arrays.op_count:
         return best
     ceiling = np.min([running_by_op(graph, order) for order in orders], axis=0)
     for v in np.argsort(-ceiling, kind="stable").tolist():
+        # All further ops have a lower ceiling and cannot give more.
         if ceiling[v] <= best.value or (clock and clock.expired()):
             break
         live = _live_with(arrays, v)
@@ -123,6 +125,7 @@ def _live_with(
     """Flag the buffers that are live whenever an op runs."""
     before = _reachable(arrays.pred, v)
     behind = _reachable(arrays.succ, v)
+    # While `v` runs, its descendants and `v` itself are still to end.
     behind[v] = True
     _add_reachable(arrays.pred, done, before)
     _add_reachable(arrays.succ, later, behind)
@@ -132,6 +135,7 @@ def _live_with(
     # A buffer that is allocated at an op before its producer waits for the producer as for a user.
     used |= np.append(behind, False)[arrays.producer]
     live: npt.NDArray[np.bool_] = (born & (used | arrays.keep)) | (arrays.birth == v)
+    # What `v` writes over its inputs takes no bytes of its own: the matching saves most.
     live[_written_inplace(arrays, v, behind)] = False
     return live
 

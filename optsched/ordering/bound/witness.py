@@ -67,6 +67,7 @@ def closure_witness(
         If some ops would have to run both before and after `op`.
     """
     problem = build_problem(graph.arrays)
+    # Closed with ancestors and descendants: an op that has ended implies that its ancestors have.
     done, later = _closed(problem, (op, *before))[0], _closed(problem, (op, *after))[1]
     done[op] = False
     if (done & later).any():

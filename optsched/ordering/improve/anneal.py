@@ -52,11 +52,14 @@ class Annealer:
         self, context: SearchContext, order: Sequence[int], seed: int, steps: int = 0
     ) -> None:
         self.context = context
+        # A resumed search with the same seed would repeat the old walk, so the steps are mixed in.
         self.rng = np.random.default_rng((seed, steps) if steps else seed)
         # The unit of temperature: the mean rise, weighted by the rises themselves.
         rise = context.problem.rise.astype(np.float64)
         self.scale = float((rise @ rise) / max(1.0, rise.sum()))
         # Quantiles of the exponential distribution, from which kernels draw by index.
+        # A table is read by random bits instead of a logarithm per move. The middle of each part
+        # is used, as the logarithm of 0 is infinite.
         part = (np.arange(1 << DRAW_BITS) + 0.5) / (1 << DRAW_BITS)
         self.luck = -np.log(part)
         self.reaches: IntArray = (1 + context.effort.mean_reach * self.luck).astype(np.int64)
@@ -86,12 +89,15 @@ class Annealer:
         If the last lower peak was found in the second half of the walk, continue up to a limit: an
         improvement may be followed by more.
         """
+        # No order is below the base, so a lower floor would never be reached.
         floor, effort = max(floor, self.context.problem.base), self.context.effort
         least, most = self.walked + moves, self.walked + moves * effort.helpful
         while self.peak > floor and self.walked < max(least, min(most, 2 * self.lowered)):
             self.stride(floor)
             self.done += effort.stride
             self.context.clock.spend(effort.stride // effort.moves_per_state)
+            # Each cycle cools from hot to cold. The next one is longer and starts at the next
+            # temperature.
             if self.done >= self.cycle:
                 self.cycle, self.done = int(self.cycle * effort.cycle_growth), 0
                 self.turn = (self.turn + 1) % len(effort.temperatures)
@@ -101,9 +107,11 @@ class Annealer:
         """Try moves at one temperature."""
         context = self.context
         hottest = context.effort.temperatures[self.turn]
+        # Geometric cooling: the temperature falls by a constant factor per move.
         cooling = (context.effort.coldest / hottest) ** (self.done / self.cycle)
         temperature = self.scale * hottest * cooling
         picks = self.rng.integers(0, 2**62, context.effort.stride)
+        # After a lower peak the target changes, so the kernel returns and is called with the rest.
         while len(picks) and self.peak > floor:
             tried = context.pick(go_on, MOVE_WORK * len(picks))(
                 context.problem, self.walk, self.peak - 1, temperature, picks, self.reaches,

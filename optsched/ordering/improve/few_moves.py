@@ -54,6 +54,8 @@ def _better(
     walk: _Walk, baseline: Sequence[int], most: int, clock: Clock
 ) -> Iterator[tuple[Fullness, list[int]]]:
     """Yield orders with one op moved that have a lower peak, or fewer steps at the peak."""
+    # Orders are compared by the peak and then by the number of steps at it: with several steps at
+    # the peak, lowering one of them is progress too.
     now = _fullness(walk.running)
     full = walk.running.index(now[0]) if walk.running else 0
     for at in range(len(walk.order)):
@@ -61,6 +63,7 @@ def _better(
             if clock.expired():
                 return
             clock.spend(1)
+            # Only the steps between the old and the new place change, so only these are run again.
             changed = [*walk.order[:at], *walk.order[at + 1 :]]
             changed.insert(place, walk.order[at])
             start, end = min(at, place), max(at, place) + 1
@@ -76,6 +79,7 @@ def _places(walk: _Walk, at: int, full: int) -> list[int]:
     """Return the nearest and the farthest step beyond the fullest one that an op can move to."""
     v = walk.order[at]
     if at <= full:
+        # Moving an op past the fullest step helps only if dependencies leave a place there.
         last = min((walk.step[w] for w in walk.rows.succ[v]), default=len(walk.order)) - 1
         return [full, last] if last >= max(full, at + 1) else []
     first = max((walk.step[u] for u in walk.rows.pred[v]), default=-1) + 1
@@ -102,6 +106,8 @@ def move_back(
         before = back.moved()
         back.put_back_stretches()
         back.put_back_ops()
+        # Ops come back one by one after the stretches: a stretch that failed as a whole may hold
+        # some that fit.
         if back.moved() >= before:
             return
         yield tuple(back.walk.order)
@@ -123,6 +129,8 @@ class _MoveBack:
         n = len(self.walk.order)
         length = n
         while length > 1:
+            # Stretches overlap by half, so that ops around a border of one lie in the middle of
+            # the next.
             for start in range(0, n - length // 2, max(1, length // 2)):
                 if self.clock.expired():
                     return
@@ -138,8 +146,11 @@ class _MoveBack:
             if self.clock.expired():
                 return
             step, turn = self.walk.step, self.turn
+            # Between the last kept op that comes earlier in the baseline, and the first that comes
+            # later, the op counts as not moved.
             low = max((step[x] + 1 for x in kept if turn[x] < turn[v]), default=0)
             high = min((step[x] for x in kept if turn[x] > turn[v]), default=len(step))
+            # One op more is kept, and the others may now have narrower or wider gaps.
             if self._put_between(v, step[v], low, high):
                 kept = kept_ops(self.walk.order, self.baseline)
 
@@ -230,6 +241,7 @@ class _Walk:
         """
         rows, end = self.rows, start + len(changed)
         # Users still to run of the buffers that end in this stretch.
+        # Buffers whose last user runs after the stretch stay live through it in any sequence.
         users = Counter(b for v in changed for b in rows.read[v] if self.last[b] < end)
         live = self.left[start - 1] if start else rows.base
         done: set[int] = set()
@@ -263,5 +275,6 @@ class _Walk:
         for at, v in enumerate(changed, start):
             self.step[v] = at
             for b in self.rows.read[v]:
+                # A last user after the stretch does not change; one inside may be another op now.
                 if self.last[b] < end:
                     self.last[b] = at

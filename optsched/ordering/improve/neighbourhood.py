@@ -55,8 +55,10 @@ class WindowSearch:
         """Search one window, and replace the order if that lowers its bytes below the peak."""
         context = self.context
         peaks = np.flatnonzero(self.during == self.peak)
+        # A random one of the fullest steps, as one window rarely lowers all of them.
         at = int(peaks[self.rng.integers(len(peaks))])
         reach = self.rng.integers(self.width // 2, self.width + 1, 2).tolist()
+        # The two sides get random lengths, so that repeated tries see different ends.
         first, end = max(0, at - reach[0]), min(context.ops, at + 1 + reach[1])
         low, high = np.zeros(context.ops, np.bool_), np.zeros(context.ops, np.bool_)
         low[self.order[:first]] = True

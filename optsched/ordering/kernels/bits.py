@@ -13,6 +13,7 @@ from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.max_flow import Int
 from optsched.runtime.kernel import inner
 
+# Bit 63 would be the sign, which shifts to the right would copy.
 WORD = 60
 
 
@@ -36,6 +37,7 @@ def clear_bit(row: IntArray, i: Int) -> None:
 
 @inner
 def first_bit(word: Int) -> Int:
+    # Halves of the remaining 60 bits: 30, 15, 8, 4, 2 and 1.
     """Return the position of the lowest bit of a word that is not 0, by bisection."""
     place = 0
     if word & 0x3FFFFFFF == 0:

@@ -41,6 +41,7 @@ EXPANDED, STORED, DUPLICATES, CLOSED, SINGLED, LIFTED, FORESEEN, COUNTERS = rang
 COUNTED = ("expanded", "stored", "duplicates", "closed", "singled", "lifts", "foreseen")
 """Their names in :class:`optsched.ordering.rules.Statistics`."""
 
+# In place of a number of successors, so that the kernel returns a plain integer.
 SINGLE, NO_ROOM = -1, -2
 
 LOOKS, MOST_LOOKS = 3, 1 << 17
@@ -113,6 +114,7 @@ def try_move(
     """
     place(problem, state, task.forward, v)
     moves[count] = v
+    # Each added op looks at all ready ops: quadratic work if there are many.
     if not task.close or state.tally[READY] > WIDE:
         return count + 1
     return close_state(problem, state, task.forward, budget, moves, count + 1)
@@ -123,6 +125,7 @@ def undo_moves(
     problem: OrderingProblem, state: Downset, forward: bool, moves: Moves, first: Int, end: Int
 ) -> None:
     """Take back `moves[first:end]`."""
+    # In reverse, as each step restores what the one before it left.
     for k in range(end - 1, first - 1, -1):
         take_back(problem, state, forward, int64(moves[k]))
 
@@ -142,6 +145,7 @@ def keep_best(
     Of several such states it is the farthest. Returns the position after the last move kept.
     """
     free = np.empty(end - first, np.int64)
+    # Kept moves stay a valid sequence, as the chosen set is closed under what each op requires.
     # Backward, the cut is set up from the smaller downset, in which the moves are already undone.
     for k in range(first, end):
         free[k - first] = moves[k]
@@ -199,6 +203,7 @@ def probe_second(
         place(problem, state, task.forward, int64(moves[k]))
     mark_touched(problem, moves, first, end, scratch.mark, stamp)
     count = 0
+    # Candidates are copied, since placing an op changes the list of ready ops.
     for i in range(state.tally[READY]):
         # A step that the first moves did not touch could have been made without them.
         if scratch.mark[state.ready[i]] == stamp:
@@ -255,10 +260,12 @@ def find_children(
     moves, child = arena.moves, scratch.child
     live = state.tally[LIVE]
     ready = state.tally[READY]
+    # A copy, since trying a move changes the list of ready ops.
     candidates = scratch.ready
     for i in range(ready):
         candidates[i] = state.ready[i]
     at = int(arena.fill[MOVES])
+    # One state lists up to n moves more, and probing copies up to n again.
     room = len(moves) - 2 * len(problem.delta) - 2
     count = 0
     need = int64(NEVER)
@@ -300,6 +307,8 @@ def find_children(
             end = at + end - first
             counters[COUNTERS] += 1
             stamp = counters[COUNTERS]
+            # The limit counts looks at ops, not states: a state with thousands of ready ops would
+            # take seconds.
             last = probe_second(problem, state, task, budget, moves, at, end, scratch, stamp)
             if last >= 0:
                 child[0], child[1] = at, last
@@ -324,6 +333,7 @@ def single_child(
         place(problem, state, task.forward, int64(moves[k]))
     child[1], child[2] = end, state.tally[LIVE]
     undo_moves(problem, state, task.forward, moves, child[0], end)
+    # The single successor is within the budget, so the state need not be expanded again.
     arena.need[s] = NEVER
     counters[SINGLED] += 1
     return 1

@@ -38,6 +38,7 @@ from optsched.runtime.kernel import inner, kernel
 Flags = npt.NDArray[np.bool_]
 
 MOST_CASES = 40
+# Some 40 flows an op; beyond that the bound loses little by assuming the best saving.
 """Most savings of an op that are treated as cases; with more, the largest is always assumed."""
 
 MOST_WORK = 1 << 30
@@ -188,6 +189,7 @@ def best_selection(
     """
     cut = build_cut(problem, done, free, place)
     unbounded = int64(UNBOUNDED)
+    # The side of the source gives the smallest minimum cut, that of the sink the largest.
     max_flow(cut.arcs, cut.source, cut.sink, unbounded, unbounded)
     side = mark_side(cut.arcs, cut.sink if largest else cut.source, int64(largest))
     chosen = np.empty(len(free), np.bool_)
@@ -239,6 +241,7 @@ def minimum_plain(
     problem: OrderingProblem, before: Flags, after: Flags, op: Int, spot: IntArray
 ) -> Int:
     """Return the least live bytes of :func:`least_given`, without any saving."""
+    # `before` and `after` are decided, so only the ops between them are nodes of the network.
     cut = build_cut(problem, before, undecided(before, after, op), spot)
     enough, work = int64(UNBOUNDED), int64(MOST_WORK)
     flow = max_flow(cut.arcs, cut.source, cut.sink, enough, work)
@@ -279,6 +282,7 @@ def least_given(
     With in-place savings the result is the minimum over cases: no saving, or one of the savings of
     the op, with the ops that it requires added to `before`.
     """
+    # Without savings first: most ops have none, and it is an upper limit for the cases.
     plain = minimum_plain(problem, before, after, op, spot)
     first, end = problem.saving_ptr[op], problem.saving_ptr[op + 1]
     # Too many cases: the largest saving without its requirement is a valid lower bound.

@@ -77,6 +77,8 @@ def store_child(
     placed so far that are not in a block.
     """
     moves = arena.moves
+    # Equal hashes of 128 bits are taken for equal states: a collision is not to be expected in any
+    # run.
     low, high = add_moves(keys, moves, first, end, hashes)
     at = find_state(arena, low, high)
     if arena.table[at] >= 0:
@@ -84,6 +86,7 @@ def store_child(
         return int64(-1)
     new = int64(arena.fill[STATES])
     start = arena.fill[MOVES]
+    # Earlier children that turned out to be known leave a gap before these moves; close it.
     for k in range(first, end):
         moves[start + k - first] = moves[k]
     arena.table[at] = new
@@ -126,7 +129,7 @@ def raise_budget(arena: Arena, budget: Int, ceiling: Int) -> Int:
     """
     if arena.blocked[0] == 0 or arena.need[arena.blocked[1]] >= ceiling:
         return ceiling
-    # A state may have blocked before the budget was last raised.
+    # A state may have blocked before the budget was last raised, and need less than that.
     budget = max(budget, int(arena.need[arena.blocked[1]]))
     while arena.blocked[0] > 0 and arena.need[arena.blocked[1]] <= budget:
         s = pop(arena.blocked, arena.need, arena.live)

@@ -72,6 +72,7 @@ def add_arc(arcs: Arcs, e: Int, tail: Int, head: Int, capacity: Int) -> Int:
     """Write an arc and its reverse at `e`, `e + 1`; return the next free index."""
     arcs.head[e] = head
     arcs.room[e] = capacity
+    # The newest arc is first in the list, so an arc can be added in constant time.
     arcs.following[e] = arcs.first[tail]
     arcs.first[tail] = e
     arcs.head[e + 1] = tail
@@ -128,6 +129,7 @@ def make_bench(nodes: Int, log: Int) -> Bench:
 @inner
 def take_back(arcs: Arcs, bench: Bench, before: IntArray) -> None:
     """Undo all flow sent since the log was empty; `before` has the rooms at that time."""
+    # The log overflowed, so all arcs are restored instead of the changed ones.
     if bench.logged[0] < 0:
         for e in range(len(before)):
             arcs.room[e] = before[e]

@@ -77,6 +77,7 @@ def take_stock(state: Downset, forward: bool, keys: Keys) -> tuple[Int, Int]:
     regardless of whether this search has placed it.
     """
     codes, block, part, slot = keys.codes, keys.block, keys.part, keys.slot
+    # The parts are computed from the state, as it may have been reached along another path.
     for j in range(len(keys.same)):
         part[LOW, j], part[HIGH, j] = keys.salt[LOW, j], keys.salt[HIGH, j]
     low, high = int64(0), int64(0)
@@ -88,11 +89,14 @@ def take_stock(state: Downset, forward: bool, keys: Keys) -> tuple[Int, Int]:
                 low ^= codes[LOW, v]
                 high ^= codes[HIGH, v]
     keys.total[LOW] = keys.total[HIGH] = 0
+    # The table is emptied for each state; its size is a small multiple of the blocks.
     for i in range(len(slot)):
         slot[i] = -1
     for j in range(len(keys.same)):
         count_part(keys, int64(j), 1)
         keys.same[j] = 0
+        # Blocks with equal parts meet in the same slot, so equal pairs need no comparison of all
+        # pairs.
         at = part[LOW, j] & (len(slot) - 1)
         while slot[at] >= 0:
             i = slot[at]
@@ -130,6 +134,7 @@ def add_moves(
     for k in range(first, end):
         v = moves[k]
         if keys.block[v] >= 0:
+            # A sum needs the old mixed part taken off before the part changes.
             count_part(keys, keys.block[v], -1)
             turn_part(keys, v)
             count_part(keys, keys.block[v], 1)

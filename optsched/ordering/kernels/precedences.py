@@ -58,6 +58,8 @@ def note_sides(arcs: Arcs, sink: Int, other: Int, flip: Int, late: Flags, early:
     Of the minimum cuts of a flow it is the one with most ops on the far side, found by a search
     from `sink` and `other`.
     """
+    # On the far side of a cut within the budget an op starts later than `op`, on the near side it
+    # has ended.
     behind = mark_side(arcs, sink, flip)
     beyond = mark_side(arcs, other, flip)
     for i in range(len(late)):
@@ -111,6 +113,7 @@ def try_side(
     nodes = len(arcs.first)
     at_first, bench = arcs.room.copy(), make_bench(nodes, nodes)
     bench.left[0] = MOST_WORK
+    # Ops whose position is decided already count as reached, so that they are not tested.
     reached = ~loose
     # If an op may be late, all its descendants may be late in the same cut. So ops are tried from
     # the first to the last, as they are mostly numbered topologically; for early ops the reverse.
@@ -168,10 +171,12 @@ def imply_case(
     enough, work = int64(UNBOUNDED), int64(MOST_WORK)
     least = live_after(problem, before) + problem.rise[op] - spare - cut.profit
     least += max_flow(cut.arcs, cut.source, cut.sink, enough, work)
+    # The smallest minimum cut: what the source reaches has ended, the rest may be late.
     near = mark_side(cut.arcs, cut.source, int64(0))
     # The sink is only reached if the flow was stopped early: nothing is implied in that case.
     if least > budget or count == 0 or near[cut.sink]:
         return least, forced
+    # First answers are free: the smallest and the largest minimum cut of the flow just made.
     early = np.zeros(count, np.bool_)
     late = np.zeros(count, np.bool_)
     note_sides(cut.arcs, cut.sink, cut.sink, int64(1), late, early)
@@ -182,6 +187,7 @@ def imply_case(
     for i in range(count):
         loose[free[i]] = True
     loose[op] = not before[op] and not after[op]
+    # Both sides share the tests, as neither is likelier to imply something.
     most, tests = budget - least, (tests + 1) // 2
     try_side(problem, cut, free, loose, False, most, tests, late, early, forced)
     try_side(problem, cut, free, loose, True, most, tests, late, early, forced)
@@ -218,6 +224,7 @@ def imply_at(problem: OrderingProblem, op: Int, budget: Int, tests: Int) -> tupl
     before, after = around(problem, op)
     first, end = problem.saving_ptr[op], problem.saving_ptr[op + 1]
     spare = int64(0)
+    # Too many cases: one case without requirements, in which the op saves most, is a valid bound.
     if end - first > MOST_CASES:
         spare, end = most_saved(problem, op), first
     least, forced = imply_case(problem, before, after, op, spare, budget, tests)
@@ -229,7 +236,10 @@ def imply_at(problem: OrderingProblem, op: Int, budget: Int, tests: Int) -> tupl
         if value > budget:
             continue
         for u in range(n):
+            # In this case the op runs after what the saving needs, so these ops come before it.
             side = BEFORE if more[u] and not before[u] else held[u]
+            # The first case within the budget decides; later ones can only confirm it or free the
+            # op.
             if least > budget:
                 forced[u] = side
             elif forced[u] != side:

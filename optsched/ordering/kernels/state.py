@@ -108,6 +108,7 @@ def put_in(problem: OrderingProblem, state: Downset, v: Int) -> None:
     for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
         b = problem.read[k]
         state.waiting[b] -= 1
+        # The last user outside is placed, so the buffer is released.
         if state.waiting[b] == 0:
             live -= problem.size[b]
     state.done[v] = True
@@ -121,6 +122,7 @@ def take_out(problem: OrderingProblem, state: Downset, v: Int) -> None:
     for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
         b = problem.read[k]
         if state.waiting[b] == 0:
+            # Before this op ends it still uses the buffer, so the buffer is live again.
             live += problem.size[b]
         state.waiting[b] += 1
     state.done[v] = False
@@ -141,6 +143,7 @@ def make_ready(state: Downset, ptr: IntArray, idx: IntArray, v: Int) -> None:
 def hold_back(state: Downset, ptr: IntArray, idx: IntArray, v: Int) -> None:
     """Undo :func:`make_ready`: the neighbors ahead of the op are not ready any more."""
     for k in range(ptr[v], ptr[v + 1]):
+        # Only ops in the ready list are taken off: others were not ready before either.
         w = idx[k]
         if state.slot[w] >= 0:
             drop_ready(state, w)
@@ -177,6 +180,8 @@ def take_back(problem: OrderingProblem, state: Downset, forward: bool, v: Int) -
     else:
         hold_back(state, problem.pred_ptr, problem.pred, v)
         put_in(problem, state, v)
+    # The op goes to the end of the list, not to its old position: no rule depends on that
+    # sequence.
     add_ready(state, v)
 
 
@@ -208,10 +213,13 @@ def look_ahead(
     if forward:
         far = live + problem.delta[v]
         for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            # Waiting for this op alone means that it is the last user.
             if state.waiting[problem.read[k]] == 1:
                 far -= problem.size[problem.read[k]]
         during = live + problem.rise[v]
     else:
+        # Backward the op is still in the downset: the live bytes before it have the buffers that
+        # it ends.
         far = live - problem.delta[v]
         for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
             if state.waiting[problem.read[k]] == 0:
@@ -241,6 +249,7 @@ def close_state(
         i = 0
         while i < state.tally[READY]:
             v = state.ready[i]
+            # The same position again: the op there was replaced by the last of the list.
             during, far = look_ahead(problem, state, forward, v, budget)
             if during <= budget and far <= state.tally[LIVE]:
                 place(problem, state, forward, v)
@@ -256,6 +265,7 @@ def close_state(
 def follow(problem: OrderingProblem, order: IntArray, during: IntArray) -> Int:
     """Write the live bytes during each step of an order to `during`; return the peak."""
     waiting = row_lengths(problem.user_ptr)
+    # Live bytes before any op count too: with unused ops the inputs alone may be the peak.
     live = peak = problem.base
     for i in range(len(order)):
         v = order[i]

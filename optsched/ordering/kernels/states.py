@@ -81,6 +81,7 @@ def make_arena(states: int, ops: int, left: int, live: int) -> Arena:
 
     Not compiled, as numba takes long to compile functions that make many arrays.
     """
+    # At most half of the slots are filled, so that linear probing stays short.
     slots = 1 << max(4, (2 * states - 1).bit_length())
     arena = Arena(
         parent=np.empty(states, np.int32),
@@ -93,6 +94,8 @@ def make_arena(states: int, ops: int, left: int, live: int) -> Arena:
         high=np.empty(states, np.int64),
         need=np.empty(states, np.int64),
         table=np.full(slots, -1, np.int32),
+        # Most states are reached by few moves, since the closure rule adds some; more room is made
+        # later.
         moves=np.empty(8 * states + 64 * ops + 64, np.int32),
         open=np.zeros(states + 2, np.int32),
         blocked=np.zeros(states + 2, np.int32),
@@ -104,6 +107,7 @@ def make_arena(states: int, ops: int, left: int, live: int) -> Arena:
     arena.left[0], arena.live[0] = left, live
     arena.low[0] = arena.high[0] = 0
     arena.table[0] = arena.path[0] = 0
+    # Entry 0 of a heap is its size; its first and only entry is the root, state 0.
     arena.open[0] = 1
     arena.fill[STATES] = 1
     return arena
@@ -111,6 +115,7 @@ def make_arena(states: int, ops: int, left: int, live: int) -> Arena:
 
 def grow_arena(arena: Arena, ops: int) -> Arena:
     """Return an arena of the same content with twice the room."""
+    # Hashes do not fit the new table, which is filled again by `fill_table`.
     new = make_arena(2 * len(arena.parent), ops, int(arena.left[0]), int(arena.live[0]))
     count, used = int(arena.fill[STATES]), int(arena.fill[MOVES])
     for name in ("parent", "level", "start", "length", "left", "live", "low", "high", "need"):
@@ -156,6 +161,7 @@ def find_state(arena: Arena, low: Int, high: Int) -> Int:
 @inner
 def sooner(first: IntArray, second: IntArray, a: Int, b: Int) -> bool:
     """Return True if state `a` comes before state `b`: by two keys, then by number."""
+    # The number breaks ties, so that Python and compiled code expand states in one sequence.
     if first[a] != first[b]:
         return bool(first[a] < first[b])
     if second[a] != second[b]:
@@ -207,6 +213,7 @@ def go_to(problem: OrderingProblem, state: Downset, arena: Arena, forward: bool,
     level = arena.level[s]
     here = arena.fill[LEVEL]
     t = s
+    # A state is on the current path if the path has it at its own level.
     while arena.level[t] > here or arena.path[arena.level[t]] != t:
         t = arena.parent[t]
     common = arena.level[t]

@@ -91,6 +91,7 @@ def work_out(
     it exceeds `most`, as the trial is then rejected.
     """
     stamp = walk.tally[STAMP]
+    # Live bytes after the stretch do not depend on its sequence, so the evaluation starts there.
     live = walk.live[end + 1]
     excess = 0.0
     for i in range(end, first - 1, -1):
@@ -98,6 +99,7 @@ def work_out(
         live -= problem.delta[v]
         for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
             b = problem.read[k]
+            # A buffer whose last user is after the stretch stays live in it.
             if walk.seen[b] != stamp and walk.step[walk.last[b]] <= end:
                 walk.seen[b] = stamp
                 walk.user[b] = v
@@ -130,6 +132,8 @@ def set_trial(
     mark[op] = stamp
     if later:
         end = min(len(order) - 1, first + int(reach))
+        # Descendants are found while the stretch is passed, as each comes after the op that marks
+        # it.
         for i in range(first, end + 1):
             if mark[order[i]] == stamp:
                 for k in range(problem.succ_ptr[order[i]], problem.succ_ptr[order[i] + 1]):
@@ -146,6 +150,8 @@ def set_trial(
         while end > first and mark[order[first]] == stamp:
             first += 1
     at = first
+    # The op that moves later lets the others go first; the one that moves earlier goes first
+    # itself.
     for moved in (not later, later):
         for i in range(first, end + 1):
             if (mark[order[i]] == stamp) == moved:
@@ -159,6 +165,7 @@ def accept(problem: OrderingProblem, walk: Walk, first: Int, end: Int, target: I
     """Replace the stretch of the order by the trial."""
     for i in range(first, end + 1):
         v = walk.trial[i]
+        # The walk is done when no step is above the target, so that number is kept up to date.
         walk.tally[OVER] += int(walk.high[i] > target) - int(walk.during[i] > target)
         walk.order[i] = v
         walk.step[v] = i
@@ -225,11 +232,13 @@ def go_on(
             return turn
         # One random number gives op, reach, luck and direction, from the lowest bits up.
         pick = picks[turn]
+        # A product and a shift scale the random bits to an op below `n`, without a division.
         op = (pick & ((1 << OP_BITS) - 1)) * n >> OP_BITS
         pick >>= OP_BITS
         reach = reaches[pick & (len(reaches) - 1)]
         pick >>= DRAW_BITS
         most = temperature * luck[pick & (len(luck) - 1)]
+        # A new stamp clears all marks at once.
         walk.tally[STAMP] += 1
         first, end = set_trial(problem, walk, op, (pick >> DRAW_BITS) & 1 == 1, reach)
         if first == end:

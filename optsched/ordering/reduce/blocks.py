@@ -55,9 +55,11 @@ def find_blocks(problem: OrderingProblem, check_time: CheckTime = lambda: None) 
     sets: _Sets | None = None
     kinds: list[list[list[IntArray]]] = []
     for _ in range(MOST_TOLD):
+        # Each refinement may split blocks that were matched wrongly in the one before.
         color, buffers = _refine(problem, color, check_time)
         families = _group(problem, color, buffers)
         check_time()
+        # Sets take time to build; most problems have no candidates at all.
         if families and sets is None:
             sets = _Sets(problem)
         kinds = [sets.sort_out(family, color, check_time) for family in families if sets]
@@ -105,6 +107,7 @@ def _first_colors(problem: OrderingProblem) -> IntArray:
         (problem.succ_ptr, problem.succ, order),
         (problem.pred_ptr, problem.pred, order[::-1]),
     ):
+        # Longest paths, as a shortest one would be equal for many ops that are not alike.
         ends, beside, depth = ptr.tolist(), idx.tolist(), [0] * len(order)
         for v in listed:
             for w in beside[ends[v] : ends[v + 1]]:
@@ -121,6 +124,7 @@ def _refine(
 ) -> tuple[IntArray, IntArray]:
     """Refine the colors of ops and buffers by those of their neighbors to a fixpoint."""
     count = 0
+    # A color contains that of the round before, so colors only ever split.
     for _ in range(MOST_ROUNDS):
         check_time()
         # The hash of a buffer combines its users and size; that of an op its own color, its
@@ -138,6 +142,7 @@ def _refine(
             + _row_sums(problem.saving_ptr, _mix(ways, 11))
         )
         color = _number(hashes)
+        # No new color: the partition is stable.
         known, count = count, int(color.max(initial=-1)) + 1
         if count == known:
             break
@@ -158,10 +163,12 @@ def _group(problem: OrderingProblem, color: IntArray, buffers: IntArray) -> list
     A buffer with a unique color does not connect ops, and of several buffers with equal users only
     one counts: blocks have such buffers in common.
     """
+    # An op of unique color stays in place under all symmetries, so it belongs to no block.
     loose = np.bincount(color)[color] > 1
     above = np.arange(len(color))
     target = np.repeat(np.arange(len(color)), np.diff(problem.pred_ptr))
     both = loose[problem.pred] & loose[target]
+    # Union by edges first, then by shared buffers.
     for u, v in zip(problem.pred[both].tolist(), target[both].tolist(), strict=True):
         above[_top(above, u)] = _top(above, v)
     users = [sorted(row) for row in _sets(problem.user_ptr, problem.user)]
@@ -170,6 +177,7 @@ def _group(problem: OrderingProblem, color: IntArray, buffers: IntArray) -> list
         distinct[tuple(row)] = max(kind, distinct.get(tuple(row), -1))
     often = Counter(distinct.values())
     for ops, kind in distinct.items():
+        # A buffer of a color that no other has lies outside the blocks and must not join them.
         held = [v for v in ops if loose[v]] if often[kind] > 1 else []
         for v in held[1:]:
             above[_top(above, v)] = _top(above, held[0])
@@ -179,6 +187,7 @@ def _group(problem: OrderingProblem, color: IntArray, buffers: IntArray) -> list
     families: dict[bytes, list[IntArray]] = {}
     for part in parts.values():
         at = np.array(part)
+        # Blocks can only be identical if the colors of their ops are equal.
         families.setdefault(np.sort(color[at]).tobytes(), []).append(at)
     return [family for family in families.values() if len(family) > 1]
 
@@ -218,6 +227,8 @@ class _Sets:
                     same.append(row)
                     break
             else:
+                # A family of many kinds is one whose proposals failed; comparing with all would be
+                # quadratic.
                 if len(kinds) < MOST_KINDS:
                     kinds.append([row])
         return kinds
@@ -228,6 +239,7 @@ class _Sets:
         A swap is its own inverse, so it is enough to compare in one direction.
         """
         image = dict(zip(first, second, strict=True)) | dict(zip(second, first, strict=True))
+        # The rows overlap, so that a swap is not defined.
         if len(image) != 2 * len(first):
             return False
 
@@ -247,9 +259,12 @@ class _Sets:
             ):
                 return False
         touched = {b for v in image for b in self.read[v]}
+        # Buffers count with multiplicity, as two may have the same users and size.
         as_is = Counter((self.users[b], self.size[b]) for b in touched)
         if as_is != Counter((moved(self.users[b]), self.size[b]) for b in touched):
             return False
+        # Only ops that use a buffer of the blocks, or are in them, can have other savings after a
+        # swap.
         saving = {v for b in touched for v in self.users[b]}.union(image) if self.worth else ()
         return all(
             Counter((value, frozenset(map(moved, needs))) for value, needs in self.savings(v))

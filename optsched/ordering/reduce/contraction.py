@@ -89,6 +89,7 @@ class Contracted:
     def shrink(self, order: Iterable[int]) -> list[int]:
         """Turn an order of the larger problem into one of the smaller, with no higher peak."""
         step = {v: i for i, v in enumerate(order)}
+        # The anchor did not move in any merge, so its step says where the merged op can run.
         return sorted(range(len(self.members)), key=lambda v: step[self.anchors[v]])
 
 
@@ -101,6 +102,7 @@ def contract(
     """
     work = Merging(problem, check_time)
     work.fold()
+    # A merge makes edges redundant, and dropping them may leave an op with one neighbor: repeat.
     while merge and work.merge_all():
         work.drop_implied()
         work.fold()
@@ -134,6 +136,7 @@ class Merging:
         self.early: Waiting = {}
         self.reads: dict[int, set[int]] = {}
         self.check_time()
+        # Few ops have savings, so they are kept by op instead of in a list of all ops.
         self.savings = {v: row for v, row in enumerate(unpack_savings(problem.savings)) if row}
 
     def paced(self, items: Iterable[T]) -> Iterator[T]:
@@ -169,11 +172,13 @@ class Merging:
                 first[last] = b
                 shared.append(b)
         self.shared = shared
+        # Buffers with one user left, or joined ones, may make a saving certain.
         for v in list(self.savings):
             self.review_savings(v, instead)
 
     def drop_implied(self) -> None:
         """Drop edges and users that have become redundant by merges."""
+        # Merges have changed the order, so ops get new numbers.
         missing = {v: len(self.pred[v]) for v in self.paced(self.alive)}
         order = in_order(self.alive, missing, self.succ)
         number = np.empty(len(self.pred), np.int64)
@@ -195,11 +200,14 @@ class Merging:
         found: list[Saving] = []
         for value, needs in self.savings.pop(v):
             left = frozenset(instead.get(b, b) for b in needs)
+            # A needed buffer that the op does not use any more is released by another op: never
+            # possible.
             if all(v in self.users[b] for b in left):
                 left = frozenset(b for b in left if len(self.users[b]) > 1)
                 found.append((value, left))
                 # A saving without remaining needs is certain, and becomes part of the op's rise.
                 always = always if left else max(always, value)
+        # The certain part is in the rise now; what remains is the advantage beyond it.
         self.rise[v] -= always
         found = [(value - always, left) for value, left in found if value > always]
         if found:
@@ -219,6 +227,7 @@ class Merging:
         gone: set[int] = set()
         stack = list(self.alive)
         for v in self.paced(_drained(stack)):
+            # The stack may hold an op twice; one that left is skipped.
             if v in gone:
                 continue
             pair = self.find_late(v) or self.find_early(v)
@@ -230,6 +239,8 @@ class Merging:
             self.merge(u, c, stay, leave)
             gone.add(leave)
             room = self.rise[stay] - self.most_saved(stay)
+            # Ops whose only neighbor has changed, and those that waited for a higher rise, are
+            # tried again.
             behind = self.pred[leave].union(_released(self.late.get(stay, []), room))
             ahead = self.succ[leave].union(
                 _released(self.early.get(stay, []), self.room_behind(stay))
@@ -286,6 +297,7 @@ class Merging:
         self.pred[stay] |= self.pred[leave]
         self.succ[stay] |= self.succ[leave]
         for b in self.reads[leave]:
+            # Uses move to the op that stays. Its own may be among them, so sets absorb duplicates.
             self.users[b].discard(leave)
             self.users[b].add(stay)
         self.reads[stay] |= self.reads[leave]

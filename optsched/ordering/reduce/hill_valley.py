@@ -81,6 +81,7 @@ def hill_valley_order(context: SearchContext, problem: OrderingProblem) -> HillV
     context = replace(context, problem=problem, priority=None, rules=rules)
     n = context.ops
     none, every = np.zeros(n, np.bool_), np.ones(n, np.bool_)
+    # The two halves meet in the deepest state, at which one kind of valley turns into the other.
     deepest = context.pick(smallest_best)(problem, none, np.arange(n))
     order: list[int] = []
     for low, high in ((none, deepest), (deepest, every)):
@@ -88,6 +89,7 @@ def hill_valley_order(context: SearchContext, problem: OrderingProblem) -> HillV
         how = segment.run(context.effort.region_states)
         context.collect()
         if how != explore.REACHED:
+            # Too many states, or the region has more bytes than fit: it stays as it is.
             return None
         order += segment.moves
     return cut_at_valleys(problem, order)
@@ -96,10 +98,12 @@ def hill_valley_order(context: SearchContext, problem: OrderingProblem) -> HillV
 def cut_at_valleys(problem: OrderingProblem, order: list[int]) -> HillValleyOrder:
     """Cut an order at the valleys before its deepest state, and at those backward from the end."""
     live, level = trace(problem, order)
+    # The first of the deepest states, as `smallest_best` chose the smallest downset.
     split = live.index(min(live))
     n = len(order)
     ends = {0, split, n}
     ends.update(k for k, _ in valleys(live[: split + 1], level[:split]))
+    # Backward the same rule applies to the reversed steps.
     ends.update(n - k for k, _ in valleys(live[split:][::-1], level[split:][::-1]))
     return HillValleyOrder(order, sorted(ends), live, level)
 

@@ -44,6 +44,7 @@ class ChainedProblem(Contracted):
         """
         led = np.array(list(order), np.int64)
         step = np.argsort(led)
+        # The same steps are given back to the ops of the region, in the sequence of its chain.
         for ops in self.chains:
             led[np.sort(step[list(ops)])] = ops
         return Contracted.shrink(self, led.tolist())
@@ -80,6 +81,7 @@ class ModuleContraction:
         """
         for v in forks:
             start = self.part[v]
+            # The fork must be the last op of its part: only then do the edges leave from it.
             if self.members[start][-1] != v or len(self.succ[start]) < 2:
                 continue
             self.context.check_time()
@@ -100,8 +102,10 @@ class ModuleContraction:
         missing: dict[int, int] = {}
         inside: list[int] = []
         ready: list[int] = []
+        # The join is where all paths meet: no visited op waits for another there.
         at, waiting = start, 0
         while self.succ[at] and len(inside) <= self.context.effort.region_ops:
+            # Sorted, so that the region does not depend on the order of a set.
             for w in sorted(self.succ[at]):
                 if w not in missing:
                     missing[w] = len(self.pred[w])
@@ -130,6 +134,7 @@ class ModuleContraction:
         """Return the chain of a region; None if it shares buffers outside or takes too long."""
         inside = set(region)
         shared = {b for v in region for b in self.read[v]}
+        # A buffer used outside breaks the sum of live bytes that the proof rests on.
         if any(not self.users[b] <= inside for b in shared):
             return None
         found = hill_valley_order(self.context, self.build(region, sorted(shared)))
@@ -144,6 +149,7 @@ class ModuleContraction:
         parts = self.parts_of(chain)
         firsts = [chain.ops[a] for a in chain.ends[:-1]]
         self.link(firsts, set(chain.ops))
+        # Their releases are part of the chain's net changes from now on.
         for b in {b for v in chain.ops for b in self.read[v]}:
             self.users[b] = set()
         for v in chain.ops:
@@ -160,6 +166,7 @@ class ModuleContraction:
         before = set().union(*(self.pred[v] for v in region)) - region
         after = set().union(*(self.succ[v] for v in region)) - region
         for v in before:
+            # Edges that skip the region are dropped, as they follow from the chain.
             self.succ[v] = (self.succ[v] - region - after) | {parts[0]}
         for v in after:
             self.pred[v] = (self.pred[v] - region - before) | {parts[-1]}
@@ -183,6 +190,7 @@ class ModuleContraction:
     def result(self) -> ChainedProblem:
         """Return the problem with its chains."""
         listed = [tuple(v for part in parts for v in part) for parts in self.found]
+        # Only outermost regions: inner ones are parts of their chains.
         chains = tuple(ops for i, ops in enumerate(listed) if self.region_of[ops[0]] == i)
         alive = [v for v in self.order if self.part[v] == v]
         problem = self.build(alive, [b for b, users in enumerate(self.users) if users])

@@ -100,6 +100,7 @@ def reduce(context: SearchContext) -> Reduced:
     if unwanted or len(first.members) > context.effort.fork_ops:
         return Reduced((first,))
     order, many = topological(first.problem), context.effort.many_ops
+    # A look at the last ops first tells whether regions are dense enough for the whole graph.
     forks = find_forks(first.problem, order[-many:])
     if len(order) > many:
         dense = len(forks) * context.effort.fork_distance > many
@@ -112,6 +113,7 @@ def reduce(context: SearchContext) -> Reduced:
         return Reduced((first,))
     context.statistics.regions += len(modules.found)
     chained = modules.result()
+    # Chains have made new pairs that can be merged.
     return Reduced((first, chained, _contracted(context, chained.problem)))
 
 
@@ -127,6 +129,7 @@ def find_forks(problem: OrderingProblem, order: Sequence[int]) -> list[int]:
     draw = random.Random(0)
     inside = np.zeros(len(problem.delta), np.bool_)
     inside[order] = True
+    # An op is fed if all its predecessors are among `order`, so that its number is complete.
     fed = row_counts(problem.pred_ptr, inside[problem.pred]) == np.diff(problem.pred_ptr)
     fed &= np.diff(problem.pred_ptr) > 0
     ptr, succ = problem.succ_ptr.tolist(), problem.succ.tolist()
@@ -147,6 +150,7 @@ def find_forks(problem: OrderingProblem, order: Sequence[int]) -> list[int]:
     found, later = [], set()
     for v in reversed(order):
         if ptr[v + 1] - ptr[v] > 1 and flow[v] in later:
+            # Backward, `later` has the numbers of all ops after this one.
             found.append(v)
         later.add(flow[v])
     return found

@@ -44,13 +44,16 @@ def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> 
     count = sum(len(family.rows) for family in families)
     block = np.full(codes.shape[1], -1, np.int64)
     salt = np.zeros((2, count), np.int64)
+    # Codes change for blocks only; without any the caller's array can be used as it is.
     codes = codes.copy() if count else codes
     rng = np.random.default_rng(count)
     at = 0
     for family in families:
         rows = family.rows
+        # Ops of one column get the code of the first row: that makes equal parts equal.
         codes[:, rows] = codes[:, rows[0]][:, np.newaxis] & HASH
         salts: dict[bytes, IntArray] = {}
+        # Blocks that the goal treats differently must not be swapped, so they get different salts.
         for row in rows:
             block[row] = at
             salt[:, at] = salts.setdefault(goal[row].tobytes(), rng.integers(0, HASH, 2))
@@ -62,6 +65,7 @@ def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> 
                 salt[:, at] ^= own
             at += 1
     total, same = np.zeros(2, np.int64), np.zeros(count, np.int64)
+    # A power of two with twice as many slots as blocks.
     slot = np.zeros(1 << (2 * count).bit_length(), np.int64)
     return Keys(codes, block, salt, salt.copy(), total, same, slot)
 
@@ -93,6 +97,8 @@ class OrderedCopies:
         step[np.asarray(order)] = np.arange(len(order))
         image = np.arange(len(order))
         for family in self.families:
+            # `met` are the rows by the step of their chosen op: the i-th to run takes the place of
+            # row i.
             met = np.argsort(step[family.rows[:, family.column]])
             image[family.rows[met]] = family.rows
         found: list[int] = image[np.asarray(order)].tolist()
@@ -113,6 +119,7 @@ def order_copies(
     earlier search chose, which are used if the blocks have them.
     """
     wide = [family.rows.shape[1] for family in families]
+    # Columns from a file may not fit these blocks; they are only a hint.
     if len(chosen) != len(wide) or any(
         column >= ops for column, ops in zip(chosen, wide, strict=True)
     ):
@@ -139,4 +146,5 @@ def pick_column(context: SearchContext, rows: IntArray, during: IntArray) -> int
         context.check_time()
         before, after = context.pick(around)(context.problem, v)
         ordered[i] = np.count_nonzero(before[rows[0]] | after[rows[0]])
+    # Most relations first, then most live bytes: `lexsort` sorts by its last key first.
     return int(np.lexsort((during[rows].max(axis=0), ordered))[-1])

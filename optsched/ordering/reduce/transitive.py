@@ -43,6 +43,7 @@ def find_implied(
     np.maximum.at(far, edges.idx, np.repeat(np.arange(n), np.diff(edges.ptr)))
     np.maximum.at(far, uses.idx, np.repeat(uses.idx[uses.ptr[1:] - 1], np.diff(uses.ptr)))
     marks = np.zeros(len(pred.idx), np.bool_), np.zeros(len(user.idx), np.bool_)
+    # One block fits the processor's cache; the number of blocks grows with the ops.
     width = min(BLOCK_WORDS, max(1, words(n)))
     above = np.empty((n, width), np.int64)
     mark = mark_implied.for_work(n * width)
@@ -53,6 +54,7 @@ def find_implied(
             edges.ptr, edges.idx, uses.ptr, uses.idx, np.int64(start), np.int64(end), above,
             *marks,
         )  # fmt: skip
+    # Flags are in the numbered sequence; give them back in that of the caller.
     for marked, place in zip(marks, (pred_at, user_at), strict=True):
         marked[place] = marked.copy()
     return marks
@@ -82,6 +84,7 @@ def mark_row(
 ) -> None:
     """Collect in `row` the ops before all members of a row, and mark the members among them."""
     width = len(row)
+    # Members before the block have no bits in it, and rows of later ops may be stale.
     for i in range(first, end):
         if member[i] >= start:
             for w in range(width):
@@ -131,6 +134,8 @@ def mark_implied(
         for w in range(width):
             row[w] = 0
         mark_row(pred, pred_ptr[v], pred_ptr[v + 1], above, start, row, edges)
+        # The predecessors are added only now: a bit found before means a path of two edges or
+        # more.
         for i in range(pred_ptr[v], pred_ptr[v + 1]):
             if start <= pred[i] < start + width * WORD:
                 set_bit(row, pred[i] - start)

@@ -68,6 +68,7 @@ def search_all(
     """
     first, end = 0, context.ops
     if len(order):
+        # Steps within the bound cannot be improved on, so only those above it are searched.
         above = np.flatnonzero(context.follow(order)[1] > bound)
         cuts = forced_cuts(context.problem, order)
         first, end = int(cuts[cuts <= above[0]].max()), int(cuts[cuts > above[-1]].min())
@@ -77,6 +78,7 @@ def search_all(
     how = segment.run(states)
     if how == explore.EXHAUSTED:
         return Feasibility(refuted=True)
+    # Even an unfinished search has proved its present budget.
     on_bound(segment.budget)
     if how != explore.REACHED:
         return UNKNOWN
@@ -110,6 +112,7 @@ class FeasibilitySearch:
         self.known: dict[int, tuple[SearchContext, Contracted] | None] = {}
         self.trees: dict[int, PrecedenceTree] = {}
         self.earlier = dict(earlier)
+        # A copy: two workers must not count in one array.
         self.failures = failures.copy()
         self.latest: PrecedenceTree | None = None
         self.shared: tuple[PrecedenceTree, PrecedenceTree] | None = None
@@ -206,6 +209,7 @@ class FeasibilitySearch:
         def search(strong: SearchContext) -> list[int] | bool:
             small = contract(strong.problem, merge=strong.rules.contract)
             part = replace(strong, problem=small.problem, priority=small.gather(self.during))
+            # A branch is not the whole problem, so its bounds are not reported.
             found = search_all(part, 0, tree.budget + 1, part.effort.branch_states, lambda _: None)
             part.collect()
             return found.refuted if found.order is None else small.expand(found.order)

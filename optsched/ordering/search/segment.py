@@ -40,6 +40,7 @@ class DirectedSearch:
             forward, segment.ceiling, rules.close, rules.commit, rules.probe, rules.lift,
             rules.foresee,
         )  # fmt: skip
+        # Backward the roles of the two ends are exchanged.
         start, goal = (segment.low, segment.high)[:: 1 if forward else -1]
         self.begin = start.copy(), segment.high & ~segment.low
         self.keys = make_keys(context.families(wanted=long), context.codes, goal)
@@ -59,6 +60,7 @@ class DirectedSearch:
 
     def plant(self, left: int) -> None:
         """Make the current state the root, with `left` ops to place."""
+        # A new arena drops all states before the commit, as they are not needed any more.
         live, room = int(self.state.tally[LIVE]), self.context.effort.first_room
         self.arena = arenas.make_arena(room, self.context.ops, left, live)
 
@@ -101,6 +103,7 @@ class DirectedSearch:
         context = self.context
         while True:
             step = context.pick(explore.advance, self.slice * context.ops)
+            # Work is counted in expansions, which do not depend on the machine.
             before, expanded = context.clock.now(), int(context.counters[children.EXPANDED])
             how, budget, length = step(
                 context.problem, self.task, self.state, self.arena, self.scratch, self.budget,
@@ -173,6 +176,7 @@ class Segment:
             left = int(np.count_nonzero(self.high & ~self.low))
             if left == 0:
                 return explore.REACHED
+            # Each path starts and ends with the live bytes of the two ends.
             self.budget = max(self.budget, *self.ends)
             if self.budget >= self.ceiling:
                 return explore.EXHAUSTED
@@ -199,6 +203,7 @@ class Segment:
                 if how == explore.REACHED:
                     self.accept(moves, forward=forward)
                     return how
+            # Both searches have used up what they may store.
             if self.turn >= states:
                 return explore.FULL
             self.turn *= self.context.effort.turn_growth

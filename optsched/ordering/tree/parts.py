@@ -45,6 +45,7 @@ class TreeParts:
         Returns False in that case.
         """
         with self.lock:
+            # A worker without a part makes the other divide its own at the next branch.
             self.wanted = not self.waiting
             if self.waiting:
                 stack.append(self.waiting[-1])
@@ -58,6 +59,7 @@ class TreeParts:
         """
         with self.lock:
             self.waiting += stack
+            # One part was taken; its open branches come back in its place.
             self.left += len(stack) - 1
             stack.clear()
 

@@ -71,6 +71,7 @@ class Propagation:
             np.full((n, WATCHED), EMPTY),
         )
         self.flow = make_workspace(context.problem)
+        # At most one pair for each two ops, in one of both sequences.
         self.room = n * n // 2 + 1
         self.order = np.argsort(-expected, kind="stable").astype(np.int64)
         self.choices = np.zeros((context.effort.branch_choices, 3), np.int64)

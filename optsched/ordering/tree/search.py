@@ -91,6 +91,7 @@ class PrecedenceTree:
                 raise ValueError(f"the parts at hand do not share {left.root} pairs")
             tree.part = tree.propagation.known(at_hand[0].pairs[: left.root])
             tree.left, tree.root = left.patience, left.root
+            # The part at hand counts as one part, however many branches it has.
             tree.parts.left += 1
             tree.stack += at_hand
         return tree
@@ -188,6 +189,7 @@ class PrecedenceTree:
         if self.propagation.refutes(branch):
             return [], []
         self.opened += 1
+        # A search costs more than propagation, so only some branches get one.
         if self.opened % self.context.effort.search_every == 0:
             problem = self.propagation.strengthened(branch)
             answer = on_open(replace(self.context, problem=problem))
@@ -228,6 +230,7 @@ class PrecedenceTree:
                 known = count_pairs(branch)
                 continue
             gains = [count_pairs(way) - known for way in ways]
+            # The product prefers pairs whose two sequences both imply much: both must be refuted.
             if gains[0] * gains[1] > best:
                 best = gains[0] * gains[1]
                 # The successor with fewer derived pairs is last in the list, so it is looked at

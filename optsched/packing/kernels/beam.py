@@ -102,6 +102,7 @@ def load_node(state: PackingState, nodes: Nodes, slot: int) -> None:
     for row in range(SECTION_ROWS):
         for t in range(nodes.sections.shape[2]):
             state.sections[row, t] = nodes.sections[slot, row, t]
+    # The trail of the last child does not belong to this node.
     state.counters[C.trailed] = state.counters[C.stacked] = 0
 
 
@@ -125,6 +126,8 @@ def rate(state: PackingState, beam: Beam, code: int) -> tuple[float, int]:
     for t in range(m):
         left, floor = sections[S.remaining, t], sections[S.floor, t]
         if left > 0:
+            # Slack of a section: what stays free between floor and cap once all its buffers are
+            # placed.
             rating += beam.weights[(sections[S.cap, t] - floor - left) >> beam.knobs[SHIFT]]
             code = (code + beam.factors[n + t] * floor) & HASH_BITS
     return rating, code
@@ -146,6 +149,7 @@ def keep(beam: Beam, rating: float, code: int) -> int:
     heap, ratings, seen = beam.heap, beam.ratings, beam.seen
     width = len(heap) - SLOTS
     place = code & (len(seen) - 1)
+    # An equal child was made from another parent, so only one of them is kept.
     if seen[place] == code or not is_kept(beam, rating):
         return -1
     # A direct-mapped table forgets codes that share a place, at the cost of a duplicate node.
@@ -202,6 +206,7 @@ def expand(
             if t < 0:
                 break
             floor = sections[S.floor, t]
+            # Marks to which each child is undone.
             trailed, stacked = counters[C.trailed], counters[C.stacked]
             for c in range(sections[S.cover, t], sections[S.cover, t + 1]):
                 i = state.cover[c]
@@ -215,6 +220,7 @@ def expand(
                 if place(state, i, floor):
                     placed = (nodes.codes[parent] + beam.factors[i]) & HASH_BITS
                     rating, code = rate(state, beam, placed)
+                    # Noise is a function of the hash code, so that equal states get equal ratings.
                     slot = keep(beam, rating * beam.noise[code & (len(beam.noise) - 1)], code)
                     if slot >= 0:
                         beam.births[slot, PARENT] = parent
@@ -224,6 +230,7 @@ def expand(
                 undo(state, None, trailed, stacked)
             if skipped == beam.knobs[SKIPS]:
                 break
+            # No slack is left: the floor cannot be skipped.
             if floor + sections[S.remaining, t] >= sections[S.cap, t]:
                 break
             if not skip(state, t, floor_after_skip(state, t, floor)):

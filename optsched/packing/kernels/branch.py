@@ -58,6 +58,7 @@ def score_section(state: PackingState, t: int, children: int, slack: int, rule: 
         score += floor
     else:
         # With a single branch left the score is 0 for every weight: a forced move comes first.
+        # Failed sections get a smaller score with every failure, so that conflicts are met early.
         score = (score - (1 << 40)) // weight
     return int(score)
 
@@ -80,6 +81,7 @@ def choose_section(state: PackingState, rule: int) -> int:
         return choose_lowest(state, rule)
     m = sections.shape[1] - 2
     until = m
+    # From the right, as a run is known by its end.
     for t in range(m - 1, -1, -1):
         if t + 1 < m and (floors[t + 1] != floors[t] or remaining[t] == 0 or remaining[t + 1] == 0):
             until = t + 1
@@ -90,6 +92,7 @@ def choose_section(state: PackingState, rule: int) -> int:
         first = buffers[B.first, i]
         if buffers[B.placed, i] or buffers[B.min_offset, i] != floors[first]:
             continue
+        # Flat on the run: all sections of the buffer lie in one run of equal floors.
         if runs[first] >= buffers[B.last, i] and may_start(state, i):
             # Difference array: the buffer counts from its first section to its last.
             tally[first] += 1
@@ -148,6 +151,7 @@ def choose_lowest(state: PackingState, rule: int) -> int:
                 children += 1
         if children == 0:
             return DEAD
+        # Lower scores first; rule and weights as in gaps.
         score = score_section(state, t, children, slack, rule)
         if score < best:
             best = score
@@ -167,6 +171,7 @@ def next_child(
         i = state.cover[k]
         if buffers[B.placed, i] or bottom_in(state, occupied, i, t) != floor:
             continue
+        # Ranks are distinct, so the next child is the one of the next higher rank.
         if rank < buffers[B.rank, i] < best and may_start(state, i):
             best = buffers[B.rank, i]
             child = i
@@ -232,6 +237,7 @@ def floor_after_skip(state: PackingState, t: int, floor: int) -> int:
 @inner
 def skip(state: PackingState, t: int, floor: int) -> bool:
     """Raise the floor of a section; return False if the state is infeasible."""
+    # No room between floor and cap; the section fails more often than others.
     buffers, sections = state.buffers, state.sections
     if floor + sections[S.remaining, t] > sections[S.cap, t]:
         sections[S.weight, t] += 1

@@ -47,6 +47,7 @@ def find_place(state: PackingState, failures: Failures) -> int:
             key[i // WORD_BITS] |= 1 << (i % WORD_BITS)
     code = 0
     for word in range(len(key)):
+        # A polynomial in the words, shortened to 40 bits so that no product overflows 64 bits.
         code = ((code * 1000003) ^ key[word] ^ (key[word] >> 31)) & HASH_BITS
     # The low bits choose the place, so the high ones are mixed into them.
     code ^= code >> 17
@@ -73,6 +74,7 @@ def is_refuted(state: PackingState, failures: Failures) -> bool:
     for row in range(place, place + WAYS):
         if same_buffers(failures, row):
             t = 0
+            # Finished sections do not matter: nothing will be placed in them.
             while t < m and (rest[t] == 0 or floors[t] >= rows[row, at + t]):
                 t += 1
             if t == m:
@@ -98,6 +100,7 @@ def remember_failure(state: PackingState, failures: Failures) -> None:
             goal = row
         elif same_buffers(failures, row):
             t = 0
+            # The old entry is implied by the new one if its floors are at least as high.
             while t < m and (rest[t] == 0 or rows[row, at + t] >= floors[t]):
                 t += 1
             if t == m:

@@ -20,6 +20,7 @@ def may_meet(buffers: IntArray, masks: IntArray, i: int, j: int) -> bool:
 
     With partial occupancy, return True if their ranges overlap.
     """
+    # Ranges that do not overlap need no look at their masks.
     if buffers[B.first, j] >= buffers[B.last, i] or buffers[B.last, j] <= buffers[B.first, i]:
         return False
     apart = masks.shape[1] > 0
@@ -37,6 +38,7 @@ def lowest_above(parts: IntArray, mine: IntArray, other: IntArray, x: int, y: in
     not overlap within a buffer.
     """
     a, b = mine[0], other[0]
+    # Both rows are sorted by section, so one pass over them is enough.
     lowest = x
     while a < mine[1] and b < other[1]:
         if parts[FROM, a] < parts[UNTIL, b] and parts[FROM, b] < parts[UNTIL, a]:
@@ -100,11 +102,13 @@ def first_fit(
             step = buffers[B.alignment, i]
             lowest = buffers[B.release, i]
             lowest += -lowest % step
+            # Differs from every offset, so that the loop runs at least once.
             before = -1
             while before != lowest and lowest <= buffers[B.max_offset, i]:
                 before = lowest
                 for k in range(turn):
                     j = line[k]
+                    # The gap below this buffer and all later ones is large enough.
                     if offsets[j] - lowest >= buffers[B.size, i]:
                         break
                     if not may_meet(buffers, masks, i, j):

@@ -33,6 +33,7 @@ def set_supporter(state: PackingState, t: int, j: int) -> None:
     supporter = state.sections[S.supporter]
     after, before = state.sections[S.after], state.sections[S.before]
     heads = state.buffers[B.supports]
+    # Out of the list of the old supporter.
     old = supporter[t]
     if old >= 0:
         if before[t] >= 0:
@@ -41,6 +42,7 @@ def set_supporter(state: PackingState, t: int, j: int) -> None:
             heads[old] = after[t]
         if after[t] >= 0:
             before[after[t]] = before[t]
+    # To the front of the list of the new supporter.
     supporter[t] = j
     if j >= 0:
         head = heads[j]
@@ -75,6 +77,7 @@ def undo(state: PackingState, occupied: IntArray | None, trailed: int, stacked: 
         else:
             set_supporter(state, what - m - n, trail[1, k])
     counters[C.trailed] = trailed
+    # Buffers are taken off in reverse, so that the stack is as it was.
     for k in range(counters[C.stacked] - 1, stacked - 1, -1):
         i = buffers[B.stack, k]
         buffers[B.placed, i] = 0
@@ -138,6 +141,7 @@ def settle(state: PackingState) -> bool:
         if sections[S.supporter, t] != supporter:
             note(state, m + n + t, sections[S.supporter, t])
             set_supporter(state, t, supporter)
+        # A section that overflows cannot be filled in any way from here.
         if lowest + sections[S.remaining, t] > sections[S.cap, t]:
             sections[S.weight, t] += 1
             fits = False
@@ -193,6 +197,7 @@ def place(state: PackingState, i: int, offset: int) -> bool:
             fits = False
     if not fits:
         return False
+    # `ahead` is the first section of the placed buffer that may lack a supporter.
     ahead = first
     for j in range(sections[S.entry, last]):
         # Buffers from `entry[last]` on start after the placed one has ended.
@@ -234,6 +239,7 @@ def reset(state: PackingState, occupied: IntArray | None) -> bool:
         sections[S.remaining, t] = 0
         sections[S.supporter, t] = -1
         sections[S.queued, t] = 0
+    # Counters before `plain` belong to a search, the others to the problem.
     for k in range(C.plain):
         counters[k] = 0
     fits = True

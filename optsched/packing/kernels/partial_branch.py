@@ -46,6 +46,7 @@ def choose_partial(state: PackingState, occupied: IntArray, rule: int) -> int:
     best = NEVER * 4
     chosen = NO_SECTION
     for t in range(sections.shape[1] - 2):
+        # Nothing is left to place in this section.
         if sections[S.remaining, t] == 0:
             continue
         slack = sections[S.cap, t] - sections[S.floor, t] - sections[S.remaining, t]
@@ -58,6 +59,7 @@ def choose_partial(state: PackingState, occupied: IntArray, rule: int) -> int:
             if may_start(state, i):
                 branches += 1
                 flat &= buffers[FLAT, i]
+        # No child and no slack: the section cannot be filled.
         if branches == 0:
             return DEAD
         score = score_section(state, t, branches, slack, rule)
@@ -85,6 +87,7 @@ def next_support(state: PackingState, occupied: IntArray, i: int, t: int) -> int
     best = NEVER
     for s in range(buffers[B.first, i], buffers[B.last, i]):
         low = occupied[0, span + s]
+        # Not occupied here, so that it cannot rest here.
         if low == occupied[1, span + s]:
             continue
         for k in range(sections[S.cover, s], sections[S.cover, s + 1]):
@@ -99,6 +102,8 @@ def next_support(state: PackingState, occupied: IntArray, i: int, t: int) -> int
                 continue
             there = buffers[B.first, j] <= t < buffers[B.last, j]
             there = there and occupied[0, at + t] < occupied[1, at + t]
+            # In `t` the other buffer lies above this one; the same must not be forced the other
+            # way around.
             if there and occupied[1, at + s] + occupied[1, span + t] > low + occupied[0, at + t]:
                 continue
             start = buffers[B.min_offset, j] + occupied[1, at + s] - low

@@ -59,6 +59,8 @@ def lift(state: PackingState, occupied: IntArray, i: int, offset: int) -> int:
     x = admissible(state, i, offset)
     before = -1
     while before != x and x <= buffers[B.max_offset, i]:
+        # Raising the start for one section may lead to a conflict in another, so repeat until
+        # nothing moves.
         before = x
         for t in range(first, last):
             low, high = occupied[0, span + t], occupied[1, span + t]
@@ -87,6 +89,7 @@ def raise_partial(state: PackingState, occupied: IntArray, i: int, offset: int) 
         return False
     note(state, sections.shape[1] - 2 + i, buffers[B.min_offset, i])
     buffers[B.min_offset, i] = lowest
+    # Its bottom may have been the floor of any of its sections.
     for t in range(buffers[B.first, i], buffers[B.last, i]):
         enqueue(state, t)
     return True
@@ -115,6 +118,7 @@ def settle_partial(state: PackingState, occupied: IntArray) -> bool:
         if lowest > sections[S.floor, t]:
             note(state, t, sections[S.floor, t])
             sections[S.floor, t] = lowest
+        # Obstacles above the floor take room of the section although they are placed.
         top = lowest + sections[S.remaining, t]
         for k in range(sections[S.cover, t], sections[S.cover, t + 1]):
             j = state.cover[k]
@@ -136,6 +140,7 @@ def place_partial(state: PackingState, occupied: IntArray, i: int) -> bool:
     buffers[B.offset, i] = x
     buffers[B.stack, state.counters[C.stacked]] = i
     state.counters[C.stacked] += 1
+    # First all remaining sizes, since `settle_partial` looks at several sections at once.
     for t in range(buffers[B.first, i], buffers[B.last, i]):
         sections[S.remaining, t] -= size_in(state, occupied, i, t)
     for t in range(buffers[B.first, i], buffers[B.last, i]):

@@ -115,6 +115,7 @@ def search(
     # One child adds at most a few entries per buffer and section. Stopping this far below the end
     # means that no call in between has to check the room.
     trail_room = state.trail.shape[1] - 4 * (n + m) - 16
+    # A stored depth is that of a frame plus one, since 0 means a new search.
     depth = counters[C.depth] - 1
     step = NEXT
     if depth < 0:
@@ -147,6 +148,7 @@ def search(
                 depth -= 1
                 step = FAIL
         elif step == NEXT:
+            # The level is stored, as the floor may have risen since the frame was entered.
             section, level = frames[depth, SECTION], frames[depth, LEVEL]
             child = next_child(state, occupied, section, level, frames[depth, LAST_RANK])
             if counters[C.nodes] >= limit or counters[C.trailed] > trail_room:
@@ -155,6 +157,7 @@ def search(
                 return LIMIT
             counters[C.nodes] += 1
             if child >= 0:
+                # The next visit of this frame continues after this rank.
                 frames[depth, LAST_RANK] = state.buffers[B.rank, child]
                 if occupied is None:
                     fits = place(state, child, level)

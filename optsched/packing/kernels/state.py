@@ -23,6 +23,7 @@ from typing import NamedTuple
 from optsched.model.arrays import IntArray
 from optsched.runtime.kernel import inner
 
+# Twice or four times this value still fits in 64 bits.
 NEVER = 1 << 60
 """Value above every offset."""
 WORD_BITS = 60
@@ -138,6 +139,7 @@ def admissible(state: PackingState, i: int, offset: int) -> int:
         offset = buffers[B.release, i]
     step = buffers[B.alignment, i]
     if step > 1:
+        # Python's and numba's remainder of a negative number is not negative: this rounds up.
         offset += -offset % step
     for k in range(buffers[B.zone, i], buffers[B.zone_end, i]):
         # Zones are sorted and disjoint: an offset below one is below all later ones.

@@ -55,6 +55,8 @@ Tree = Leaf | Branch
 
 def rounded_up(total: int, scale: int) -> int:
     """Return the bound that a sum of rows proves, rounded up, since costs are integers."""
+    # The multipliers alone give a positive right side with no cost: no schedule satisfies the
+    # rows.
     if scale == 0:
         return IMPOSSIBLE if total > 0 else 0
     return max(0, -(-total // scale))
@@ -74,6 +76,7 @@ def added_up(
         total += multiplier * bound
         for column, coefficient in terms:
             left[column] = left.get(column, 0) - multiplier * coefficient
+    # Columns lie between 0 and 1, so a negative rest counts in full and a positive one not at all.
     return rounded_up(total + sum(min(0, value) for value in left.values()), scale)
 
 
@@ -82,4 +85,5 @@ def branch_row(
 ) -> tuple[tuple[tuple[int, int], ...], int]:
     """Return terms and bound of a branch."""
     sign = 1 if more else -1
+    # "At most k" is written as "at least" with all signs changed.
     return tuple((column, sign) for column in columns), most + 1 if more else -most

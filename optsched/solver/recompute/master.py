@@ -68,6 +68,7 @@ class Master:
         problem = self.rows.problem
         made = [sum(problem.storages[s].size for s in problem.makes[u]) for u in problem.again]
         most = max([*made, 1])
+        # Small enough to decide ties only: all prices together stay below one unit of cost.
         prices = [TIE * SCALED * (0.1 + size / most) for size in made]
         self._linear = Program(self.rows)
         self._integer = Program(self.rows, prices, integral=True)
@@ -76,6 +77,8 @@ class Master:
         """Return the cheapest nodes that satisfy the rows if each of them runs again."""
         stop = time.monotonic() + seconds
         while True:
+            # New rows exclude the solution found, so the program is solved until no row is
+            # violated.
             self._integer.update()
             values = self._integer.solve(stop - time.monotonic())
             if values is None:
@@ -104,12 +107,14 @@ class Master:
         rows, sums = self._linear.multipliers()
         leaf = self._leaf(rows, sums, branches, scaled=values is not None)
         bound = self.bound_of(leaf, branches)
+        # A ray in floats need not prove anything once it is rounded.
         if values is None and bound < IMPOSSIBLE:
             return None
         return Relaxed(leaf, bound, np.zeros(0) if values is None else values)
 
     def _without_program(self, branches: Branches) -> Relaxed | None:
         """Return the answer without columns: the fixed bytes fit, or no plan does."""
+        # A row without columns and with a positive bound cannot be satisfied by any repeats.
         rows, zeros = self.rows, (0,) * len(branches)
         for i, terms in enumerate(rows.terms):
             if not terms and rows.bounds[i] > 0:
@@ -133,6 +138,7 @@ class Master:
             sizes = sorted({*self.rows.fits[v][0].values()})
             pairs = [(q, least) for q in sizes for least in (0, *sizes) if least <= q]
             found = [(self._violation(values, v, *pair), *pair) for pair in pairs]
+            # The most violated rows first; a few of them do most of the work.
             for short, q, least in sorted(found, reverse=True)[:most]:
                 if short > VIOLATED:
                     added += self.rows.round(v, q, least)
@@ -155,6 +161,7 @@ class Master:
         for columns, most, more in branches:
             low, high = wanted.get(columns, (0.0, float(len(columns))))
             wanted[columns] = (max(low, most + 1), high) if more else (low, min(high, most))
+        # Limits of the branch solved before are taken back.
         for columns in self._bounded.keys() - wanted.keys():
             self._linear.bound_sum(columns, 0.0, float(len(columns)))
         for columns, both in wanted.items():
@@ -177,6 +184,7 @@ class Master:
         else:
             largest = max((abs(x) for x in (*rows.values(), *sums.values())), default=1.0)
             grid = 2 ** (most.bit_length() + PRECISION + max(0, -math.frexp(largest)[1]))
+        # A ray may have either sign; multipliers of rows must not be negative.
         sign = 1 if scaled or sum(rows.values()) >= 0 else -1
         numbers = {i: y for i, x in rows.items() if (y := round(sign * x * grid)) > 0}
         scale = grid if scaled else 0
@@ -185,6 +193,8 @@ class Master:
         taken: set[tuple[tuple[int, ...], bool]] = set()
         for columns, _, more in reversed(branches):
             # Of nested branches the innermost is the strongest.
+            # A branch on one column is a bound of that column, whose multiplier is what the rows
+            # leave.
             if len(columns) == 1:
                 y = left.get(columns[0], 0)
             else:

@@ -39,6 +39,8 @@ class NodeRows:
         for s, storage in enumerate(self.problem.storages):
             if s in used:
                 continue
+            # Small storages get no column of their own; they count only if they are live in every
+            # schedule.
             live = self._live(s) if self._bytes(s) >= self.rows.small else self._surely_live(s)
             constant += live.constant * storage.size
             if live.column >= 0:
@@ -63,6 +65,7 @@ class NodeRows:
         is_made = storage.maker < 0 or self.rows.is_above(storage.maker, self.v)
         if storage.kept:
             return ONE if is_made else ZERO
+        # Live between its maker and a later reader, provided that the maker does not run again.
         is_read = any(self.rows.is_above(self.v, w) for w in storage.readers)
         return ONE if is_made and is_read and storage.maker not in self.repeat else ZERO
 
@@ -72,9 +75,11 @@ class NodeRows:
         if storage.kept:
             return self._has_run(storage.maker)
         made = ZERO if storage.maker < 0 else self._runs_later(storage.maker)
+        # The storage is made later in any case, so it is not live now.
         if made == ONE:
             return ZERO
         readers = [(w, x) for w in storage.readers if (x := self._runs_later(w)) != ZERO]
+        # Made by now and read later, both for certain.
         if made == ZERO and any(x == ONE for _, x in readers):
             return ONE
         if not readers:
@@ -119,8 +124,10 @@ class NodeRows:
 
     def _make_later(self, u: int) -> Affine:
         has_run = self._has_run(u)
+        # Every node runs at some time: if not before this moment, then later.
         if has_run == ZERO:
             return ONE
+        # A node that never repeats runs later exactly if `d` is 0.
         if u not in self.repeat:
             return Affine(1 - has_run.constant, has_run.column, -has_run.sign)
         column, again = self.rows.column("x", self.v, u), (self.repeat[u], 1)

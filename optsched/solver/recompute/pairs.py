@@ -29,6 +29,7 @@ def separate_pairs(rows: CutRows, values: np.ndarray) -> int:
         for (v, w), column in rows.pairs.items()
         if column < len(values) and values[column] > SLACK
         for key, terms in _rows_of(rows, v, w)
+        # Only violated rows are added: there is one for each pair of parallel nodes and each node.
         if key not in rows.extra and _value(terms, values) < -1 - SLACK
     ]
     for key, terms in found:

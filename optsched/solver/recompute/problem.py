@@ -106,6 +106,8 @@ class RecomputeProblem:
 
     def twins(self, node: int) -> list[int]:
         """Return the nodes that the graph does not order with a node and that need equal bytes."""
+        # Equal bytes and costs make two parallel nodes alike for the rows, not necessarily in the
+        # graph.
         need, above = (self.own_bytes(node), self.cost[node]), self.above
         return [
             w
@@ -133,6 +135,7 @@ class _ViewWriter:
         self.last: dict[int, int] = {}
         self.waiting: dict[int, list[int]] = {}
         for view, maker in self.problem.views.items():
+            # Views of inputs can be made at the very start.
             self.waiting.setdefault(maker, []).append(view)
         self._first_views(-1)
 
@@ -160,6 +163,7 @@ class _ViewWriter:
             if u in self.problem.views:
                 found += [x for x in self._views_before(u) if x not in found]
                 made = self.last.get(self.problem.views[u], -1)
+                # Stale: the storage was made again since the view was made.
                 if self.last[u] < made and u not in found:
                     found.append(u)
         return found
@@ -184,6 +188,8 @@ def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
     graph.refuse_inplace("recompute")
     ends = find_loss(graph, loss)
     graph = with_barrier(graph, ends)
+    # Before recompute the graph has an order of its own; numbers of nodes follow a topological
+    # one.
     order = topological_order(graph.predecessors)
     once, views = runs_once(graph), dict[int, int]()
     before: dict[int, set[int]] = {}
@@ -229,6 +235,7 @@ def _viewed(graph: Graph, v: int, before: set[int]) -> int | None:
     """Return the maker of the storage that an op only views (-1 for an input), else None."""
     op = graph.ops[v]
     aliases = [graph.buffers[b].alias_of for b in op.writes]
+    # A view that computes, or makes bytes of its own, is a node like any other.
     if not op.writes or op.cost or None in aliases:
         return None
     roots = {graph.roots[b] for b in (*op.reads, *op.uses, *op.writes)}
@@ -259,10 +266,13 @@ def _find_storages(
         if graph.roots[b] != b or buffer.size == 0 or buffer.external:
             continue
         maker, rows = graph.producers[b], readers.get(b, set())
+        # Inputs that stay to the end are live in every schedule and at every step.
         if maker is None and graph.kept[b]:
             fixed += buffer.size
         elif maker is not None or rows:
             at = -1 if maker is None else node[maker]
+            # Allocated at another op before its maker: live from there on, like a buffer made
+            # there and read by its maker.
             if buffer.birth is not None:
                 rows, at = rows | {at}, node[buffer.birth]
             found.append(Storage(b, buffer.size, at, tuple(sorted(rows - {at})), graph.kept[b]))

@@ -42,6 +42,7 @@ class Program:
         for name, value in options.items():
             self.highs.setOptionValue(name, value)
         cost = np.array([rows.problem.cost[u] for u in rows.problem.again], float)
+        # Costs and bytes around a thousand: beyond that, tolerances of floats decide about rows.
         self.unit = max(float(cost.max(initial=1.0)), 1.0) / SCALED
         most = max((s.size for s in rows.problem.storages), default=1)
         self.bytes = max(1.0, most / SCALED)
@@ -58,6 +59,7 @@ class Program:
         new = len(self.rows.columns) - self.columns
         if new:
             cost = np.zeros(new)
+            # Only repeats cost; columns after them describe the moment of a node.
             cost[: max(0, len(self.costs) - self.columns)] = self.costs[self.columns :]
             empty = np.zeros(0)
             self.highs.addCols(
@@ -65,6 +67,7 @@ class Program:
             )
         if self.integral and new:
             pairs = [i for i in self.rows.pairs.values() if i >= self.columns]
+            # Other columns follow from repeats and sequences, so they may stay continuous.
             repeats = range(self.columns, len(self.costs))
             listed = np.array([*repeats, *pairs], np.int32)
             kind = np.full(len(listed), self.kinds.HighsVarType.kInteger)
@@ -102,6 +105,8 @@ class Program:
         """Return the number by which a row is divided."""
         kind = self.rows.keys[i][0]
         if kind == "round":
+            # Rows of large numbers are scaled down, or a small violation of them would count as
+            # none.
             return max(1.0, max((abs(x) for _, x in self.rows.terms[i]), default=1) / 10)
         return self.bytes if kind == "fit" else 1.0
 
@@ -125,6 +130,7 @@ class Program:
         self.highs.setOptionValue("time_limit", self.highs.getRunTime() + max(seconds, 0.05))
         self.highs.run()
         status, kinds = self.highs.getModelStatus(), self.kinds.HighsModelStatus
+        # An integer program that ran out of time may still have a valid solution.
         timed = self.integral and status in (kinds.kTimeLimit, kinds.kInterrupt)
         if status != kinds.kOptimal and not timed:
             return None
@@ -156,5 +162,6 @@ class Program:
             _, has_ray, ray = self.highs.getDualRay()
             found, unit = np.array(ray if has_ray else np.zeros(self.highs.getNumRow())), 1.0
         values = found[self.of_row]
+        # A row was divided by its scale, so its multiplier is divided as well.
         rows = {int(i): unit * values[i] / self.scales[i] for i in np.flatnonzero(values)}
         return rows, {columns: unit * found[i] for columns, i in self.sums.items() if found[i]}

@@ -102,6 +102,7 @@ def _tighten(master: Master, target: int, clock: Clock) -> Relaxed | None:
         if not master.separate(best.values, 2):
             break
         found = master.relax(_seconds(clock))
+        # No time for another round, or rows that did not help.
         if found is None or found.bound < best.bound:
             break
         is_slow, best = found.bound < best.bound * (1 + GAIN), found
@@ -119,11 +120,15 @@ class _Search:
 
     def run(self, root: _Node) -> Proof:
         heap, order = [(root.relaxed.bound, 0, root)], count(1)
+        # Ends once no open node has a bound below the target.
         while heap and heap[0][0] < self.target:
             _, _, open_ = heapq.heappop(heap)
+            # Down to a leaf first, with the side of the lower bound: sets that cost less turn up
+            # early.
             while open_.relaxed.bound < self.target:
                 chosen = self._choose(open_)
                 sides = [] if chosen is None else self._divide(open_, *chosen)
+                # Limits are reached: the smallest bound of all open nodes is what is proved.
                 if not sides and (chosen is not None or not self._offer(open_)):
                     least = min([open_.relaxed.bound, *(row[0] for row in heap)])
                     return Proof(least, root.tree(), self.master.rows)
@@ -143,6 +148,7 @@ class _Search:
         if target is None:
             return False
         is_lower, self.target = target < self.target, min(target, self.target)
+        # The offer may have added rows that exclude this solution, so the node is solved again.
         found = None if is_lower else self.master.relax(_seconds(self.clock), node.branches)
         if found is not None:
             node.relaxed = found
@@ -159,6 +165,7 @@ class _Search:
             self.left -= 1
             if found is None:
                 return []
+            # Some rows violated by the new solution often save further branches.
             if found.bound < self.target and self.master.separate(found.values, 1):
                 found = self.master.relax(_seconds(self.clock), branches) or found
             sides.append(_Node(branches, found))
@@ -175,6 +182,7 @@ class _Search:
             total = float(values[list(columns)].sum())
             whole = int(total + WHOLE)
             part = min(total - whole, whole + 1 - total)
+            # Half way between integers, weighted by cost: the branch that changes the bound most.
             if part >= WHOLE and (best is None or cost * part > best[0]):
                 best = (cost * part, columns, whole)
         return None if best is None else best[1:]
@@ -183,11 +191,14 @@ class _Search:
         """Yield classes, single repeats if all classes are whole, then first runs, then later."""
         rows = self.master.rows
         nodes = len(rows.problem.again)
+        # While the number of repeats of some class is not an integer, single nodes would only
+        # trade places.
         if any(_is_part(float(values[list(each)].sum())) for each, _ in self.classes):
             yield from self.classes
             return
         parts = [int(i) for i in np.flatnonzero(np.minimum(values, 1 - values) > WHOLE)]
         pairs = {*rows.pairs.values()}
+        # Sequences of parallel nodes decide what is live, so they come before repeats.
         single = [i for i in parts if i in pairs] or [i for i in parts if i < nodes]
         for kind in "dx":
             single = single or [i for i in parts if rows.columns[i][0] == kind]
@@ -224,6 +235,7 @@ def _classes(rows: CutRows) -> list[tuple[tuple[int, ...], int]]:
     found: dict[tuple[object, ...], list[int]] = {}
     for i, u in enumerate(problem.again):
         sizes = tuple(problem.storages[s].size for s in problem.makes[u])
+        # Equal in cost and sizes; position in the graph does not matter for the number of repeats.
         found.setdefault((problem.cost[u], sizes), []).append(i)
     return [
         (tuple(columns), 1 + problem.cost[problem.again[columns[0]]]) for columns in found.values()

@@ -75,6 +75,8 @@ class CutRows(RowTable):
             return False
         made = self.nodes[v] = NodeRows(self, v)
         made.make()
+        # The graph does not order these two moments, so each needs a column that says which is
+        # first.
         for w in self.active:
             if not self.is_above(v, w) and not self.is_above(w, v):
                 self.pairs[v, w] = self.nodes[w].first_run(v)
@@ -103,6 +105,7 @@ class CutRows(RowTable):
         """Return the large storages by column, and the bytes that they must release."""
         sizes, need = self.fits[v]
         found = {column: size for column, size in sizes.items() if size >= least}
+        # Storages that are left out count as released, so what they release is not asked for.
         return found, need - sum(sizes.values()) + sum(found.values())
 
 

@@ -81,12 +81,15 @@ class Unroller:
     def graph(self, nodes: Sequence[int]) -> Graph:
         """Return the graph of a sequence; op `i` is run `i`."""
         made = unroll(self.base, nodes)
+        # No repeats: the graph is the problem's own.
         if not any(made.number):
             return made.graph
         first = {v: i for i, v in reversed(list(enumerate(nodes)))}
         ends = tuple(first[v] for v in self.loss)
         ops = list(made.graph.ops)
         for i, number in enumerate(made.number):
+            # Only repeats after the loss wait for it; runs before the barrier belong to the
+            # forward part.
             if number and not self.early and i > max(ends, default=-1):
                 control = dict.fromkeys((*ops[i].control, *ends))
                 ops[i] = replace(ops[i], control=tuple(control))
@@ -98,6 +101,7 @@ class Unroller:
         order = range(len(nodes))
         running = tuple(timeline(graph, order).running.tolist())
         cost = sum(self.problem.cost[v] for v in nodes)
+        # Each node's first run is part of every schedule, so only its repeats cost.
         cost -= sum(self.problem.cost[v] for v in set(nodes))
         return Schedule(tuple(nodes), peak_memory(graph, order), cost, running, proved)
 
@@ -105,10 +109,12 @@ class Unroller:
         """Return the best order of a sequence's runs; the search ends with one within the peak."""
         graph = self.graph(nodes)
         start = peak_memory(graph, range(len(nodes)))
+        # The order as it is fits already, so no search is needed.
         if start <= peak:
             return self.measure(nodes)
         floor, warm = _with_floor(graph, peak)
         found = solve_order(floor, limits=clock, warm_start=warm, bound=peak)
+        # `floor` has the number after all runs.
         order = [v for v in found.order if v < len(nodes)]
         return self.measure([nodes[v] for v in order], found.bound > peak)
 
@@ -122,6 +128,7 @@ def _contracted(problem: RecomputeProblem) -> Graph:
         given = buffer.input if storage.maker < 0 else None
         output = OutputPolicy.LIVE if storage.kept else None
         buffers.append(Buffer(buffer.name, storage.size, input=given, output=output))
+    # One buffer stands for all bytes that no schedule can release.
     if problem.fixed:
         buffers.append(Buffer("fixed bytes", problem.fixed, input=InputPolicy.KEPT))
     ops = []
@@ -138,6 +145,7 @@ def _with_floor(graph: Graph, peak: int) -> tuple[Graph, list[int]]:
     count, held = len(graph.ops), graph.arrays.initial
     size = max(0, peak - held)
     floor = Op("floor", writes=(len(graph.buffers),))
+    # Ops without predecessors wait for `floor`, so that it is the first op of every order.
     ops = [
         op if graph.predecessors[v] else replace(op, control=(count,))
         for v, op in enumerate(graph.ops)
@@ -179,6 +187,7 @@ def with_repeats(problem: RecomputeProblem, base: Sequence[int], again: Collecti
         found.append(u)
 
     forward = [v for v in base if v in problem.forward]
+    # The forward part first: repeats are put before their readers after the loss.
     for v in (*forward, *(v for v in base if v not in problem.forward)):
         if v not in problem.forward:
             for u in sorted(reads[v]):

@@ -74,6 +74,8 @@ class Planner:
         self.problem = make_problem(self.graph, self.loss)
         self.unroller = Unroller(self.problem)
         self.base = self._keep(self.unroller.measure(tuple(range(len(self.problem.ops)))))
+        # Sequences name ops, and views are left out, since they are put before their readers
+        # again.
         node = {v: i for i, v in enumerate(self.problem.ops)}
         for sequence in self.known:
             nodes = tuple(node[v] for v in sequence if v in node)
@@ -83,6 +85,7 @@ class Planner:
 
     def find_base(self, clock: Clock) -> Schedule:
         """Search the order of least peak without repeats."""
+        # A budget of 0 is never met, so the search lowers the peak as far as the time allows.
         found = self.unroller.search(self.base.nodes, 0, clock)
         if found.peak < self.base.peak:
             self.base = self._keep(found)
@@ -104,10 +107,12 @@ class Planner:
         """Return the result for a peak."""
         best, proof = self.best(peak), self.proof(peak)
         bound = proved_bound(proof)
+        # Runs of ops, with views, are what the checker and the caller understand.
         sequence = None if best is None else self.problem.sequence(best.nodes)
         checked = None if sequence is None else check_runs(self.problem.graph, sequence)
         if checked is not None and checked.peak > peak:
             raise RuntimeError(f"a plan of peak {checked.peak} was kept for a budget of {peak}")
+        # A plan below the bound would mean that the proof is wrong: stop rather than report it.
         if checked is not None and (bound is None or checked.extra < bound):
             raise RuntimeError(f"a plan of cost {checked.extra} is below the bound {bound}")
         if bound is None or (checked is not None and checked.extra <= bound):
@@ -131,6 +136,7 @@ class Planner:
 
     def best(self, peak: int) -> Schedule | None:
         """Return the cheapest known schedule within a peak."""
+        # A plan of a smaller budget serves for this one as well.
         fitting = [x for x in self.pool.values() if x.peak <= peak]
         return min(fitting, key=lambda x: (x.cost, self._bytes(x), len(x.nodes)), default=None)
 
@@ -140,6 +146,7 @@ class Planner:
 
     def proof(self, peak: int) -> Proof:
         """Return the best proof for a peak; a proof for a larger one counts as well."""
+        # What is impossible or expensive within a larger peak is so within a smaller one.
         found = [proof for known, proof in self.proofs.items() if known >= peak]
         return max(found, key=lambda proof: proof.bound, default=Proof())
 
@@ -149,6 +156,7 @@ class Planner:
     def _plan(self, peak: int, clock: Clock) -> None:
         if self.base.peak > peak:
             self.find_base(limited(clock, self.effort.order_seconds))
+        # No repeats are needed.
         if self.base.peak <= peak:
             return
         known = self.best(peak)
@@ -166,12 +174,14 @@ class Planner:
         if self._is_done(peak) or self.proof(peak).bound >= IMPOSSIBLE or (fits and exact):
             return
         starts = [start, *self._other_starts(master, clock)]
+        # Plans that nearly fit are good starts: few repeats are missing.
         near = [x for x in self.pool.values() if x.peak <= 1.1 * peak and x.cost]
         starts += sorted(near, key=lambda x: x.cost)[:3]
         for each in [*dict.fromkeys(x.nodes for x in starts), self.base.nodes]:
             if clock.expired() or self._is_done(peak):
                 return
             self._repair(peak, self.pool[each], limited(clock, self._part(clock, 3)))
+        # Repeats before the loss multiply the sequences to try, so they come last.
         if self.early and self.best(peak) is None:
             for tried in (self.base, start):
                 self._repair(peak, tried, limited(clock, self._part(clock, 3)), early=True)
@@ -195,6 +205,8 @@ class Planner:
 
     def _master(self, peak: int, moments: Iterable[int]) -> Master:
         """Return the programs of a peak with the rows of some nodes."""
+        # Small storages are left out of the rows, as they make them large and the bounds hardly
+        # better.
         rows = CutRows(self.problem, peak, self.base.peak // self.effort.small)
         for v in sorted(moments):
             rows.add(v)
@@ -217,6 +229,7 @@ class Planner:
         found, target, exact = self.base, 0, False
         for turn in range(self.effort.turns):
             added = self._add_rows(master.rows, found)
+            # Rows that an earlier budget found useful are there from the start.
             if not (added or (turn == 0 and self.moments)) or clock.expired():
                 break
             nodes, exact = self._choose(master, clock)
@@ -224,6 +237,7 @@ class Planner:
                 return found, IMPOSSIBLE if exact else target, exact
             found = self._order(nodes, master.rows.peak, clock)
             target = found.cost
+            # The set is enough: the schedule fits the peak.
             if found.peak <= master.rows.peak:
                 break
         return found, target, exact
@@ -242,6 +256,7 @@ class Planner:
         firsts = [
             found.nodes[i]
             for i in sorted(over, key=lambda i: -found.running[i])
+            # Rows are about first runs, so a run that repeats gives none.
             if found.nodes.index(found.nodes[i]) == i
         ]
         new = [v for v in firsts if v not in rows.active]
@@ -257,12 +272,14 @@ class Planner:
 
         def offer(nodes: frozenset[int], rows: CutRows) -> int | None:
             found = self._order(nodes, peak, clock)
+            # The order fits, so this set is a plan, and its cost the new target.
             if found.peak <= peak:
                 return found.cost
             return target if self._add_rows(rows, found) else None
 
         proof = prove(master, target, clock, self.effort.programs, offer)
         self.moments |= used_nodes(proof)
+        # An equal bound of the newer proof is kept, since its tree belongs to this peak.
         if proof.bound >= self.proof(peak).bound:
             self.proofs[peak] = proof
 
@@ -272,6 +289,7 @@ class Planner:
         for part in self.effort.shrink:
             if clock.expired():
                 break
+            # A smaller peak asks for more repeats, which leaves the repair less to do.
             smaller = self._master(int(part * peak), master.rows.active)
             again = self._choose(smaller, clock).nodes
             if again is not None:
@@ -291,6 +309,7 @@ class Planner:
         unroller = Unroller(self.problem, early=True) if early else self.unroller
         repair = Repair(unroller, peak, clock)
         if most is None:
+            # Repairs add repeats; a start much above the best plan hardly ends below it.
             most = IMPOSSIBLE if best is None else best.cost + best.cost // 3
         found = repair.repair(start, most, self.effort.repairs)
         if found is not None:

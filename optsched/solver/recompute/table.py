@@ -54,6 +54,7 @@ class RowTable:
     """Column by node v, of each `d` and `x`."""
 
     def __post_init__(self) -> None:
+        # Repeats come first, so that their numbers do not depend on the rows.
         self.columns = [("r", -1, u) for u in self.problem.again]
 
     def put(self, key: Key, terms: tuple[tuple[int, int], ...], bound: int) -> None:
@@ -66,6 +67,7 @@ class RowTable:
         """Return a new column, and order it among those of other moments."""
         self.columns.append((kind, v, which))
         made = len(self.columns) - 1
+        # `l` belongs to one moment only.
         if kind != "l":
             self._order_moments(kind, v, which, made)
         return made
@@ -75,6 +77,7 @@ class RowTable:
         known = self.moments.setdefault((kind, u), {})
         before = [w for w in known if self.is_above(w, v)]
         behind = [w for w in known if self.is_above(v, w)]
+        # Only the nearest moments on both sides: rows between others follow from these.
         pairs = [(w, v) for w in before if not any(self.is_above(w, y) for y in before)]
         pairs += [(v, w) for w in behind if not any(self.is_above(y, w) for y in behind)]
         known[v] = made

@@ -68,6 +68,7 @@ def find_own_pools(graph: Graph, pools: Sequence[Pool]) -> OwnPools:
     named = [graph.buffers[root].pool for root in graph.roots]
     own_pool = find_numbers(named, [buffer.name for buffer in graph.buffers], pools)
     names = tuple(pools[number].name for number in own_pool.tolist())
+    # Pools become part of the graph, so that all engines see which buffers lie together.
     placed = Plan((), (None,) * len(names), names).placed(graph)
     return OwnPools(graph, placed, tuple(pools), own_pool)
 
@@ -77,6 +78,7 @@ def find_shortage(own_pools: OwnPools, before: Result) -> Shortage | None:
 
     `before` is the result for the graph without spilling.
     """
+    # Buffers may spill to later pools only, so earlier ones do not add room.
     graph, later = own_pools.graph, own_pools.pools[own_pools.used[0] :]
     room = room_of(later)
     if room is not None and before.peak_bound > room:
@@ -85,6 +87,7 @@ def find_shortage(own_pools: OwnPools, before: Result) -> Shortage | None:
     if len(later) == 1 and room is not None and before.slab_bound > room:
         text = f"every plan needs {before.slab_bound} bytes, the pool has {room}"
         return Shortage(own_pools.counted, before.slab_bound, room, text)
+    # Buffers that are never live need no room, however large they are.
     used = np.diff(graph.arrays.user.ptr) > 0
     live = np.flatnonzero(
         (graph.arrays.size > 0) & ((graph.arrays.producer >= 0) | used | graph.arrays.keep)
@@ -110,11 +113,13 @@ def spilled_bound(own_pools: OwnPools, before: Result, clock: Clock) -> int:
 
     `before` is as for :func:`find_shortage`; less time makes a weaker bound.
     """
+    # Each pool alone gives a bound, and buffers leave their own pool only once.
     alone = sum(_spilled_alone(own_pools, number, clock) for number in own_pools.used)
     if len(own_pools.used) == 1:
         capacity = own_pools.capacity()
         if capacity is None:
             return 0
+        # Bytes of peak above the capacity must leave, and one byte at least if no packing fits.
         return max(before.peak_bound - capacity, int(before.slab_bound > capacity), alone)
     # A search that was cut short may have no plan; any order will do.
     program = OWN_ORDERINGS["program"](own_pools.graph, 0)
@@ -134,6 +139,7 @@ def _spilled_alone(own_pools: OwnPools, number: int, clock: Clock) -> int:
     The same buffers are spilled at all ops: the fewest bytes that relieve every op are searched.
     """
     graph, capacity = own_pools.graph, own_pools.pools[number].capacity
+    # In place, an input's bytes may be reused, which the table of live buffers cannot say.
     if capacity is None or graph.in_place or len(graph.ops) > SPILL_EFFORT.bound_ops:
         return 0
     size = np.where(own_pools.own_pool == number, graph.arrays.size, 0)
@@ -156,6 +162,7 @@ def _spilled_alone(own_pools: OwnPools, number: int, clock: Clock) -> int:
         height[:, others] = 0
     there = height.any(axis=0)
     movable = np.array([buffer.pin is None for buffer in graph.buffers], np.bool_)
+    # Each row counts once: how long it lasts matters to the greedy choice only.
     once = np.ones(len(height))
     steps = Steps(height[:, there], height.max(axis=0)[there], movable[there], capacity, once)
     return least_leaving(steps, None, lambda _: True, clock)[1]

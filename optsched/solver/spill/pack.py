@@ -53,10 +53,12 @@ def pack_in_pools(
     """
     own_pool = find_numbers(own_pools, problem.names, pools)
     refuse_groups_apart(problem, [pools[number].name for number in own_pool.tolist()])
+    # Capacities of pools replace the capacity of the problem.
     joined = replace(problem, capacity=None).joined
     own = joined.offsets(own_pool)
     filler = _PoolFiller(joined.problem, own, pools, clock, on_event)
     filled = filler.result()
+    # Groups were packed as one buffer; give every member its offset.
     found = _with_members(filled, joined.place) if problem.must_share else filled
     offsets = np.zeros(len(problem), np.int64)
     for part in found.packed:
@@ -167,6 +169,7 @@ def find_numbers(own_pools: Sequence[str], names: Sequence[str], pools: Sequence
     for name, own_pool in zip(names, own_pools, strict=True):
         if own_pool and own_pool not in numbers:
             raise UsageError(f"buffer {name!r} names pool {own_pool!r}, which is not given")
+    # An empty name means the first pool.
     return np.array([numbers[own_pool or pools[0].name] for own_pool in own_pools], np.int64)
 
 
@@ -240,8 +243,11 @@ class _PoolFiller:
         if shortage is None:
             for number, pool in enumerate(self.pools):
                 ids, result = self.fill(number, pool, np.flatnonzero(at == number))
+                # What does not fit moves on to the next pool, where it competes with that pool's
+                # own.
                 at[(at == number) & ~np.isin(np.arange(len(at)), ids)] += 1
                 packed.append(PackedPool(pool, ids, result))
+            # The last pool cannot hold what must lie there, so no choice of pools does.
             if result.status is Status.INFEASIBLE and (self.first[ids] == number).all():
                 text = f"pool {pool.name!r} cannot hold all buffers that fit into no other pool"
                 bytes_ = result.slab_bound
@@ -266,6 +272,7 @@ class _PoolFiller:
         first = self.own_pool.copy()
         for number, pool in enumerate(self.pools[:-1]):
             if pool.capacity is not None:
+                # Larger than this pool: such a buffer can only lie in a later one.
                 first[(first == number) & ~self.pinned & (size > pool.capacity)] += 1
         return first
 
@@ -274,8 +281,10 @@ class _PoolFiller:
         last = number + 1 == len(self.pools)
         share = self.clock.share(1 / (len(self.pools) - number))
         result = self.pack(members, pool.capacity, share)
+        # It fits, or the pool has no limit.
         if result.status in (Status.OPTIMAL, Status.FEASIBLE) or pool.capacity is None:
             return members, result
+        # After the last pool nothing is left to spill to.
         if last and result.status is Status.INFEASIBLE:
             return members, result
         chosen = choose_spill(
@@ -304,6 +313,7 @@ class _PoolFiller:
         if not pools or room is None:
             return True
         if len(pools) == 1:
+            # Only a proof says no: a packing that was not found may exist.
             return self.try_packing(ids, room).status is not Status.INFEASIBLE
         return self.load(ids) <= room
 
@@ -314,6 +324,7 @@ class _PoolFiller:
     def try_packing(self, ids: IntArray, capacity: int) -> PackingResult:
         """Pack some buffers for a short while."""
         limits: Limits | Clock = self.clock.share(SPILL_EFFORT.try_share)
+        # Without a time limit one attempt must end at some time.
         if self.clock.left() is None:
             limits = replace(self.clock.limits, seconds=SPILL_EFFORT.try_seconds)
         part = select(self.problem, ids)
@@ -335,6 +346,7 @@ class _PoolFiller:
         """Return a reason why no choice of pools has room, if a simple one is found."""
         for number, pool in enumerate(self.pools):
             room, ids = room_of(self.pools[number:]), np.flatnonzero(self.first >= number)
+            # All buffers that cannot lie earlier must share the pools from here on.
             live = self.load(ids)
             if room is not None and live > room:
                 text = (

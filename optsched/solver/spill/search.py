@@ -66,10 +66,12 @@ class Steps:
             heights = self.height[t][free & (self.height[t] > 0)]
             least = least_sum(heights, int(excess[t]), exact=not clock.expired())
             if least is None:
+                # Even all free buffers together do not relieve this step.
                 return None
             needs.append((least, t))
         total = 0
         taken = np.zeros(len(free), np.bool_)
+        # Steps with a common buffer could be relieved by it at once, so only one of them counts.
         for least, t in sorted(needs, reverse=True):
             here = free & (self.height[t] > 0)
             if not (here & taken).any():
@@ -87,11 +89,13 @@ class Steps:
         stays = np.ones(len(self.size), np.bool_)
         while True:
             able, share = self._relief(stays, lasting=lasting)
+            # Nothing left to relieve, or no buffer can.
             if not len(able) or clock.expired():
                 return stays
             clock.spend(1)
             # Equal relief per byte: the larger one leaves, so that fewer do.
             order = np.lexsort((-self.size[able], -share / self.size[able]))
+            # Some at a time, since relief is costly to compute: one in `at_once`.
             stays[able[order][: 1 + len(able) // SPILL_EFFORT.at_once]] = False
 
     def _relief(self, stays: BoolArray, *, lasting: bool) -> tuple[IntArray, IntArray]:
@@ -146,6 +150,7 @@ class _Load:
             count = self._enough(stays, turn, capacity)
             if not count:
                 return ~stays
+            # Three quarters only, as relief changes with each buffer that leaves.
             stays[turn[: (3 * count + 3) // 4]] = False
 
     def _turn(
@@ -168,6 +173,7 @@ class _Load:
         least = np.maximum(load(len(turn)), capacity)
         # More that leave never make more live bytes.
         counts = range(len(turn) + 1)
+        # Load falls as more leave, so the number is found by bisection.
         return bisect_left(counts, True, key=lambda count: bool((load(count) <= least).all()))
 
 
@@ -205,6 +211,7 @@ def least_sum(heights: IntArray, least: int, *, exact: bool = True) -> int | Non
     """
     if int(heights.sum()) < least:
         return None
+    # All sums are multiples of the common divisor.
     unit = int(np.gcd.reduce(heights))
     want = -(-least // unit)
     if want > SPILL_EFFORT.sum_bits or not exact:
@@ -214,6 +221,7 @@ def least_sum(heights: IntArray, least: int, *, exact: bool = True) -> int | Non
     for height in (heights // unit).tolist():
         moved = sums << height if height < want else 1 << want
         reached = height if height >= want else 0
+        # Sums at or above `want` are all enough; the lowest of them is the best of this height.
         if not reached and moved >> want:
             above = moved >> want
             reached = want + (above & -above).bit_length() - 1
@@ -254,6 +262,7 @@ def choose_spill(
         _relieved(problem, members, movable, capacity, relief.share(0.5), lasting=True),
         _relieved(problem, members, movable, capacity, relief, lasting=False),
     ]
+    # The choice that keeps most bytes is tried first.
     for stays in sorted(ways, key=lambda kept: -int(problem.size[members[kept]].sum())):
         result = pack(members[stays], capacity)
         if _fits(result, capacity):
@@ -282,6 +291,7 @@ def choose_spill(
             return True
         return False if packed[-1].status is Status.INFEASIBLE else None
 
+    # Only a choice that later pools have room for is one to improve on.
     gone = int(problem.size[members[~stays]].sum()) if has_room(members[~stays]) else None
     steps = steps_of_pool(problem, members, movable, capacity)
     better, bound = least_leaving(steps, gone, packs, clock)
@@ -339,12 +349,14 @@ def least_leaving(
     effort = SPILL_EFFORT
     every = np.ones(len(steps.size), np.bool_)
     first = steps.more(every, steps.movable, clock)
+    # Without a known choice, anything that may leave could have to.
     limit = int(steps.size[steps.movable].sum()) + 1 if cost is None else cost
     if first is None or int(steps.movable.sum()) > effort.movable:
         return None, limit if first is None else min(first, limit)
     heap = [_Node(first, 0, every, steps.movable)]
     unknown = limit
     nodes = packings = 0
+    # No open node can lead to fewer bytes than what is known or undecided.
     while heap and heap[0].cost < unknown:
         if nodes >= effort.nodes or packings >= effort.packings or clock.expired():
             break
@@ -356,8 +368,10 @@ def least_leaving(
             packings += 1
             fits = packs(node.stays)
             if fits:
+                # Best first: no open node costs less than this one.
                 return node.stays, min(int(steps.size[~node.stays].sum()), unknown)
             if fits is None:
+                # Not packed and not refuted: the bound must not exceed its cost.
                 unknown = min(unknown, node.cost)
                 continue
         for stays, free in _children(steps, node, excess):
@@ -377,6 +391,7 @@ def _children(steps: Steps, node: _Node, excess: IntArray) -> Iterator[tuple[Boo
         here = free & (steps.height[int(np.argmax(excess))] > 0)
         leavers = [int(np.argmax(np.where(here, steps.size, -1)))]
     else:
+        # Which free buffer must leave is not known, so each of them is tried.
         leavers = np.flatnonzero(free).tolist()
     for x in leavers:
         # The first free one that leaves: those before it stay.

@@ -68,6 +68,7 @@ def answer_in_pools(
     own_pools = find_own_pools(question.planned, question.pools)
     driver = _PoolPlanner(own_pools, question, clock, on_event)
     before = driver.solve(engine, None if plan is None or plan.pools else plan)
+    # If no order has room, no choice of pools does: the answer needs no packing.
     refuted = find_shortage(own_pools, before)
     if refuted is not None:
         none = replace(before, plan=None, peak=None, slab=None, peak_proof=None, slab_proof=None)
@@ -76,6 +77,7 @@ def answer_in_pools(
         return replace(none, question=asked, stop_reason=StopReason.DECIDED, in_pools=found)
     if before.plan is not None and own_pools.fits(before.plan):
         return driver.unspilled(before, before.plan)
+    # The caller's order is tried as well, as it may spill less.
     orders = [known.order for known in (before.plan, plan) if known is not None]
     return driver.spilled(before, orders)
 
@@ -158,12 +160,14 @@ class _PoolPlanner:
         best = ask(None, SPILL_EFFORT.solve_share, warm_start)
         assert best.question is not None
         fits = replace(best.question, capacity=capacity)
+        # The refuted capacity is a bound on the slab too, perhaps a better one.
         if refuted <= best.slab_bound:
             return replace(best, question=fits)
         return replace(best, question=fits, slab_bound=refuted, slab_proof=None)
 
     def unspilled(self, before: Result, plan: Plan) -> Result:
         """Return the result of a plan that keeps the capacities without spilling."""
+        # Each buffer stays in the pool that it names.
         kept = replace(plan, pools=tuple(buffer.pool for buffer in self.graph.buffers))
         problem, ids = packing_problem(self.graph, plan.order)
         offsets = np.array([plan.offsets[b] for b in ids.tolist()], np.int64)
@@ -203,6 +207,7 @@ class _PoolPlanner:
                     assert packing.in_pools is not None
                     found = replace(packing.in_pools, spilled_bytes=spilled, spilled_bound=bound)
                     packing = replace(packing, in_pools=found)
+            # First that everything has a place, then few spilled bytes, then a small slab.
             missing = int(packing.shortage is not None) + len(packing.unplaced)
             key = (missing, packing.spilled_bytes, packing.slab or 0)
             if best is None or key < best[0]:
@@ -239,6 +244,7 @@ class _PoolPlanner:
             (*packing_problem(self.graph, order, chosen), chosen)
             for chosen in pair_choices(self.graph, order, tries=0)
         ]
+        # Pins may clash with one choice of pairs and not with another.
         able = [choice for choice in choices if not pins_clash(self.graph, *choice[:2])]
         return min(able, key=lambda choice: choice[0].slab_bound, default=None)
 
@@ -256,6 +262,7 @@ class _PoolPlanner:
         for b, name in zip(ids.tolist(), names, strict=True):
             pools[b] = name
         for output, head in heads(chosen).items():
+            # An output written in place lies where its input does.
             pools[output] = pools[head]
         made = placed_plan(self.graph, order, ids, offsets, chosen)
         return replace(made, pools=tuple(pools[root] for root in self.graph.roots))
@@ -268,6 +275,7 @@ class _PoolPlanner:
             is_root = self.graph.roots[b] == b and plan.offsets[b] is not None
             if is_root and plan.pools[b] != buffer.pool:
                 first = place.get(b, b)
+                # A group counts once, by its largest member.
                 spilled[first] = max(spilled.get(first, 0), buffer.size)
         return sum(spilled.values())
 

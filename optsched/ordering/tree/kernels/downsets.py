@@ -92,6 +92,7 @@ def watch(branch: Branch, watched: WatchedDownsets, v: Int, member: IntArray, li
             slot = int64(k)
             break
     if slot < 0:
+        # All are valid: the oldest is replaced, as newer ones fit the present branch better.
         slot = branch.tally[NEXT_SLOT] % WATCHED
         branch.tally[NEXT_SLOT] += 1
     bit = int64(1) << slot
@@ -126,6 +127,7 @@ def recheck(branch: Branch, watched: WatchedDownsets, v: Int) -> bool:
     kept = valid
     for p in range(branch.checked[v], branch.tally[PAIRS]):
         first, second = branch.pairs[p, 0], branch.pairs[p, 1]
+        # A downset obeys "first before second" if it has the first op or lacks the second.
         kept &= ended[first] | (0 if second == v else ~ended[second])
     branch.valid[v] = kept
     branch.checked[v] = branch.tally[PAIRS]
@@ -163,6 +165,7 @@ def minimum_live(
     branch.tally[FLOWS] += 1
     while least <= budget:
         least += push_all(flow, budget + 1 - least)
+        # A full log ends the flow early; it is emptied and the flow continues.
         if not log_is_full(flow):
             break
     return least
