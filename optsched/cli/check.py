@@ -10,6 +10,7 @@ from optsched.cli import common
 from optsched.cli.module import check_module, minimal, note_unverified
 from optsched.cli.options import GRAPH_MODEL, NEAR, ORDER_RULES, Command, flag, option
 from optsched.cli.recompute import COST_OPTIONS, check_repeats
+from optsched.cli.saving import add_checked_saving, add_packed
 from optsched.errors import PlanError, UsageError
 from optsched.runtime.limits import Proof
 from optsched.runtime.text import counted
@@ -87,6 +88,14 @@ def _check_plan(args: argparse.Namespace) -> int:
         text += f"\n{_note_bound(record, asked, proved)}"
         known = proved.bound if proved.about.covers(replace(asked, rules=own)) else 0
     text += note_unverified(record, claims, None if proved is None else known, made_among)
+    covers = proved is not None and proved.about.covers(asked)
+    text = add_checked_saving(
+        graph,
+        record,
+        text,
+        bound=proved.bound if proved and covers else None,
+        among=proved.about.restriction if proved and covers else "",
+    )
     common.print_result(args, record, text)
     return common.OK
 
@@ -172,6 +181,7 @@ def _check_packing(args: argparse.Namespace, packing: Any) -> int:
         replayed = replay_packing(packing.problem, offsets, packing.pools or ())
         text += f"\n{replayed}"
         record["replayed"] = asdict(replayed)
+    text = add_packed(packing, record, text)
     common.print_result(args, record, text)
     return common.OK
 

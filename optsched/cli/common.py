@@ -20,7 +20,6 @@ from optsched.runtime.text import decoded, plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from optsched.compare.saving import StockPlan
     from optsched.formats.reading import GraphReading
     from optsched.model.graph import Graph
     from optsched.model.module import Module
@@ -283,35 +282,6 @@ def given(args: argparse.Namespace, *names: str) -> list[str]:
         for name in names
         if (x := getattr(args, name, None)) is not None and x is not False and x != []
     ]
-
-
-def add_saving(
-    args: argparse.Namespace, what: Graph | Module, record: dict[str, Any], text: str, **of: Any
-) -> str:
-    """Put the saving against the framework's own plan into a record; return it before the text.
-
-    `of` has the figures of the plan, as for :func:`optsched.compare.saving.saving`. `what` is
-    planned by the framework without order rules.
-    """
-    from optsched.compare.saving import saving, stock_plan
-
-    known = stock_plan(what)
-    found = saving(known, **of)
-    record["saving"] = found.to_dict()
-    if note := _counted_bytes(what, known):
-        record["counts"] = note
-        text = f"{note}\n{text}"
-    return f"{found}\n{text}"
-
-
-def _counted_bytes(what: Graph | Module, known: StockPlan | None) -> str:
-    """Return words for what the bytes of a graph include; empty if its framework has none."""
-    from optsched.model.graph import Graph
-
-    if known is None or not isinstance(what, Graph):
-        return ""
-    candidates = bool(what.inplace_candidates)
-    return known.stock.counts if what.in_place or not candidates else known.stock.counts_apart
 
 
 def limits(args: argparse.Namespace) -> Limits:

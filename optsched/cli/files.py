@@ -19,6 +19,7 @@ from optsched.cli.options import (
     option,
 )
 from optsched.cli.recompute import COST_OPTIONS, explain_peak
+from optsched.cli.saving import add_saving
 from optsched.errors import FormatError, GraphError, OptschedError, UsageError
 from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted
@@ -43,7 +44,7 @@ def _info(args: argparse.Namespace) -> int:
         record["xla"] = schedules
         text += f"\n{schedule_text(schedules)}"
     bounds = (record["peak_bound"], record["peak_bound"])
-    text = common.add_saving(args, graph, record, text, peak=None, slab=None, bounds=bounds)
+    text = add_saving(graph, record, text, peak=None, slab=None, bounds=bounds)
     common.print_result(args, record, text)
     return common.OK
 
@@ -120,7 +121,7 @@ def _explain(args: argparse.Namespace) -> int:
         text = f"only {among}:\n{text}"
     figures = {"peak": found.peak, "slab": None, "bounds": (found.bound, found.bound)}
     objective = Objective.PEAK
-    text = common.add_saving(args, graph, record, text, **figures, among=among, objective=objective)
+    text = add_saving(graph, record, text, **figures, among=among, objective=objective)
     common.print_result(args, record, text)
     return common.INTERRUPTED if found.interrupted else common.OK
 
@@ -143,12 +144,14 @@ def _convert(args: argparse.Namespace) -> int:
         write_module(module, args.output)
         record = {"instance": module.name, "computations": len(module.graphs)}
         text = f"{args.output}: {counted(len(module.graphs), 'computation')}"
+        text = add_saving(module, record, text, peak=None, slab=None)
     else:
         graph = read_graph(args.graph, **options)
         write_graph(graph, args.output, format=args.to)
         record = {"instance": graph.name, "ops": len(graph.ops), "buffers": len(graph.buffers)}
         ops, buffers = counted(len(graph.ops), "op"), counted(len(graph.buffers), "buffer")
         text = f"{args.output}: {ops}, {buffers}"
+        text = add_saving(graph, record, text, peak=None, slab=None)
     common.print_result(args, record, text)
     return common.OK
 
@@ -170,7 +173,7 @@ def _apply(args: argparse.Namespace) -> int:
         "load": done.load,
     }
     text = f"{args.output}: {done.moved} of {ops} ops moved, slab {slab:,} bytes"
-    text = common.add_saving(args, done.graph, record, text, peak=done.checked.peak, slab=slab)
+    text = add_saving(done.graph, record, text, peak=done.checked.peak, slab=slab)
     text += f"\n{done.load}" if done.load else ""
     common.print_result(args, record, text)
     return common.OK
@@ -210,7 +213,7 @@ def _add_export_saving(args: argparse.Namespace, record: dict[str, Any], text: s
     if module.calls:
         return text
     graph, _, checked = checked_plan(module.graphs[module.entry], args.plan)
-    return common.add_saving(args, graph, record, text, peak=checked.peak, slab=checked.slab)
+    return add_saving(graph, record, text, peak=checked.peak, slab=checked.slab)
 
 
 def _warmup(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
+from optsched.cli.saving import add_checked_saving, add_saving
 from optsched.errors import PlanError, UsageError
 from optsched.reports.progress import ProgressLine
 from optsched.runtime.limits import Objective
@@ -41,7 +42,7 @@ def solve_module(args: argparse.Namespace, module: Module) -> int:
     figures = figures_of(found.entry)
     if module.results_inside:
         figures["objective"] = Objective.PEAK
-    text = common.add_saving(args, module, record, module_text(found, record), **figures)
+    text = add_saving(module, record, module_text(found, record), **figures)
     try:
         if args.output:
             if module.results_inside:
@@ -86,6 +87,7 @@ def check_module(args: argparse.Namespace) -> int:
             raise PlanError(f"{args.certificate}: bound {bound} is above the peak {peak} of orders")
         text += f"\nproved: no orders below {bound:,} bytes, {minimal(record, bound)}"
     text += note_unverified(record, claims[module.entry], bound)
+    text = add_checked_saving(module, record, text, bound=bound)
     common.print_result(args, record, text)
     return common.OK
 

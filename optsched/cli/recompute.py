@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
 from optsched.cli.options import GRAPH, LIMITS, READING, Command, number, option, positive, repeated
+from optsched.cli.saving import add_checked_saving, add_saving
 from optsched.errors import PlanError, UsageError
 from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ def _recompute(args: argparse.Namespace) -> int:
         raise UsageError("-o and --certificate are of one plan: give a single --peak")
     results = _plan(args, priced(args, read_training_graph(args)))
     records = [recompute_record(result) for result in results]
+    record = records[0] if len(records) == 1 else {"front": records}
+    saved = _add_saving(results, record)
     if args.page:
         from optsched.reports.front import front_page
 
@@ -45,12 +49,26 @@ def _recompute(args: argparse.Namespace) -> int:
     if args.certificate:
         _write_certificate(args, results[0])
     if args.json:
-        common.print_json(args, records[0] if len(records) == 1 else {"front": records})
-    elif len(results) == 1:
+        common.print_json(args, record)
+        return _exit_code(results)
+    common.show(saved)
+    if len(results) == 1:
         common.show(recompute_text(results[0]))
     else:
         print_table(console(), front_table(results), "--json shows all columns")
     return _exit_code(results)
+
+
+def _add_saving(results: Sequence[RecomputeResult], record: dict[str, Any]) -> str:
+    """Put the saving of the smallest peak with a plan into a record; return it in one line."""
+    planned = [x for x in results if x.peak is not None]
+    best = min(planned, key=lambda x: x.peak or 0, default=results[0])
+    line = add_saving(
+        best.graph, record, "", peak=best.peak, slab=None, objective=Objective.PEAK
+    ).strip()
+    if best.extra is not None and best.total:
+        line += f"; {100 * best.extra / best.total:.3g} % extra compute"
+    return line
 
 
 def read_training_graph(args: argparse.Namespace) -> Graph:
@@ -158,6 +176,7 @@ def check_repeats(args: argparse.Namespace, graph: Graph, claims: dict[str, Any]
         record["bound"] = bound
         text += f"\nproved: no plan within {claims['peak']:,} bytes costs less than {bound:,}"
         text += ": the plan is optimal" if bound >= found.extra else ""
+    text = add_checked_saving(graph.without_inplace(), record, text)
     common.print_result(args, record, text)
     return common.OK
 
@@ -203,7 +222,7 @@ def explain_peak(args: argparse.Namespace) -> int:
             text += f"{more:,} more ({100 * more / max(1, at.total):.3g} % of a step)"
             text += "" if more == least else f", at least {least:,}"
     record = {**recompute_record(at), "below": recompute_record(below)}
-    common.print_result(args, record, text)
+    common.print_result(args, record, f"{_add_saving([at], record)}\n{text}")
     return _exit_code([at])
 
 

@@ -20,6 +20,7 @@ from optsched.cli.options import (
     flag,
     option,
 )
+from optsched.cli.saving import add_saving
 from optsched.errors import UsageError
 from optsched.reports.progress import ProgressLine
 from optsched.runtime.limits import Proof
@@ -75,7 +76,7 @@ def _solve(args: argparse.Namespace) -> int:
         record = solve_record(graph, result)
         text = solve_text(result, record)
     entry = module.graphs[module.entry]
-    text = common.add_saving(args, entry, record, text, **figures_of(result))
+    text = add_saving(entry, record, text, **figures_of(result))
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)
     try:

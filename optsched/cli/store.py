@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
 from optsched.cli.options import GRAPH_MODEL, Command, Option, flag, option, repeated
+from optsched.cli.saving import add_saving
 from optsched.errors import OptschedError, UsageError
 from optsched.reports.terminal import console
+from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
@@ -72,8 +74,36 @@ def _show(args: argparse.Namespace) -> int:
         _write_plan(args, store)
     record = [{**record_dict(r), "history": [change_dict(c) for c in cs]} for r, cs in found]
     text = "\n\n".join(record_lines(*pair) for pair in found)
-    common.print_result(args, {"records": record}, text)
+    shown: dict[str, Any] = {"records": record}
+    common.print_result(args, shown, _add_savings(args, [r for r, _ in found], shown, text))
     return common.OK
+
+
+def _add_savings(
+    args: argparse.Namespace, records: Sequence[StoredRecord], shown: dict[str, Any], text: str
+) -> str:
+    """Put the saving into a record and before its text, if a graph is given to compare with.
+
+    A store does not hold the order that a framework chose, so numbers alone have no saving.
+    """
+    from optsched.store import objective_bound
+
+    plain = [x for x in records if not x.question.rules and not x.question.pools]
+    if len(args.which) != 1 or not Path(args.which[0]).exists() or not plain:
+        return text
+    best = min(plain, key=lambda x: (x.value is None, x.question.objective))
+    return add_saving(
+        common.read_graph(args, args.which[0]),
+        shown,
+        text,
+        peak=best.peak,
+        slab=best.slab,
+        bounds=(
+            objective_bound(best.bounds, Objective.PEAK).value,
+            objective_bound(best.bounds, Objective.SLAB).value,
+        ),
+        objective=best.question.objective,
+    )
 
 
 def _write_plan(args: argparse.Namespace, store: PlanStore) -> None:

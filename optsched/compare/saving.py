@@ -4,19 +4,13 @@ A saving answers the question for which people run the program: how many bytes d
 today, how many with this plan, and is less possible? The bytes of today come from the framework's
 own order and packing, which each row of the table of formats names as its
 :class:`~optsched.formats.format.Stock`.
-
-For example, let TFLite Micro's planner need an arena of 663,552 bytes, and let a plan need 454,656,
-which is proved to be the minimum. Then the saving reads::
-
-    arena 663,552 -> 454,656 bytes (-31 %) against TFLite Micro's own planner;
-    smallest possible, proved
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from heuristics import PACKINGS
@@ -34,87 +28,9 @@ from optsched.model.graph import Graph
 from optsched.model.module import Module
 from optsched.model.pools import sum_of_slabs
 from optsched.model.reductions import ByPool
-from optsched.runtime.limits import Limits, Objective, optimality_gap
+from optsched.model.saving import Saving
+from optsched.runtime.limits import Limits, Objective
 from optsched.solver.result import Result
-
-
-@dataclass(frozen=True, slots=True)
-class Saving:
-    """Bytes before and after planning.
-
-    Parameters
-    ----------
-    quantity
-        `peak` or `slab`: the quantity compared.
-    noun
-        Word for it in sentences, such as "arena".
-    before
-        Bytes that the framework's own method needs; None if it is unknown for this file.
-    after
-        Bytes of the plan; None without a plan.
-    bound
-        Proved lower bound, in bytes, on `after`; None if nothing is known of it.
-    against
-        The framework's method, in words; empty if `before` is None.
-    method
-        Name of that method for `compare`.
-    among
-        Plans that the bound is about, in words; empty if they are all of the graph's.
-    """
-
-    quantity: Objective
-    noun: str
-    before: int | None
-    after: int | None
-    bound: int | None = None
-    against: str = ""
-    method: str = ""
-    among: str = ""
-
-    @property
-    def saved(self) -> int | None:
-        """Bytes saved, negative if the plan needs more; None if one side is unknown."""
-        return None if self.before is None or self.after is None else self.before - self.after
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values, ready for JSON."""
-        return {**asdict(self), "quantity": self.quantity.value, "saved": self.saved}
-
-    def __str__(self) -> str:
-        return "; ".join(part for part in (self._change(), self.verdict) if part)
-
-    def _change(self) -> str:
-        if self.before is None:
-            return (
-                f"{self.noun}: no plan found"
-                if self.after is None
-                else f"{self.noun} {self.after:,} bytes"
-            )
-        if self.after is None:
-            return f"{self.noun} {self.before:,} bytes with {self.against}"
-        if self.before == self.after:
-            return f"{self.noun} {self.after:,} bytes, as with {self.against}"
-        share = change(self.before, self.after)
-        return (
-            f"{self.noun} {self.before:,} -> {self.after:,} bytes ({share}) against {self.against}"
-        )
-
-    @property
-    def verdict(self) -> str:
-        """Return whether less is possible, in words; empty if nothing is known.
-
-        Without a plan, this is about the framework's own.
-        """
-        among = f" among {self.among}" if self.among else ""
-        value = self.before if self.after is None else self.after
-        if value is None or self.bound is None:
-            return ""
-        if value <= self.bound:
-            return f"smallest possible{among}, proved"
-        share = 100 * optimality_gap(value, self.bound)
-        # A positive gap is never shown as 0.
-        shown = f"{share:.1f}" if share >= 0.05 else "0.1"
-        return f"at most {shown} % less is possible{among}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +130,8 @@ def saving(
     if known is None:
         return Saving(quantity, noun, None, after, bound, among=among)
     before = known.value(quantity)
-    return Saving(quantity, noun, before, after, bound, stock.title, known.method, among)
+    against = stock.title if is_slab or stock.peak_only else stock.order_title
+    return Saving(quantity, noun, before, after, bound, against, known.method, among)
 
 
 def stock_row(found: Comparison) -> MethodRow | None:
@@ -298,13 +215,3 @@ def total_saving(savings: Sequence[Saving]) -> Saving | None:
         for side in zip(*((x.before, x.after) for x in whole), strict=True)
     )
     return Saving(first.quantity, noun, before, after, bound, against)
-
-
-def change(before: int, after: int) -> str:
-    """Return a change of bytes in percent with its sign, such as "-31 %"; only 0 is shown as 0."""
-    if before == after:
-        return "0 %"
-    share = 100 * (after - before) / before if before else float("inf")
-    if abs(share) < 0.05:
-        return "-<0.1 %" if share < 0 else "+<0.1 %"
-    return f"{share:+.{0 if abs(share) >= 10 else 1}f} %"

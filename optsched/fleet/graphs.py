@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from optsched.compare.saving import Saving, StockPlan, saving
+from optsched.compare.saving import StockPlan, saving
 from optsched.fleet.settings import FleetSettings
 from optsched.fleet.turns import Turns
 from optsched.fleet.unit import Found, Unit, UnitFailed
 from optsched.model.graph import Graph
+from optsched.model.saving import Saving
 from optsched.runtime.limits import Limits, Objective, Proof, optimality_gap
 from optsched.runtime.text import counted
 from optsched.solver.result import Result

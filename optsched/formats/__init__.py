@@ -112,6 +112,19 @@ def stock_of(graph: Graph) -> Stock:
     return FILE_ORDER if row is None else row.stock
 
 
+def own_order(graph: Graph) -> tuple[str, tuple[int, ...]]:
+    """Return the order in which the framework of a graph's file runs it, after its name in words.
+
+    A file that does not record it, and a graph made in Python, have the order of the file.
+    """
+    stock, ids = stock_of(graph), tuple(range(len(graph.ops)))
+    recorded = {} if graph.origin is None else graph.origin.orders
+    for name in stock.orders:
+        if name in recorded:
+            return stock.order_title, recorded[name]
+    return FILE_ORDER.order_title if stock.orders else stock.order_title, ids
+
+
 def alignment_of(path: str | Path, text: str) -> int:
     """Return an alignment given in bytes, or as :data:`FRAMEWORK` for that of the file's framework.
 

@@ -130,7 +130,12 @@ class Stock:
         Words for what the bytes include in the framework's own memory model, which writes in place;
         empty if results do not say it.
     counts_apart
-        Bytes without in-place writes.
+        Words for what the bytes include if nothing is in place.
+    order_title
+        Name of the framework's order in a sentence, such as "XLA's own schedule".
+    orders
+        Names under which a file may record that order; the first one there is used, and without
+        any the order of the file.
     """
 
     title: str
@@ -139,6 +144,8 @@ class Stock:
     peak_only: bool = False
     counts: str = ""
     counts_apart: str = ""
+    order_title: str = "the file's order"
+    orders: tuple[str, ...] = ()
 
 
 FILE_ORDER = Stock("the file's order, packed greedily by size", ("program",))

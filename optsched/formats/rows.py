@@ -167,7 +167,14 @@ ROWS: Final = (
         orders=later("inductor", "read_orders"),
         write=later("inductor_write", "write_inductor"),
         alignment=64,  # torch/_inductor/codegen/memory_planning.py, ALIGN_BYTES
-        stock=Stock("Inductor's own order", ("recorded", "inductor"), "peak", peak_only=True),
+        stock=Stock(
+            "Inductor's own order",
+            ("recorded", "inductor"),
+            "peak",
+            peak_only=True,
+            order_title="Inductor's own order",
+            orders=("chosen",),
+        ),
     ),
     Format(
         "minimalloc",
@@ -200,6 +207,8 @@ ROWS: Final = (
             "arena",
             counts="in-place as ONNX Runtime does; kernel scratch not counted",
             counts_apart="nothing in place, unlike ONNX Runtime; kernel scratch not counted",
+            order_title="ONNX Runtime's own order",
+            orders=("ort",),
         ),
     ),
     Format(
@@ -211,7 +220,12 @@ ROWS: Final = (
         modules=later("hlo.read", "read_hlo_module"),
         alignment=64,  # of offsets in the temporary buffer of XLA for CPUs
         title="a module of XLA's HLO text",
-        stock=Stock("XLA's own schedule and heap", ("xla", "xla_default")),
+        stock=Stock(
+            "XLA's own schedule and heap",
+            ("xla", "xla_default"),
+            order_title="XLA's own schedule",
+            orders=("xla",),
+        ),
     ),
     Format(
         "xla-buffers",
@@ -235,7 +249,12 @@ ROWS: Final = (
         binary=True,
         extra="tflite",
         alignment=16,
-        stock=Stock("TFLite Micro's own planner", ("tflm+tflm_greedy",), "arena"),
+        stock=Stock(
+            "TFLite Micro's own planner",
+            ("tflm+tflm_greedy",),
+            "arena",
+            order_title="TFLite Micro's own order",
+        ),
     ),
     Format(
         "pt2",
@@ -247,7 +266,9 @@ ROWS: Final = (
         binary=True,
         alignment=64,  # of PyTorch's allocator for the CPU, c10/core/alignment.h
         title="an exported program of PyTorch (.pt2)",
-        stock=Stock("program order", ("program",), "peak", peak_only=True),
+        stock=Stock(
+            "program order", ("program",), "peak", peak_only=True, order_title="program order"
+        ),
     ),
     Format(
         "iree",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from optsched.compare.saving import change
+from optsched.model.saving import change
 
 CLOSE: Final = 0.02
 """Part of the planned bytes by which a runtime may hold more or less without an explanation."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optsched.compare.saving import Saving
 from optsched.fleet import Fleet, FleetGraph, FleetStanding, FleetState
+from optsched.model.saving import Saving
 from optsched.reports.progress import PausedLine
 from optsched.reports.saving import print_headline, savings_record
 from optsched.reports.tables import Column, Table, percent, print_line, print_table

@@ -10,10 +10,12 @@ from optsched.counterexamples.target import kind_of
 from optsched.formats import packing_of, write_bytes, write_graph, write_packing, write_plan
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
+from optsched.model.saving import Saving
 from optsched.reports.step_diff import order_diff, packing_diff
 from optsched.reports.svg import contrast_picture, order_panel, slab_panel
 from optsched.reports.view import packing_view, plan_view
 from optsched.runtime.facts import versions
+from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted
 
 
@@ -80,7 +82,17 @@ def hunt_record(hunt: Hunt, files: dict[str, str]) -> dict[str, Any]:
             "story": paragraph(example),
             "files": files,
         }
+        record["saving"] = saving_of(example).to_dict()
     return record | {"versions": versions()}
+
+
+def saving_of(example: Counterexample) -> Saving:
+    """Return the saving of the better plan against the method that was hunted."""
+    kind, value, rival = kind_of(example.target.method), example.loss.value, example.loss.rival
+    quantity = Objective.PEAK if kind == "ordering" else Objective.SLAB
+    bound = example.optimum.value if example.optimum.proved else None
+    method = example.target.method
+    return Saving(quantity, quantity.value, value, rival, bound, method, method)
 
 
 def _counts(item: Graph | PackingProblem) -> dict[str, int]:
@@ -109,6 +121,7 @@ def hunt_text(hunt: Hunt, files: dict[str, str]) -> str:
         counts = ", ".join(f"{n} {what}" for what, n in _counts(example.item).items())
         proved = "proved" if example.optimum.proved else "not proved"
         lines += [
+            str(saving_of(example)),
             f"{target.method} {example.loss.value:,} bytes, "
             f"{example.rival} {example.loss.rival:,}: "
             f"{target.objective} {score} on {counts}",

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.compare import Comparison, Study, StudySettings
 from optsched.compare.methods import Exact
-from optsched.compare.saving import Saving, figures_of, packing_saving, saving, stock_plan
+from optsched.compare.saving import figures_of, packing_saving, saving, stock_plan
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.formats import packing_of, write_bytes, write_packing, write_plan
+from optsched.model.saving import Saving
 from optsched.reports.module import module_claims, module_record, module_text
 from optsched.reports.pools import pooled_record, pooled_text, pools_record, pools_text
 from optsched.reports.report import make_packing_report, make_report, saving_of

@@ -19,7 +19,8 @@ from optsched.solver.result import Result, SearchLog
 
 if TYPE_CHECKING:
     from optsched.compare import Comparison
-    from optsched.compare.saving import Saving, StockPlan
+    from optsched.compare.saving import StockPlan
+    from optsched.model.saving import Saving
 
 MANY_OPS = 20_000
 """Maximum number of ops for an explanation of the bound; beyond, it would take minutes."""

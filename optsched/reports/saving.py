@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from optsched.compare.saving import Saving, change, total_saving
+from optsched.compare.saving import total_saving
+from optsched.model.saving import Saving, change
 from optsched.reports.tables import Column, Table, print_line, print_table
 from optsched.runtime.text import counted
 

@@ -21,7 +21,8 @@ from optsched.compare import (
     rows_against_optimum,
     summarise,
 )
-from optsched.compare.saving import Saving, comparison_saving, stock_row
+from optsched.compare.saving import comparison_saving, stock_row
+from optsched.model.saving import Saving
 from optsched.reports.saving import print_headline
 from optsched.reports.tables import (
     Cell,

@@ -12,6 +12,7 @@ from optsched.store.question import (
     RecordChange,
     StoredQuestion,
     StoredRecord,
+    objective_bound,
     provenance,
 )
 from optsched.store.revoke import Rule, read_rule, revoke
@@ -41,6 +42,7 @@ __all__ = [
     "graph_digest",
     "import_store",
     "merge",
+    "objective_bound",
     "prepare_result",
     "provenance",
     "read_rule",

@@ -10,14 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optsched import MemoryModel, solve
+from optsched import Graph, GraphBuilder, MemoryModel, solve
 from optsched.cli import main
 from optsched.cli.commands import COMMANDS
-from optsched.compare.saving import Saving, change, saving, stock_plan, total_saving
+from optsched.compare.saving import saving, stock_plan, total_saving
 from optsched.formats import packing_of, read_graph, stock_of, write_graph, write_packing
 from optsched.formats.format import FILE_ORDER
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem
+from optsched.model.saving import Saving, change
 from optsched.runtime.limits import Objective
 from tests.support.families.small import diamond
 from tests.support.generators import random_graph
@@ -34,16 +35,16 @@ COMMAND_LINES = {
     "info": "info {graph}",
     "export": "export {folder}/plan.json {graph} --to csv -o {folder}/plan.csv",
     "pack": "pack {folder}/packing.csv",
+    "check": "check {graph} {folder}/plan.json {folder}/proof.json",
+    "convert": "convert {graph} -o {folder}/converted.json",
+    "hunt": "hunt --method dfs --max-ops 5 --max-tries 2000 -o {folder}/worst.json",
+    "recompute": "recompute {folder}/step.json --peak 14",
+    "store": "store show {folder}/plans.store {graph}",
 }
-"""A call of each command that has a plan or a graph; apply is tried with its models."""
+"""A call of each command that has a plan or a graph."""
 WITHOUT = {
-    "check": "loads no heuristic and no solver, so that its verdict rests on neither",
-    "apply": "needs a model file, which needs a package",
-    "convert": "writes a graph, and plans nothing",
-    "hunt": "measures a heuristic against the optimum on graphs of its own",
-    "measure": "needs a model file and its runtime; its own tests read its first line",
-    "recompute": "needs a training graph; its own tests read its first line",
-    "store": "looks after records",
+    "apply": "needs a model file: tests/frameworks/test_saving.py",
+    "measure": "needs a model file and its runtime: tests/frameworks/test_saving.py",
     "warmup": "has no graph",
 }
 
@@ -54,8 +55,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_graph(diamond(), made / "graph.json")
     packing = PackingProblem(size=[8, 4, 8, 4], start=[0, 0, 2, 1], end=[2, 4, 4, 3])
     write_packing(packing_of(packing), made / "packing.csv")
-    assert main(["solve", str(made / "graph.json"), "-o", str(made / "plan.json")]) == 0
+    graph, store = str(made / "graph.json"), str(made / "plans.store")
+    files = ["-o", str(made / "plan.json"), "--certificate", str(made / "proof.json")]
+    assert main(["solve", graph, *files]) == 0
+    assert main(["tune", graph, "--store", store, "--work", "1000"]) == 0
+    write_graph(training_step(), made / "step.json")
     return made
+
+
+def training_step() -> Graph:
+    build = GraphBuilder("step", cost_unit="ms")
+    build.input("tangents_1", 0, "excluded")
+    build.op("a", writes={"x": 5}, cost=2)
+    build.op("b", reads=["x"], writes={"y": 1}, cost=3)
+    build.op("loss", reads=["y"], writes={"l": 6}, cost=1)
+    build.output("l")
+    build.op("back", reads=["x", "tangents_1"], writes={"g": 1})
+    build.output("g")
+    return build.build()
 
 
 def test_every_command_is_listed() -> None:
@@ -72,6 +89,26 @@ def test_a_command_begins_with_the_saving(
     assert main(line.split()) == 0
     first = capsys.readouterr().out.splitlines()[:FIRST_LINES]
     assert any(" bytes" in line and ("against " in line or " with " in line) for line in first)
+
+
+def test_a_check_compares_by_replay_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file's order is replayed as the plan is; only a checked certificate proves."""
+    assert main(["solve", str(LLAMA), "-o", str(folder / "llama.json")]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr("optsched.compare.saving.stock_plan", None)
+    plan, proof = str(folder / "plan.json"), str(folder / "proof.json")
+    change = "peak 20 -> 18 bytes (-10 %) against the file's order"
+    assert main(["check", str(folder / "graph.json"), plan]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == change
+    assert main(["check", str(folder / "graph.json"), plan, proof, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["saving"]
+    assert (found["before"], found["after"], found["bound"]) == (20, 18, 18)
+    assert main(["check", str(LLAMA), str(folder / "llama.json")]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == (
+        "peak 3,756,302,336 -> 3,554,992,128 bytes (-5.4 %) against Inductor's own order"
+    )
 
 
 def test_the_record_has_the_saving(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

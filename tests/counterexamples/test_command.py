@@ -21,6 +21,7 @@ KEYS = {
     "objective",
     "seed",
     "found",
+    "saving",
     "exhausted",
     "exhausted_scope",
     "tried",

@@ -1,0 +1,90 @@
+"""The first line of commands: bytes before and after a plan, and whether less is possible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from optsched.errors import PlanError
+from optsched.model.module import Module
+from optsched.model.saving import Saving
+from optsched.runtime.limits import Objective
+
+if TYPE_CHECKING:
+    from optsched.compare.saving import StockPlan
+    from optsched.formats import PackingTable
+    from optsched.model.graph import Graph
+
+
+def add_saving(what: Graph | Module, record: dict[str, Any], text: str, **of: Any) -> str:
+    """Put the saving against the framework's own plan into a record; return it before the text.
+
+    `of` has the figures of the plan, as for :func:`optsched.compare.saving.saving`. `what` is
+    planned by the framework without order rules.
+    """
+    from optsched.compare.saving import saving, stock_plan
+
+    known = stock_plan(what)
+    found = saving(known, **of)
+    record["saving"] = found.to_dict()
+    if note := _counted_bytes(what, known):
+        record["counts"] = note
+        text = f"{note}\n{text}"
+    return f"{found}\n{text}"
+
+
+def _counted_bytes(what: Graph | Module, known: StockPlan | None) -> str:
+    """Return words for what the bytes of a graph include; empty if its framework has none."""
+    from optsched.model.graph import Graph
+
+    if known is None or not isinstance(what, Graph):
+        return ""
+    candidates = bool(what.inplace_candidates)
+    return known.stock.counts if what.in_place or not candidates else known.stock.counts_apart
+
+
+def add_checked_saving(
+    what: Graph | Module,
+    record: dict[str, Any],
+    text: str,
+    *,
+    bound: int | None = None,
+    among: str = "",
+) -> str:
+    """Put the saving of a checked plan into its record; return it before the text.
+
+    The peak is compared with that of the framework's own order, which the checker replays as it
+    does the plan's: no heuristic and no solver takes part. `bound` is a bound on the peak whose
+    certificate was checked, and `among` the plans that it is about.
+    """
+    title, before = _own_peak(what)
+    found = Saving(Objective.PEAK, "peak", before, record["peak"], bound, title, among=among)
+    record["saving"] = found.to_dict()
+    return f"{found}\n{text}"
+
+
+def _own_peak(what: Graph | Module) -> tuple[str, int | None]:
+    """Return the name of the framework's own order and its peak; None if it breaks a rule."""
+    from optsched.check.module import check_schedule
+    from optsched.formats import own_order
+    from optsched.model.module import module_of
+
+    module = what if isinstance(what, Module) else module_of(what)
+    orders = {name: own_order(graph) for name, graph in module.graphs.items()}
+    title = orders[module.entry][0]
+    try:
+        peaks = check_schedule(module, {name: order for name, (_, order) in orders.items()})
+    except PlanError:
+        return title, None
+    return title, peaks[module.entry]
+
+
+def add_packed(table: PackingTable, record: dict[str, Any], text: str) -> str:
+    """Put the bytes of checked offsets into their record; return them before the text.
+
+    What is live at the fullest step is a bound that needs no certificate. Offsets in several pools
+    are not compared with it.
+    """
+    bound = None if any(table.pools or ()) else table.problem.peak
+    found = Saving(Objective.SLAB, "slab", None, record["slab"], bound)
+    record["saving"] = found.to_dict()
+    return f"{found}\n{text}"
