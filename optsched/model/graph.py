@@ -7,7 +7,7 @@ names are used in messages and files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
@@ -214,20 +214,20 @@ class Graph:
         An output that must be kept apart from another buffer is not written in place. The same
         holds for outputs and inputs that belong to a must-share group.
         """
-        forbidden = set(self._forbidden(self.inplace_candidates))
-        return replace(
-            self, inplace=tuple(x for x in self.inplace_candidates if x not in forbidden)
-        )
+        return replace(self, inplace=tuple(filter(self._may_write, self.inplace_candidates)))
 
-    def _forbidden(
-        self, candidates: Iterable[tuple[int, int, int]]
-    ) -> Iterator[tuple[int, int, int]]:
-        """Yield the candidates that pairs and groups forbid."""
-        grouped = {b for group in self.must_share for b in group}
-        paired = {b for pair in self.keep_apart for b in pair}
-        for v, output, source in candidates:
-            if output in grouped or output in paired or self.roots[source] in grouped:
-                yield v, output, source
+    @cached_property
+    def _grouped(self) -> frozenset[int]:
+        return frozenset(b for group in self.must_share for b in group)
+
+    @cached_property
+    def _tied(self) -> frozenset[int]:
+        """Buffers of groups and of keep-apart pairs."""
+        return self._grouped.union(*self.keep_apart)
+
+    def _may_write(self, pair: tuple[int, int, int]) -> bool:
+        """Return True unless a pair or group forbids that an op writes an output into an input."""
+        return pair[1] not in self._tied and self.roots[pair[2]] not in self._grouped
 
     def without_inplace(self) -> Graph:
         """Return the graph in which no op writes in place."""
@@ -295,11 +295,12 @@ def _id_of(what: str, name: str, ids: Mapping[str, int], graph: Graph) -> int:
 
 
 def _check_inplace(graph: Graph) -> None:
-    for v, output, _ in graph._forbidden(graph.inplace):
-        raise GraphError(
-            f"op {graph.ops[v].name!r} writes {graph.buffers[output].name!r} in place, "
-            "which keep-apart pairs or must-share groups forbid"
-        )
+    for v, output, source in graph.inplace:
+        if not graph._may_write((v, output, source)):
+            raise GraphError(
+                f"op {graph.ops[v].name!r} writes {graph.buffers[output].name!r} in place, "
+                "which keep-apart pairs or must-share groups forbid"
+            )
 
 
 def _check_names(what: str, names: Sequence[str]) -> None:

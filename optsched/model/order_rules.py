@@ -26,12 +26,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
-from operator import index
 from typing import Any, SupportsIndex
 
-from optsched.errors import GraphError, UsageError
+from optsched.errors import GraphError, PlanError, UsageError
 from optsched.model.arrays import Integers
 from optsched.model.graph import Graph
+from optsched.model.steps import order_ids, steps_of
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import parse_integer
 
@@ -285,41 +285,12 @@ def make_baseline(
         isinstance(v, str | SupportsIndex) for v in order
     ):
         raise UsageError("baseline must be a list of op names or ids")
-    unknown = [v for v in order if isinstance(v, str) and v not in graph.op_ids]
-    if unknown:
-        raise UsageError(
-            f"the baseline names op {unknown[0]!r}, which is not in graph {graph.name!r}"
-        )
-    ids = [graph.op_ids[v] if isinstance(v, str) else index(v) for v in order]
-    odd = _oddity(graph, ids)
-    if odd:
-        raise UsageError(f"the baseline must be a permutation of the ops: {odd}")
-    _refuse_against_dependencies(graph, ids)
-    return Baseline(tuple(ids), max_moved, fewest_moves)
-
-
-def _refuse_against_dependencies(graph: Graph, order: Sequence[int]) -> None:
-    step = {v: at for at, v in enumerate(order)}
-    for v in order:
-        for u in graph.predecessors[v]:
-            if step[u] > step[v]:
-                raise UsageError(
-                    f"the baseline runs op {graph.ops[v].name!r} before op "
-                    f"{graph.ops[u].name!r}, which it needs"
-                )
-
-
-def _oddity(graph: Graph, ids: Sequence[int]) -> str:
-    """Return the reason why ids are not a permutation of the ops; empty if they are."""
-    seen: set[int] = set()
-    for v in ids:
-        if not 0 <= v < len(graph.ops):
-            return f"op number {v} does not exist"
-        if v in seen:
-            return f"it names op {graph.ops[v].name!r} twice"
-        seen.add(v)
-    missing = next((op.name for v, op in enumerate(graph.ops) if v not in seen), None)
-    return "" if missing is None else f"op {missing!r} is missing"
+    try:
+        ids = order_ids(graph, list(order))
+        steps_of(graph, ids)
+    except PlanError as error:
+        raise UsageError(f"the baseline must be an order of all ops: {error}") from None
+    return Baseline(tuple(ids.tolist()), max_moved, fewest_moves)
 
 
 def ascending_ends(steps: Iterable[int]) -> list[int]:

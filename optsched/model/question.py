@@ -15,7 +15,7 @@ some of its plans; the second covers the first, so "no order needs less than 11"
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from types import NoneType
 from typing import Any
@@ -193,10 +193,6 @@ class Question:
                 f"the result is about {_described(self.graph)}, not about {_described(graph)}: "
                 "pass the result with its own graph, result.question.graph"
             )
-
-    def with_objective(self, objective: Objective) -> Question:
-        """Return the question about the same plans with another objective and no capacity."""
-        return replace(self, objective=objective, capacity=None, budget=None)
 
 
 def _described(graph: Graph) -> str:

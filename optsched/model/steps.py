@@ -42,15 +42,18 @@ def steps_of(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     """
     n = len(graph.ops)
     given = order_ids(graph, order)
-    if given.shape != (n,):
-        raise PlanError(f"order has {given.size} ops, but the graph has {n}")
-    if n and (given.min() < 0 or given.max() >= n):
-        bad = next(int(v) for v in given if not 0 <= v < n)
-        raise PlanError(f"order names op number {bad}, but the graph has {n} ops")
-    steps = np.full(n, -1, np.int64)
+    if given.ndim != 1:
+        raise PlanError(f"order must be a flat list of ops, got {given.ndim} dimensions")
+    unknown = given[(given < 0) | (given >= n)]
+    if len(unknown):
+        raise PlanError(f"order names op number {unknown[0]}, but the graph has {n} ops")
+    times = np.bincount(given, minlength=n)
+    for v in np.flatnonzero(times != 1)[:1]:
+        name = repr(graph.ops[v].name)
+        fault = f"names op {name} {times[v]} times" if times[v] else f"misses op {name}"
+        raise PlanError(f"order {fault}")
+    steps = np.empty(n, np.int64)
     steps[given] = np.arange(n)
-    if (steps < 0).any():
-        raise PlanError(f"order misses op {graph.ops[int(np.argmin(steps))].name!r}")
     pred = graph.arrays.pred
     late = np.flatnonzero(steps[pred.idx] > np.repeat(steps, np.diff(pred.ptr)))
     if len(late):

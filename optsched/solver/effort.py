@@ -1,4 +1,8 @@
-"""Settings of the driver: shares of time, and sizes above which a stage is skipped."""
+"""Settings of the driver: shares of time, and sizes above which a stage is skipped.
+
+A share is a part of the time that is left, unless its text says otherwise. The settings decide how
+soon something is proved, never whether a proof is right.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class DriverEffort:
-    """Shares of time, and sizes up to which something is worth trying.
-
-    A share is a part of the time that is left, unless its text says otherwise. The settings decide
-    how soon something is proved, never whether a proof is right.
-    """
+class OrderEffort:
+    """Settings of the search for an order, and of its bounds."""
 
     heuristics_share: float = 0.3
     """Part of the whole time after which no further heuristic order begins."""
@@ -27,38 +27,24 @@ class DriverEffort:
     """Share for the search of an order if the peak is minimized; the rest is for packing it."""
     order_share: float = 0.5
     """Share for the search of an order if the slab is minimized, as packing takes time too."""
-    first_packing_share: float = 0.3
-    """Share for packing the first order of minimum peak; other orders may pack more easily."""
-    small_ops: int = 60
-    """Maximum number of ops for trying all orders, and for CP-SAT's joint model."""
-    all_orders_share: float = 0.5
-    """Share for trying all orders of a small graph."""
-    joint_share: float = 0.4
-    """Share for CP-SAT's joint model of a small graph."""
     walk_share: float = 0.5
     """Share for the walk that lowers the sum of the pools' peaks, or what conflicts on streams."""
     one_stream_share: float = 0.3
     """Share for a bound of stream graphs: the minimum peak if all ops run one after another."""
     again_share: float = 0.5
     """Share for searching an order once more, each round, while its peak is not proved."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderPackingEffort:
+    """Settings of the packing of known orders."""
+
+    first_packing_share: float = 0.3
+    """Share for packing the first order of minimum peak; other orders may pack more easily."""
     others_share: float = 0.5
     """Share for packing other orders, each round."""
-    neighbourhood_share: float = 0.5
-    """Share for order and offsets near the top of the slab, each round."""
     least_peak_share: float = 0.5
     """Part of `others_share` for orders of minimum peak; the rest is for orders above it."""
-    milp_ops: int = 200
-    """Maximum number of ops for the MILP, which takes too long to build for more."""
-    moves_share: float = 0.7
-    """Share for orders that move few ops of a baseline, if moves are limited."""
-    objective_share: float = 0.6
-    """Share for all stages before moving ops back, if fewest moves are asked for."""
-    back_share: float = 0.3
-    """Share for moving ops one by one, before the exact search for fewest moves."""
-    fewest_share: float = 0.7
-    """Share for the search for fewest moves; the rest is for trying all orders of a small graph."""
-    moved_share: float = 0.5
-    """Share for packing one order that moves fewer ops, of what that search has left."""
     last_packing: float = 0.35
     """Part of the whole time that packing the best plan's own order may count on at the end."""
     packed_orders: int = 3
@@ -69,19 +55,53 @@ class DriverEffort:
     """A packing, with the check of its plan, may take this many times as long as the last one."""
     checks_a_plan: float = 2.0
     """Packing an order and checking its plan takes this many times as long as the check alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointEffort:
+    """Settings of the engines that choose order and offsets together."""
+
+    small_ops: int = 60
+    """Maximum number of ops for trying all orders, and for CP-SAT's joint model."""
+    all_orders_share: float = 0.5
+    """Share for trying all orders of a small graph."""
+    joint_share: float = 0.4
+    """Share for CP-SAT's joint model of a small graph."""
+    neighbourhood_share: float = 0.5
+    """Share for order and offsets near the top of the slab, each round."""
+    milp_ops: int = 200
+    """Maximum number of ops for the MILP, which takes too long to build for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearEffort:
+    """Settings of the search for orders near a baseline."""
+
+    moves_share: float = 0.7
+    """Share for orders that move few ops of a baseline, if moves are limited."""
+    objective_share: float = 0.6
+    """Share for all stages before moving ops back, if fewest moves are asked for."""
+    back_share: float = 0.3
+    """Share for moving ops one by one, before the exact search for fewest moves."""
+    fewest_share: float = 0.7
+    """Share for the search for fewest moves; the rest is for trying all orders of a small graph."""
+    moved_share: float = 0.5
+    """Share for packing one order that moves fewer ops, of what that search has left."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleEffort:
+    """Settings of the planning of modules."""
+
     plan_share: float = 0.6
     """Share for a plan of a computation whose callees have no proved bytes yet."""
     bound_share: float = 0.5
     """Share for the bound on its peak then, and again for that on its slab."""
 
 
-EFFORT = DriverEffort()
-"""Default settings."""
-
-
 @dataclass(frozen=True, slots=True)
 class SpillEffort:
-    """Settings of the choice of buffers that leave a pool: amounts of work, and shares of time."""
+    """Settings of planning with pools that buffers may leave: shares of time."""
 
     try_share: float = 0.1
     """Share for one attempt to fill a pool after spilling, of the time left."""
@@ -97,6 +117,12 @@ class SpillEffort:
     """Share for packing each order except the last."""
     orders: int = 3
     """Maximum number of orders that are packed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpillChoiceEffort:
+    """Settings of the choice of buffers that leave a pool: amounts of work."""
+
     at_once: int = 200
     """One in this many buffers is spilled before the loads are computed again."""
     relief_share: float = 0.2
@@ -115,5 +141,10 @@ class SpillEffort:
     """Maximum number of ops for the bound from the bytes live whenever each op runs."""
 
 
-SPILL_EFFORT = SpillEffort()
-"""Default settings."""
+ORDERS = OrderEffort()
+PACKING = OrderPackingEffort()
+JOINT = JointEffort()
+NEAR = NearEffort()
+MODULES = ModuleEffort()
+SPILL = SpillEffort()
+SPILL_CHOICE = SpillChoiceEffort()

@@ -11,7 +11,7 @@ from optsched.model.elements import MAX_ADDRESS
 from optsched.model.pools import address_limit
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Objective, Proof
-from optsched.solver.effort import EFFORT
+from optsched.solver.effort import JOINT, PACKING
 from optsched.solver.features import Feature
 from optsched.solver.finding import Bound, Finding, slab_bound
 from optsched.solver.known import Known
@@ -81,7 +81,7 @@ def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
     is_late = left_before_last_packing(known) == 0.0
     clock = before_last_packing(known, resume, clock)
     orders = [(known.measured.peak, np.array(known.plan.order, np.int64))]
-    orders += known.best_orders(EFFORT.packed_orders)
+    orders += known.best_orders(PACKING.packed_orders)
     # No order has a peak below the bound, and orders of least peak are tried first.
     room = max(known.peak_bound, min(peak for peak, _ in orders))
     if known.capacity is not None:
@@ -89,7 +89,7 @@ def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
     elif room >= known.measured.slab:
         # Only an order of smaller peak could lower the slab.
         return
-    part, before = clock.share(EFFORT.least_peak_share), len(resume.seen)
+    part, before = clock.share(PACKING.least_peak_share), len(resume.seen)
     while not known.done():
         slab, seen = known.measured.slab, len(resume.seen)
         # A walk from an order above the room would have to lower the peak first.
@@ -177,7 +177,7 @@ def milp_order(
     """Choose the order by MILP, then pack it by heuristics; the bound is a claim."""
     from optsched.joint.milp import solve_order_milp
 
-    if known.size > (most := EFFORT.milp_ops):
+    if known.size > (most := JOINT.milp_ops):
         raise UsageError(f"engine milp takes up to {most} ops, {known.graph.name} has {known.size}")
     if Feature.MOVES in known.features:
         raise UsageError("engine milp does not limit moved ops (max_moved)")

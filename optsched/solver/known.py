@@ -21,7 +21,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReason
 from optsched.solver.driver import Knowledge
-from optsched.solver.effort import EFFORT
+from optsched.solver.effort import PACKING
 from optsched.solver.features import Feature, features_of
 from optsched.solver.finding import MOVED, Bound, Finding
 from optsched.solver.order_list import OrderList
@@ -179,7 +179,7 @@ class Known(Knowledge):
         begun = self.clock.now()
         checked = check_plan(self.graph, plan)
         self.clock.spend(len(self.graph.buffers))
-        self.reserve = EFFORT.checks_a_plan * (self.clock.now() - begun)
+        self.reserve = PACKING.checks_a_plan * (self.clock.now() - begun)
         measured = Measured(checked.peak, checked.slab, self.question.moved(plan.order))
         if self.is_better(measured):
             self.plan, self.measured = plan, measured
@@ -263,7 +263,7 @@ class Known(Knowledge):
         # Bounds about orders near a baseline do not hold for all orders.
         if self.done() or self.capacity is not None or Feature.MOVES in self.features:
             return None
-        orders = [order.tolist() for _, order in self.best_orders(EFFORT.packed_orders)]
+        orders = [order.tolist() for _, order in self.best_orders(PACKING.packed_orders)]
         return resume.sealed(self.question, self.bounds, orders)
 
     def _stop_reason(self, cut_short: bool) -> StopReason:

@@ -38,7 +38,7 @@ from optsched.runtime.limits import (
     choose_member,
     choose_size,
 )
-from optsched.solver.effort import EFFORT
+from optsched.solver.effort import MODULES
 from optsched.solver.finding import Finding
 from optsched.solver.known import Known
 from optsched.solver.module_result import ModuleResult
@@ -151,7 +151,7 @@ class _ModuleRun:
             # The capacity is that of the whole module, which the entry stands for.
             capacity=self.capacity if is_entry else None,
             engine=self.engine,
-            limits=clock if closed else clock.share(EFFORT.plan_share),
+            limits=clock if closed else clock.share(MODULES.plan_share),
             on_event=self.on_event if is_entry else None,
         )
         made = found if by_slab else self._placed(name, found, clock)
@@ -213,7 +213,7 @@ class _ModuleRun:
             graph,
             objective=objective,
             engine=self.engine,
-            limits=clock.share(EFFORT.bound_share),
+            limits=clock.share(MODULES.bound_share),
             warm_start=found.plan if fits else None,
         )
 

@@ -18,7 +18,7 @@ from optsched.model.steps import Order
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Objective, Proof
 from optsched.solver.driver import Stage
-from optsched.solver.effort import EFFORT
+from optsched.solver.effort import JOINT, NEAR
 from optsched.solver.finding import MOVED, Bound, Finding, peak_bound
 from optsched.solver.known import Known
 from optsched.solver.order_packing import Findings, found_orders, pack_order, pack_quickly
@@ -49,7 +49,7 @@ def orders_near(known: Known, resume: Resume, clock: Clock) -> Findings:
     from optsched.ordering.moves import least_peak_within
 
     # Local search first: it is fast, and its order shortens the exact search.
-    part = clock.share(EFFORT.back_share)
+    part = clock.share(NEAR.back_share)
     for _, order in known.best_orders(1):
         lower = lower_peak(known.graph, near.order, order.tolist(), near.max_moved, part)
         yield from found_orders(known, _SOURCE, lower)
@@ -84,7 +84,7 @@ def fewest_moves(known: Known, resume: Resume, clock: Clock) -> Findings:
     is_peak = known.question.objective is Objective.PEAK
     # A slab holds no order of a larger peak.
     peak = known.measured.peak if is_peak else known.slab_wanted
-    back_clock = clock.share(EFFORT.back_share)
+    back_clock = clock.share(NEAR.back_share)
     # The first order is that of the plan itself, so that there always is one.
     back = [plan.order, *move_back(known.graph, near.order, plan.order, peak, back_clock)]
     found = moves.fewest_moves(
@@ -107,7 +107,7 @@ def _pack_if_fewer(
         return False
     yield from pack_quickly(known, order, "fewer moves")
     if known.measured.moved > moved and not clock.expired():
-        yield from pack_order(known, resume, order, clock.share(EFFORT.moved_share), WHOLE)
+        yield from pack_order(known, resume, order, clock.share(NEAR.moved_share), WHOLE)
     return known.measured.moved > moved
 
 
@@ -146,7 +146,7 @@ def _moved_bound(value: int) -> Finding[Plan]:
 
 
 FEWEST_STAGES: tuple[Stage[Known], ...] = (
-    Stage(fewest_moves, share=EFFORT.fewest_share),
-    Stage(fewest_of_all_orders, most=EFFORT.small_ops),
+    Stage(fewest_moves, share=NEAR.fewest_share),
+    Stage(fewest_of_all_orders, most=JOINT.small_ops),
 )
 """Stages that follow once the objective is proved, or its time is over."""

@@ -26,7 +26,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Objective
 from optsched.solver.driver import Stage, run_stages
-from optsched.solver.effort import EFFORT
+from optsched.solver.effort import PACKING
 from optsched.solver.features import Feature
 from optsched.solver.finding import Finding, slab_bound
 from optsched.solver.known import Known, Measured
@@ -41,7 +41,7 @@ PackingStages = Sequence[Stage[KnownPacking]]
 
 def has_many_buffers(graph: Graph) -> bool:
     """Return True if packing all promising orders would take too long."""
-    return len(graph.buffers) > EFFORT.many_buffers
+    return len(graph.buffers) > PACKING.many_buffers
 
 
 # Heuristics.
@@ -85,7 +85,7 @@ def pack_quickly(known: Known, order: Order, source: str, packings: int | None =
             left = known.clock.left()
             take_interrupt()
             # A packer may take longer than the one before; leave room for that.
-            if known.done() or (left is not None and left < EFFORT.slower * took):
+            if known.done() or (left is not None and left < PACKING.slower * took):
                 return
 
 
@@ -116,7 +116,7 @@ def pack_best_order(known: Known, resume: Resume, clock: Clock) -> Findings:
 def pack_heuristically(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Pack the best orders so far by all promising packers."""
     many = has_many_buffers(known.graph)
-    for _, order in known.best_orders(1 if many else EFFORT.packed_orders):
+    for _, order in known.best_orders(1 if many else PACKING.packed_orders):
         yield from pack_quickly(known, order, "heuristic order")
         if known.done() or known.clock.expired():
             break
@@ -168,7 +168,7 @@ def _pack_best_orders(
     if known.question.objective is Objective.PEAK and not known.order_done():
         return True
     # With several pools the rank of an order does not tell which one packs best.
-    orders = known.best_orders(EFFORT.packed_orders if known.question.pool_graphs else 1)
+    orders = known.best_orders(PACKING.packed_orders if known.question.pool_graphs else 1)
     settled = True
     for number, (_, order) in enumerate(orders):
         share = clock.share(1 / (len(orders) - number))
@@ -297,5 +297,5 @@ def left_before_last_packing(known: Known) -> float | None:
     if known.plan is None or Feature.PEAK & known.features:
         return None
     # The part reserved is one of the whole time, so that it does not shrink with each stage.
-    reserved = EFFORT.last_packing * (known.clock.limit or 0.0)
+    reserved = PACKING.last_packing * (known.clock.limit or 0.0)
     return known.clock.share(1.0, reserved).left()

@@ -33,7 +33,7 @@ from optsched.runtime.limits import (
 )
 from optsched.solver import near
 from optsched.solver.driver import run_stages
-from optsched.solver.effort import EFFORT
+from optsched.solver.effort import NEAR
 from optsched.solver.features import Feature
 from optsched.solver.known import Known
 from optsched.solver.result import Result
@@ -235,7 +235,7 @@ def _run(known: Known, resume: Resume, stages: Stages) -> bool:
     try:
         if minimizes_moves:
             # The objective must not take all the time, as moves are minimized only after it.
-            known.clock = clock.share(EFFORT.objective_share)
+            known.clock = clock.share(NEAR.objective_share)
         cut_short = run_stages(known, resume, stages)
         known.clock = clock
         if minimizes_moves and not known.interrupted:

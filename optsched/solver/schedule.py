@@ -11,7 +11,7 @@ from functools import partial
 from optsched.errors import UsageError
 from optsched.solver import near, order_packing, stages, streams
 from optsched.solver.driver import Stage
-from optsched.solver.effort import EFFORT
+from optsched.solver.effort import JOINT, NEAR, ORDERS, PACKING
 from optsched.solver.features import Feature
 from optsched.solver.joint_stages import (
     OTHER_ORDERS_LACK,
@@ -93,7 +93,7 @@ def stages_of(engine: Engine, answer: Answer) -> Stages:
         Stage(stages.heuristic_orders),
         # Packed before the bounds, so that a plan exists if the time is short.
         Stage(order_packing.pack_best_order),
-        Stage(stages.closure_bounds, share=EFFORT.closure_share),
+        Stage(stages.closure_bounds, share=ORDERS.closure_share),
     )
     if engine is Engine.AUTO:
         return bounds + _searches(answer)
@@ -105,45 +105,44 @@ def stages_of(engine: Engine, answer: Answer) -> Stages:
 
 def _searches(answer: Answer) -> Stages:
     """Return the stages of our own search, after heuristics and bounds."""
-    effort, small = EFFORT, EFFORT.small_ops
     return (
         # Packed early where that is quick, so that a plan exists when the search starts.
         Stage(order_packing.pack_before_search),
         Stage(
             relaxed(PoolsApart(), answer),
-            share=effort.pool_share,
+            share=ORDERS.pool_share,
             needs=Feature.POOLS,
             lacks=Feature.PEAK,
         ),
         Stage(stages.order_search),
-        Stage(near.orders_near, share=effort.moves_share, needs=Feature.MOVES),
+        Stage(near.orders_near, share=NEAR.moves_share, needs=Feature.MOVES),
         # After the order search, since a lower peak leads to another order to pack.
-        Stage(order_packing.first_packing, share=effort.first_packing_share),
+        Stage(order_packing.first_packing, share=PACKING.first_packing_share),
         Stage(
             stages.pooled_walk,
-            share=effort.walk_share,
+            share=ORDERS.walk_share,
             needs=Feature.POOLS,
             lacks=Feature.PEAK | Feature.MOVES,
         ),
         # In small graphs all orders are tried with their packings, which settles slabs above the
         # peak.
-        Stage(all_orders, share=effort.all_orders_share, most=small),
+        Stage(all_orders, share=JOINT.all_orders_share, most=JOINT.small_ops),
         Stage(
             joint_model_if_exact,
-            share=effort.joint_share,
+            share=JOINT.joint_share,
             lacks=Feature.MOVES,
-            most=small,
+            most=JOINT.small_ops,
         ),
-        Stage(stages.search_again, share=effort.again_share, lacks=Feature.MOVES, repeat=True),
+        Stage(stages.search_again, share=ORDERS.again_share, lacks=Feature.MOVES, repeat=True),
         Stage(
             other_orders,
-            share=effort.others_share,
+            share=PACKING.others_share,
             lacks=OTHER_ORDERS_LACK,
             repeat=True,
         ),
         Stage(
             neighbourhoods,
-            share=effort.neighbourhood_share,
+            share=JOINT.neighbourhood_share,
             lacks=OTHER_ORDERS_LACK,
             repeat=True,
         ),
@@ -170,10 +169,10 @@ _STREAM_STAGES: Stages = (
     Stage(stages.heuristic_orders),
     Stage(streams.only_order, needs=Feature.ONE_ORDER),
     Stage(order_packing.pack_before_search),
-    Stage(streams.one_at_a_time, share=EFFORT.one_stream_share),
-    Stage(streams.stream_walk, share=EFFORT.walk_share),
-    Stage(order_packing.first_packing, share=EFFORT.first_packing_share),
-    Stage(streams.all_stream_orders, share=EFFORT.all_orders_share, most=EFFORT.small_ops),
+    Stage(streams.one_at_a_time, share=ORDERS.one_stream_share),
+    Stage(streams.stream_walk, share=ORDERS.walk_share),
+    Stage(order_packing.first_packing, share=PACKING.first_packing_share),
+    Stage(streams.all_stream_orders, share=JOINT.all_orders_share, most=JOINT.small_ops),
     Stage(streams.stream_walk, repeat=True),
     Stage(order_packing.last_packing, repeat=True),
 )

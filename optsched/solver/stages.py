@@ -16,7 +16,7 @@ from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Proof
-from optsched.solver.effort import EFFORT
+from optsched.solver.effort import ORDERS
 from optsched.solver.finding import Finding, peak_bound
 from optsched.solver.joint_stages import OTHER_ORDERS_LACK
 from optsched.solver.known import Known
@@ -42,12 +42,12 @@ def heuristic_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
         yield from found_orders(known, name, order)
         # One order is enough to know which ops may force the peak.
         if len(known.orders) == 1:
-            part = known.clock.share(EFFORT.simple_bound_share)
+            part = known.clock.share(ORDERS.simple_bound_share)
             bound = peak_lower_bound(known.graph, [order], clock=part)
             yield Finding("simple bound", bounds=peak_bound(bound.value, Proof.BOUND))
         # The second order is the program's own, which takes no time to make.
         take_interrupt()
-        late = len(known.orders) > 1 and known.clock.spent(EFFORT.heuristics_share)
+        late = len(known.orders) > 1 and known.clock.spent(ORDERS.heuristics_share)
         if late or known.order_done():
             return
 
@@ -65,7 +65,7 @@ def closure_bounds(known: Known, resume: Resume, clock: Clock) -> Findings:
         return
     from optsched.ordering import closure_bound
 
-    orders = [order for _, order in known.best_orders(EFFORT.closure_orders)]
+    orders = [order for _, order in known.best_orders(ORDERS.closure_orders)]
     found = closure_bound(known.graph, orders, clock=clock)
     yield Finding("closure bound", bounds=peak_bound(found.value, Proof.BOUND))
 
@@ -80,7 +80,7 @@ def order_search(known: Known, resume: Resume, clock: Clock) -> Findings:
     others = not known.features & OTHER_ORDERS_LACK
     outcome = solve_order(
         known.graph,
-        limits=known.part(EFFORT.order_share if others else EFFORT.peak_share),
+        limits=known.part(ORDERS.order_share if others else ORDERS.peak_share),
         warm_start=known.best_orders(1)[0][1].tolist(),
         bound=known.peak_bound,
         progress=resume.rounds,

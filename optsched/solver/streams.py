@@ -8,7 +8,7 @@ from __future__ import annotations
 from optsched.model.steps import Order
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Objective, Proof
-from optsched.solver.effort import EFFORT
+from optsched.solver.effort import ORDERS
 from optsched.solver.features import Feature
 from optsched.solver.finding import Finding, peak_bound, slab_bound
 from optsched.solver.known import Known
@@ -39,7 +39,7 @@ def one_at_a_time(known: Known, resume: Resume, clock: Clock) -> Findings:
     from optsched.ordering.bound.forced_conflicts import forced_conflict_bound
 
     graph, order = known.graph.without_streams(), known.best_orders(1)[0][1]
-    part = clock.share(EFFORT.closure_share)
+    part = clock.share(ORDERS.closure_share)
     bound = closure_bound(graph, [order], clock=part).value
     yield Finding("closure bound", bounds=peak_bound(bound, Proof.BOUND))
     forced = forced_conflict_bound(known.graph)

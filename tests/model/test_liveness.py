@@ -103,9 +103,11 @@ def test_peak_agrees_with_the_replay_on_many_larger_graphs() -> None:
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ([0, 1], "order has 2 ops, but the graph has 3"),
+        ([0, 1], "order misses op 'join'"),
+        ([[0, 1, 2]], "a flat list of ops, got 2 dimensions"),
         ([0, 1, 3], "names op number 3"),
-        ([0, 0, 2], "misses op 'right'"),
+        ([0, 0, 2], "names op 'left' 2 times"),
+        ([0, 2, 2], "misses op 'right'"),
         ([0, 2, 1], r"runs op 'join' \(step 1\) before 'right' \(step 2\)"),
     ],
 )

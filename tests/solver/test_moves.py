@@ -80,17 +80,15 @@ def test_what_can_not_be_is_one_line() -> None:
     rules = OrderRules(first=("up1",))
     with pytest.raises(GraphError, match="moves at most 0 ops of the baseline, each moves at le"):
         solve(graph, baseline=IN_TURN, max_moved=0, order_rules=rules)
-    with pytest.raises(
-        UsageError, match="the baseline names op 'up', which is not in graph 'towers'"
-    ):
+    with pytest.raises(UsageError, match="names op 'up', which is not in the graph"):
         solve(graph, baseline=("up", *IN_TURN[1:]))
-    with pytest.raises(UsageError, match="a permutation of the ops: op 'join' is missing"):
+    with pytest.raises(UsageError, match="must be an order of all ops: order misses op 'join'"):
         solve(graph, baseline=IN_TURN[:4])
-    with pytest.raises(UsageError, match="a permutation of the ops: it names op 'up0' twice"):
+    with pytest.raises(UsageError, match="an order of all ops: order names op 'up0' 2 times"):
         solve(graph, baseline=(*IN_TURN, "up0"))
-    with pytest.raises(UsageError, match="a permutation of the ops: op number 7 does not exist"):
+    with pytest.raises(UsageError, match="an order of all ops: order names op number 7, but"):
         solve(graph, baseline=[0, 1, 2, 3, 4, 7])
-    with pytest.raises(UsageError, match="runs op 'join' before op 'down1', which it needs"):
+    with pytest.raises(UsageError, match=r"runs op 'join' .* before 'down1' .*, which it needs"):
         solve(graph, baseline=(*IN_TURN[:3], "join", "down1"))
     with pytest.raises(UsageError, match="max_moved must be at least 0, got -1"):
         solve(graph, max_moved=-1)

@@ -24,7 +24,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import SIZES, Event, Limits, Objective, Proof, StopReason
 from optsched.solver import known, order_packing, pipeline, stages
 from optsched.solver.driver import Stage
-from optsched.solver.effort import EFFORT
+from optsched.solver.effort import ORDERS
 from optsched.solver.finding import Finding
 from optsched.solver.known import Known
 from optsched.solver.order_packing import found_orders
@@ -203,7 +203,7 @@ def test_a_search_for_orders_that_runs_out_leaves_time_to_pack(
     assert result.peak is not None
     assert result.peak <= best
     assert [what for what, _ in given[:2]] == ["orders", "packing"]
-    assert given[0][1] <= 2 * EFFORT.order_share
+    assert given[0][1] <= 2 * ORDERS.order_share
     assert given[1][1] > 0
 
 

@@ -15,7 +15,7 @@ from optsched.model.plan import Plan
 from optsched.model.pools import Pool, pinned_bytes, pool_graph
 from optsched.ordering.bound.single_ops import op_bound, peak_lower_bound
 from optsched.runtime.clock import Clock
-from optsched.solver.effort import SPILL_EFFORT
+from optsched.solver.effort import SPILL_CHOICE
 from optsched.solver.in_pools import Shortage
 from optsched.solver.result import Result
 from optsched.solver.spill.pack import find_numbers, find_too_large, room_of
@@ -140,12 +140,12 @@ def _spilled_alone(own_pools: OwnPools, number: int, clock: Clock) -> int:
     """
     graph, capacity = own_pools.graph, own_pools.pools[number].capacity
     # In place, an input's bytes may be reused, which the table of live buffers cannot say.
-    if capacity is None or graph.in_place or len(graph.ops) > SPILL_EFFORT.bound_ops:
+    if capacity is None or graph.in_place or len(graph.ops) > SPILL_CHOICE.bound_ops:
         return 0
     size = np.where(own_pools.own_pool == number, graph.arrays.size, 0)
     rows: list[IntArray] = []
     for v in range(len(graph.ops)):
-        if len(rows) * len(size) > SPILL_EFFORT.table or clock.expired():
+        if len(rows) * len(size) > SPILL_CHOICE.table or clock.expired():
             # Fewer ops to relieve are a weaker bound, and still one.
             break
         row = np.zeros(len(size), np.int64)

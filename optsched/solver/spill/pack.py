@@ -28,7 +28,7 @@ from optsched.model.selection import select
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords, renamed
 from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason
-from optsched.solver.effort import SPILL_EFFORT
+from optsched.solver.effort import SPILL
 from optsched.solver.in_pools import PackedPool, PackingInPools, Shortage
 from optsched.solver.pack import pack, try_to_fit
 from optsched.solver.packing_result import PackingResult, result_in_pools, status_in_pools
@@ -323,10 +323,10 @@ class _PoolFiller:
 
     def try_packing(self, ids: IntArray, capacity: int) -> PackingResult:
         """Pack some buffers for a short while."""
-        limits: Limits | Clock = self.clock.share(SPILL_EFFORT.try_share)
+        limits: Limits | Clock = self.clock.share(SPILL.try_share)
         # Without a time limit one attempt must end at some time.
         if self.clock.left() is None:
-            limits = replace(self.clock.limits, seconds=SPILL_EFFORT.try_seconds)
+            limits = replace(self.clock.limits, seconds=SPILL.try_seconds)
         part = select(self.problem, ids)
         return self.noted(try_to_fit(part, capacity, limits, self.on_event))
 

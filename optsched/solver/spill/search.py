@@ -26,7 +26,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.selection import select
 from optsched.runtime.clock import Clock
-from optsched.solver.effort import SPILL_EFFORT
+from optsched.solver.effort import SPILL_CHOICE
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.status import Status
 
@@ -96,7 +96,7 @@ class Steps:
             # Equal relief per byte: the larger one leaves, so that fewer do.
             order = np.lexsort((-self.size[able], -share / self.size[able]))
             # Some at a time, since relief is costly to compute: one in `at_once`.
-            stays[able[order][: 1 + len(able) // SPILL_EFFORT.at_once]] = False
+            stays[able[order][: 1 + len(able) // SPILL_CHOICE.at_once]] = False
 
     def _relief(self, stays: BoolArray, *, lasting: bool) -> tuple[IntArray, IntArray]:
         """Return the buffers that relieve a step over the capacity, and how much each relieves."""
@@ -195,7 +195,7 @@ def steps_of_pool(
     closes = np.zeros(len(live.at) + 1, np.bool_)
     closes[live.last] = True
     rows = np.flatnonzero((load > capacity) & (closes[1:] | every))
-    most = SPILL_EFFORT.table // max(1, len(live.owner))
+    most = SPILL_CHOICE.table // max(1, len(live.owner))
     rows = rows[np.argsort(-load[rows], kind="stable")[:most], None]
     step, part = np.nonzero((live.first <= rows) & (rows < live.last))
     table = np.zeros((len(rows), len(members)), np.int64)
@@ -214,7 +214,7 @@ def least_sum(heights: IntArray, least: int, *, exact: bool = True) -> int | Non
     # All sums are multiples of the common divisor.
     unit = int(np.gcd.reduce(heights))
     want = -(-least // unit)
-    if want > SPILL_EFFORT.sum_bits or not exact:
+    if want > SPILL_CHOICE.sum_bits or not exact:
         return want * unit
     # Bit s says that a sum s below `want` can be had; of those from there on the least counts.
     sums, best = 1, None
@@ -257,7 +257,7 @@ def choose_spill(
     """
     movable = movable & (problem.size[members] > 0) & (problem.end > problem.start)[members]
     # Each of the two ways to count relief is sometimes better, and sometimes fails to pack.
-    relief = clock.share(SPILL_EFFORT.relief_share)
+    relief = clock.share(SPILL_CHOICE.relief_share)
     ways = [
         _relieved(problem, members, movable, capacity, relief.share(0.5), lasting=True),
         _relieved(problem, members, movable, capacity, relief, lasting=False),
@@ -267,7 +267,7 @@ def choose_spill(
         result = pack(members[stays], capacity)
         if _fits(result, capacity):
             break
-    count = 1 + len(members) // SPILL_EFFORT.at_once
+    count = 1 + len(members) // SPILL_CHOICE.at_once
     while not _fits(result, capacity) and (stays & movable).any():
         # The bytes fit and no packing does: the smallest of the fullest step leaves.
         ids = np.flatnonzero(stays)
@@ -346,19 +346,18 @@ def least_leaving(
     `(n,)`, pack into the capacity, or None. Returns the buffers that stay, if a packing better than
     that cost was found, and a lower bound on the bytes that leave: never more than the cost.
     """
-    effort = SPILL_EFFORT
     every = np.ones(len(steps.size), np.bool_)
     first = steps.more(every, steps.movable, clock)
     # Without a known choice, anything that may leave could have to.
     limit = int(steps.size[steps.movable].sum()) + 1 if cost is None else cost
-    if first is None or int(steps.movable.sum()) > effort.movable:
+    if first is None or int(steps.movable.sum()) > SPILL_CHOICE.movable:
         return None, limit if first is None else min(first, limit)
     heap = [_Node(first, 0, every, steps.movable)]
     unknown = limit
     nodes = packings = 0
     # No open node can lead to fewer bytes than what is known or undecided.
     while heap and heap[0].cost < unknown:
-        if nodes >= effort.nodes or packings >= effort.packings or clock.expired():
+        if nodes >= SPILL_CHOICE.nodes or packings >= SPILL_CHOICE.packings or clock.expired():
             break
         nodes += 1
         clock.spend(1)

@@ -31,7 +31,7 @@ from optsched.model.selection import select
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, Objective, OnEvent, Proof, StopReason
-from optsched.solver.effort import SPILL_EFFORT
+from optsched.solver.effort import SPILL
 from optsched.solver.in_pools import PackedPool, PackingInPools, PlanInPools
 from optsched.solver.known import written_plan
 from optsched.solver.packing_result import PackingResult, result_in_pools
@@ -150,14 +150,14 @@ class _PoolPlanner:
 
         capacity, refuted = self.own_pools.capacity(), 0
         if capacity is not None:
-            found = ask(capacity, SPILL_EFFORT.fit_share, warm_start)
+            found = ask(capacity, SPILL.fit_share, warm_start)
             if found.stop_reason is StopReason.INTERRUPTED or (
                 found.plan is not None and self.own_pools.fits(found.plan)
             ):
                 return found
             warm_start, refuted = found.plan, found.slab_bound
         # Once something must be spilled a low peak counts, not that the capacity is refuted.
-        best = ask(None, SPILL_EFFORT.solve_share, warm_start)
+        best = ask(None, SPILL.solve_share, warm_start)
         assert best.question is not None
         fits = replace(best.question, capacity=capacity)
         # The refuted capacity is a bound on the slab too, perhaps a better one.
@@ -187,7 +187,7 @@ class _PoolPlanner:
     def spilled(self, before: Result, orders: Sequence[Sequence[int]]) -> Result:
         """Pack a few orders and keep the one that spills fewest bytes."""
         best: tuple[tuple[int, ...], Plan | None, PackingProblem, PackingResult] | None = None
-        part = self.clock.share(SPILL_EFFORT.orders_share)
+        part = self.clock.share(SPILL.orders_share)
         bound = spilled_bound(self.own_pools, before, part)
         tried = self.orders(orders, part)
         for left, order in zip(range(len(tried), 0, -1), tried, strict=True):
@@ -196,7 +196,7 @@ class _PoolPlanner:
                 continue
             problem, ids, chosen = choice
             own_pools = [self.pools[number].name for number in self.own_pool[ids].tolist()]
-            share = self.clock.share(1.0 if left == 1 else SPILL_EFFORT.pack_share)
+            share = self.clock.share(1.0 if left == 1 else SPILL.pack_share)
             packing = pack_in_pools(problem, own_pools, self.pools, share, self.on_event)
             plan = None
             if packing.slab is not None:
@@ -233,7 +233,7 @@ class _PoolPlanner:
             if clock.expired():
                 break
         found |= dict.fromkeys(steps for _, steps in sorted(others))
-        return [np.array(order, np.int64) for order in list(found)[: SPILL_EFFORT.orders]]
+        return [np.array(order, np.int64) for order in list(found)[: SPILL.orders]]
 
     def problem(self, order: IntArray) -> tuple[PackingProblem, IntArray, Pairs] | None:
         """Return the packing problem of an order, with the in-place pairs that spare most.
