@@ -20,6 +20,7 @@ from optsched.joint.order_program import OrderProgram
 def topological(program: OrderProgram, order: Sequence[int]) -> list[int]:
     """Return an order of the program that takes, of the ops that can run, the first of another."""
     step = {v: at for at, v in enumerate(order)}
+    # An op may list a predecessor twice, which must count once.
     missing = [len(set(row)) for row in program.preds]
     ready = [step[v] for v, count in enumerate(missing) if not count]
     heapify(ready)
@@ -39,11 +40,13 @@ def identical_ops(program: OrderProgram) -> list[list[int]]:
     for b, (_, users) in enumerate(program.shared):
         for v in users:
             uses[v].append(b)
+    # Savings tell ops apart by what they write into, so these ops are left alone.
     special = {v for saving in program.savings for v in (saving.op, *saving.needs)}
     groups: dict[object, list[int]] = {}
     for v, before in enumerate(program.preds):
         if v not in special:
             numbers = program.rise[v], program.delta[v]
+            # Equal in all that a program knows of an op: exchanging two of them changes no number.
             key = (before, tuple(sorted(program.succs[v])), numbers, tuple(uses[v]))
             groups.setdefault(key, []).append(v)
     return [group for group in groups.values() if len(group) > 1]

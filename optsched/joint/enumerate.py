@@ -140,11 +140,13 @@ class _OrderEnumeration:
         self._count()
         if at.done == self.growth.all:
             return self._pack(at.steps)
+        # Equal ops, constraints and kept ops: everything that later steps depend on.
         length, key = len(at.steps), (at.done, at.constraints, self._kept(at))
         if key in self.seen or self._is_dead(at):
             return length
         alive = False
         for after in self.growth.longer(at):
+            # Live bytes alone refute this order: no packing is needed.
             if sum(after.peaks) > self.capacity:
                 continue
             if self._is_refuted(after.constraints) or self._moves_too_many(after):
@@ -168,6 +170,7 @@ class _OrderEnumeration:
         """
         known = self.dead.get(at.done, ())
         if len(at.peaks) < 2:
+            # With several pools a state is dead only for beginnings with peaks at least as high.
             return bool(known)
         return any(all(x <= y for x, y in zip(low, at.peaks, strict=True)) for low in known)
 
@@ -206,6 +209,7 @@ class _OrderEnumeration:
             self.offer(plan)
             self.capacity = plan.slab(self.graph) - 1
             if self.capacity < self.floor:
+                # The bound is met: cut back to the very start, which ends the search.
                 return -1
         core, last = 0, 0
         for part, row, capacity in zip(parts, rows, refused, strict=True):
@@ -213,6 +217,7 @@ class _OrderEnumeration:
                 low, high = self.oracle.stretch(part, capacity)
                 core |= self.growth.constraints(order, chosen, set(ids[row].tolist()), low, high)
                 last = max(last, high)
+        # The core refutes other orders before they are packed.
         self.cores.append(core)
         # Every order that starts with the same `last` steps contains the same refuted ranges.
         return last - 1
@@ -228,6 +233,7 @@ class _OrderEnumeration:
         if len(parts) == 1:
             return self.oracle.within(problem, self.capacity), [self.capacity]
         found = [self.oracle.minimum(part) for part in parts]
+        # A pool without any packing refutes the order alone.
         if None in found:
             return None, [self.capacity if one is None else -1 for one in found]
         if sum(one[0] for one in found if one is not None) > self.capacity:

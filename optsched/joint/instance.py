@@ -94,6 +94,8 @@ class ModelInstance:
     """In-place pairs, if the graph is in-place."""
 
     def __post_init__(self) -> None:
+        # Beyond these limits CP-SAT's floats and sums are not exact, so a claim would mean
+        # nothing.
         if self.slab_limit > MAX_UNITS or self.slab_limit * (self.horizon + 1) > MAX_AREA:
             raise UsageError(
                 f"sizes of up to {self.slab_limit * self.unit} bytes in all, in units of "
@@ -112,6 +114,7 @@ class ModelInstance:
         pinned, free = dict.fromkeys(self.pools, 0), dict.fromkeys(self.pools, 0)
         for item in self.items:
             if item.pin is None:
+                # With padding for its alignment, in case all items lie one above the other.
                 free[item.pool] += item.room + item.alignment - 1
             else:
                 pinned[item.pool] = max(pinned[item.pool], item.pin + item.room)
@@ -158,6 +161,7 @@ def graph_instance(graph: Graph) -> ModelInstance:
     for b, buffer in enumerate(graph.buffers):
         size, birth = int(arrays.size[b]), int(arrays.birth[b])
         users, kept = arrays.users(b), bool(arrays.keep[b])
+        # Views, buffers without bytes and inputs that are never used take no room.
         if not size or graph.roots[b] != b or not (birth != INPUT or users or kept):
             continue
         items.append(
@@ -178,6 +182,7 @@ def graph_instance(graph: Graph) -> ModelInstance:
     shared = tuple(tuple(place[b] for b in x if b in place) for x in graph.must_share)
     for group in shared:
         for i in group:
+            # A group starts at one offset, and its largest member needs the room.
             items[i] = replace(items[i], room=max(items[j].size for j in group))
     unit = common_unit(items)
     scaled = tuple(
@@ -202,6 +207,7 @@ def common_unit(items: Sequence[ModelItem]) -> int:
     """Return the largest unit that loses no packing (see the module docstring); 1 without items."""
     unit = gcd(*(item.size for item in items), *(item.pin or 0 for item in items)) or 1
     alignments = {item.alignment for item in items}
+    # An alignment must divide the unit or be a multiple of it; shrink the unit until that holds.
     while bad := [a for a in alignments if unit % a and a % unit]:
         unit = gcd(unit, *bad)
     return unit

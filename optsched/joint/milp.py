@@ -137,6 +137,7 @@ class _MilpSearch:
         self.order = None if start is None else [int(v) for v in start]
         self.value = None if start is None else check_order(graph, start)
         led = list(range(len(graph.ops))) if self.order is None else self.order
+        # Reductions start from a known order; without one the graph itself is used.
         independent |= self.order is None
         self.source = order_source(graph, led, bound, clock.share(0.2), independent=independent)
         self.proved = self.bound = max(bound, self.source.bound)
@@ -169,11 +170,13 @@ class _MilpSearch:
 
     def _minimize(self) -> None:
         """Minimize the peak in rounded sizes until only rounding separates it from the bound."""
+        # Rounding makes sums small enough for floats; a larger divisor makes the bound weaker.
         divisor = max(1, -(-self.program.most // MAX_UNITS))
         rounded, terms = shrunk(self.program, divisor), 0
         terms = 2 + len(self.program) + len(self.program.shared) + len(self.program.savings)
         while self._has_time():
             model = _Model(rounded, self.cycles)
+            # Each term of a load is rounded by less than a unit, so this lower limit is safe.
             low = max(0, self.scale.up(self.bound) // divisor - terms)
             model.minimize_peak(low, rounded.most)
             run = model.solve(self.clock)
@@ -183,12 +186,14 @@ class _MilpSearch:
             if run.order is None:
                 return
             self._offer(run.order)
+            # Without rounding and without cycles the objective must be the peak of the order.
             if divisor == 1 and run.finished and not run.cycles:
                 claimed = self.scale.bytes(round(run.objective))
                 self.refuted = misread("milp", claimed, self._replay(run.order))
             near = (
                 divisor > 1 and (self.value or 0) <= self.bound + terms * divisor * self.scale.unit
             )
+            # Rounding alone separates bound and peak: exact digits go on from here.
             if self._is_closed() or near or not run.cycles or not run.finished:
                 return
             self.cycles.update(dict.fromkeys(run.cycles))
@@ -202,12 +207,14 @@ class _MilpSearch:
             model = _Model(self.program, self.cycles)
             model.limit_peak(high)
             run = model.solve(self.clock)
+            # No order is below the best one, by exact rows: the best one is the minimum.
             if run.infeasible:
                 self.bound = max(self.bound, self.scale.bytes(high + 1))
                 return True
             if run.order is None:
                 return False
             self._offer(run.order)
+            # A better order was found, so the question is asked again below it.
             if self.scale.up(self.value) - 1 < high:
                 return True
             if not run.cycles:
@@ -280,6 +287,7 @@ class _Model:
         self.problem += 0
         for v, load in enumerate(self.loads):
             total = _collected(load)
+            # A row whose positive terms cannot exceed the limit needs no constraint.
             if sum(max(0, factor) for factor in total.values()) > high:
                 self._limit_in_digits(v, total, high)
 
@@ -306,6 +314,7 @@ class _Model:
 
     def solve(self, clock: Clock) -> _Run:
         """Run HiGHS, and read the order from its solution."""
+        # Far apart coefficients make tolerances larger than the smallest of them.
         if self.largest > MAX_RANGE * self.smallest:
             raise UsageError(
                 f"the MILP has coefficients from {self.smallest} to {self.largest}, a range in "
@@ -341,6 +350,7 @@ class _Model:
 
         found = set()
         for u, row in enumerate(beside):
+            # Each cycle of three is found from each of its ops; a set keeps it once.
             for v, w in combinations(sorted(row), 2):
                 if runs(u, v) and runs(v, w) and runs(w, u):
                     found.add(_turned(u, v, w))
@@ -413,6 +423,7 @@ class _Model:
             # PuLP leaves out constraints without variables.
             self.impossible |= limit < 0
             return
+        # Recorded to judge whether floats can be trusted with this program.
         factors = [abs(factor) for factor in total.values()]
         self.smallest = min(self.smallest, *factors)
         self.largest = max(self.largest, *factors)

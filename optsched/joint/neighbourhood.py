@@ -81,6 +81,7 @@ def better_plans(
         Sizes and limits of neighbourhoods.
     """
     effort = effort or NeighbourhoodEffort()
+    # The constraints below hold for plain buffers on one stream only.
     if graph.on_streams or graph.in_place or graph.must_share:
         return
     if not 1 < len(graph.ops) <= effort.largest_graph:
@@ -122,6 +123,7 @@ class _Neighbourhoods:
 
     def search(self) -> Iterator[Plan]:
         """Yield better plans until the floor or a limit is reached."""
+        # Offsets between units would be moved by rounding, and the plan could be lost.
         if not self.is_whole:
             return
         for number in range(self.effort.tries):
@@ -129,6 +131,7 @@ class _Neighbourhoods:
                 return
             # Building a model takes time that CP-SAT does not count.
             self.clock.spend(len(self.offsets))
+            # Every second neighborhood frees offsets only, which is quicker to decide.
             if self._improve(with_order=bool(number % 2)):
                 yield self._plan()
 
@@ -151,6 +154,7 @@ class _Neighbourhoods:
                 self.offsets[i] = at
             self._measure()
             return True
+        # Decided soon: a larger one may hold more. Not decided: a smaller one.
         factor = 1.15 if run.finished else 0.8
         self.ops = int(min(self.effort.most_ops, max(6, self.ops * factor + 1)))
         self.buffers = int(min(self.effort.most_buffers, max(8, self.buffers * factor + 1)))
@@ -158,6 +162,7 @@ class _Neighbourhoods:
 
     def _model(self, with_order: bool) -> _WindowModel:
         """Return the model of a random neighbourhood of a buffer at the top."""
+        # Any improvement must move a buffer at the top, so each neighborhood contains one.
         top = int(self.rng.choice(np.flatnonzero(self.tops == self.slab)))
         center = int(self.rng.integers(self.start[top], self.end[top]))
         width = min(self.ops, len(self.order)) if with_order else 0
@@ -200,6 +205,7 @@ class _WindowModel:
         self.order.add_hint(OrderPoint.of(led))
         items, fixed = plan.instance.items, set(range(len(plan.offsets))) - set(free)
         self.fixed_top = max((int(plan.tops[i]) for i in fixed), default=0)
+        # The slab cannot be below what stays fixed.
         low = max(self.fixed_top, plan.floor)
         self.slab = self.model.new_int_var(low, max(low, plan.slab - 1), "slab")
         self.impossible = low >= plan.slab
@@ -207,6 +213,7 @@ class _WindowModel:
         for i in free:
             most = (plan.slab - 1 - items[i].room) // items[i].alignment
             slot = self.model.new_int_var(0, max(0, most), f"slot{i}")
+            # The present offset, where the lower slab leaves room for it.
             self.model.add_hint(slot, min(plan.offsets[i] // items[i].alignment, max(0, most)))
             self.offset[i] = slot * items[i].alignment
             self.model.add(self.offset[i] + items[i].room <= self.slab)
@@ -214,6 +221,7 @@ class _WindowModel:
             self.model.add(load <= self.slab)
         self._keep_apart(fixed)
         if self.impossible:
+            # An empty clause is never true: the fixed buffers alone are as high as the slab.
             self.model.add_bool_or([])
         self.model.minimize(self.slab)
 
@@ -249,6 +257,7 @@ class _WindowModel:
     def _both_in_window(self, i: int, j: int) -> bool:
         """Return True if the order of the window may decide whether two buffers conflict."""
         start, end = self.plan.start, self.plan.end
+        # The conflict is decided inside the window only if it begins and ends there.
         first, last = max(start[i], start[j]), min(end[i], end[j])
         return bool(self.low <= first < self.high and self.low < last <= self.high)
 

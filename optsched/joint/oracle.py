@@ -39,6 +39,7 @@ def portion(clock: Clock, seconds: float, seed: int) -> Clock:
     if left is None:
         return Clock.of(Limits(work=int(work), seed=seed))
     amount = seconds if clock.limits.work is None else work
+    # A limit on work stays one, so that results do not depend on the machine.
     part = clock.share(min(1.0, amount / max(left, 1e-9)))
     part.limits = replace(clock.limits, seed=seed)
     return part
@@ -63,6 +64,7 @@ class PackingOracle:
         GiveUpError
             If the question is not decided.
         """
+        # Live bytes alone refute the capacity, without a search.
         if problem.max_load > capacity:
             return None
         try:
@@ -89,6 +91,7 @@ class PackingOracle:
             If no slab is proved to be the minimum.
         """
         key = problem_key(problem)
+        # Different orders often have equal live ranges in a pool, so answers are kept.
         if key not in self.known:
             self.known[key] = self._minimise(problem)
         return self.known[key]
@@ -111,6 +114,7 @@ class PackingOracle:
         large as possible.
         """
 
+        # Fewer steps never make a packing harder, so both ends are found by bisection.
         def refuses(low: int, high: int) -> bool:
             return self.within(clip(problem, low, high), capacity) is None
 
@@ -136,6 +140,7 @@ def problem_key(problem: PackingProblem) -> bytes:
 def clip(problem: PackingProblem, low: int, high: int) -> PackingProblem:
     """Restrict a problem to the steps `[low, high)`."""
     start = np.clip(problem.start, low, high)
+    # An end before the start would make a negative live range.
     end = np.maximum(start, np.clip(problem.end, low, high))
     gaps = tuple(
         tuple(

@@ -124,6 +124,7 @@ class OrderProgram:
             if all(step[u] < step[v] for u in self.savings[k].needs)
         ]
 
+        # Few savings per op, so all subsets are tried.
         def best(at: int, used: frozenset[int]) -> tuple[int, frozenset[int]]:
             if at == len(able):
                 return 0, frozenset()
@@ -163,6 +164,7 @@ def instance_program(instance: ModelInstance, divisor: int = 1) -> OrderProgram:
             rise[item.birth] += size
             delta[item.birth] += size
         users = sum(1 << u for u in item.users)
+        # Users with a later user are never the last and need not be listed.
         last = tuple(sorted(u for u in set(item.users) if not instance.descendants[u] & users))
         if item.kept or not size:
             continue
@@ -172,6 +174,7 @@ def instance_program(instance: ModelInstance, divisor: int = 1) -> OrderProgram:
             shared[last] = shared.get(last, 0) + size
     savings = []
     for pair in instance.pairs:
+        # The op itself may read the input that it writes over.
         needs = tuple(sorted(set(instance.items[pair.source].users) - {pair.op}))
         # An output has a positive number, an input a negative one.
         groups = (pair.output, ~pair.source)
@@ -213,6 +216,7 @@ def segments(program: OrderProgram) -> list[Segment]:
     The peak of the program is the largest of its segments, and their orders can be chosen apart.
     """
     order = topological_order(program.preds)
+    # By number of ancestors: an op that every order passes comes after all ops before it.
     order.sort(key=lambda v: program.ancestors[v].bit_count())
     # Ops that run before all ops from here on, as a bit mask.
     common = [(1 << len(program)) - 1]
@@ -224,6 +228,7 @@ def segments(program: OrderProgram) -> list[Segment]:
     for v, before in zip(order, common[1:], strict=True):
         part.append(v)
         done |= 1 << v
+        # Everything so far runs before all that follows, so every order passes this state.
         if not done & ~before:
             found.append(state.cut(part))
             part = []
@@ -266,6 +271,7 @@ class _State:
         for b, mine in self._ended(ops):
             size, _ = program.shared[b]
             self.live -= size
+            # One user left in this segment: its release is a fixed part of that op's change.
             if len(mine) == 1:
                 delta[mine[0]] -= size
             else:
@@ -296,6 +302,7 @@ class _State:
         found = []
         for i in sorted(i for v in number for i in self.saved[v]):
             saving = self.program.savings[i]
+            # What has run already is met.
             mine = [u for u in sorted(saving.needs) if not self.done[u]]
             if all(u in number for u in mine):
                 needs = tuple(number[u] for u in mine)

@@ -93,6 +93,7 @@ class ContractedGraph:
         self.context = self.copies.context
         self.program = problem_program(self.context.problem)
         self.known: list[list[int]] = []
+        # Out of time: the program as it is, with fewer reductions, is still correct.
         with suppress(OutOfTimeError):
             self._raise_bound()
             self.look_along([start, *_heuristic_orders(graph, clock)])
@@ -109,6 +110,8 @@ class ContractedGraph:
         if self.families.passed and self.context.ops <= LOOK_OPS:
             self.known += [self.shrink(order) for order in orders]
             problem = with_passed_states(self.copies.context, self.known, self.bound)
+            # From the original problem each time: states found along more orders replace the
+            # earlier ones.
             self.context = replace(self.copies.context, problem=problem)
             self.program = problem_program(problem)
 

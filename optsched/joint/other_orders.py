@@ -101,6 +101,7 @@ class _OtherOrders:
         self.seen = seen
         self.graph, self.clock, self.effort = graph, clock, effort
         self.starts: list[list[int]] = [order.tolist() for order in orders]
+        # A resumed call knows other live ranges, and draws other numbers.
         self.rng = np.random.default_rng((clock.limits.seed, len(seen)))
 
     def plans(self, budget: int, bound: int) -> Iterator[Plan]:
@@ -110,6 +111,7 @@ class _OtherOrders:
         for attempt in range(effort.tries):
             if self.clock.expired():
                 return
+            # The given orders first, then walks and searches.
             if attempt < len(self.starts):
                 order = self.starts[attempt]
             elif attempt % effort.search_every == 0 or stale >= effort.stale:
@@ -118,9 +120,11 @@ class _OtherOrders:
             else:
                 walk = RandomWalk(self.graph, best, budget, self.rng)
                 share = effort.exchanges[attempt % len(effort.exchanges)]
+                # At least one exchange, also in tiny graphs.
                 walk.wander(share * len(best) // 8 + 1)
                 order = walk.order
             problem, ids = packing_problem(self.graph, order)
+            # Packings depend on live ranges only: many orders share them.
             ranges = problem.start.tobytes() + problem.end.tobytes()
             key = blake2b(ranges, digest_size=16).digest()
             if key in seen:
@@ -132,6 +136,7 @@ class _OtherOrders:
                 continue
             plan = placed_plan(self.graph, order, ids, offsets)
             found = plan.slab(self.graph)
+            # Progress is a lower slab; equal ones let the walk drift.
             stale = 0 if slab is None or found < slab else stale + 1
             if slab is None or found <= slab:
                 best, slab = order, found
@@ -197,6 +202,7 @@ class RandomWalk:
     def exchange(self, at: int) -> bool:
         """Exchange the ops of a step and the next one, if dependencies and budget allow it."""
         u, v = self.order[at], self.order[at + 1]
+        # A direct dependency between neighbors forbids the exchange.
         if u in self.before[v]:
             return False
         first = self.live[at] + self.alloc[v]
@@ -208,6 +214,7 @@ class RandomWalk:
         self.order[at], self.order[at + 1] = v, u
         for b in released:
             self.last[b] = at
+        # `u` now runs last of both, so buffers that it shares with `v` end a step later.
         for b in self.uses[u]:
             if self.last[b] == at:
                 self.last[b] = at + 1

@@ -47,6 +47,7 @@ def best_plan(graph: Graph, order: Sequence[int], clock: Clock, *, target: int =
     choices = list(pair_choices(graph, order, target))
     for number, chosen in enumerate(choices):
         part = clock.share(1 / (len(choices) - number))
+        # In-place choices share the time evenly.
         found = _pack(graph, order, chosen, part, target)
         if found is not None and _is_valid(graph, found):
             size = found.slab(graph)
@@ -84,6 +85,7 @@ def _pack(
             best, slab = offsets, size
         if slab <= max(target, load) or clock.spent(HEURISTIC_SHARE):
             break
+    # Heuristics have met the load of the fullest step, or the time is up: no search.
     if best is None or (slab > max(target, load) and not clock.expired()):
         best = _search(problem, rows, clock, best)
     return None if best is None else placed_plan(graph, order, ids, best, chosen)
@@ -102,6 +104,7 @@ def _search(
             return known
         outcome.stop_reason.raise_if_interrupted()
         found, own = outcome.offsets, None if known is None else pools.split(known)[number]
+        # Equal is not better, and the known packing is at hand.
         if own is not None and (found is None or part.slab_size(own) <= part.slab_size(found)):
             found = own
         if found is None:

@@ -54,10 +54,12 @@ class OrderGrowth:
     def _number_buffers(self) -> None:
         graph, arrays = self.graph, self.graph.arrays
         _, ids = packing_problem(graph, topological_order(graph.predecessors))
+        # Buffers that are never live take no bit in the masks.
         self.position = {int(b): i for i, b in enumerate(ids)}
         self.size = [int(arrays.size[b]) for b in ids]
         self.kept = [bool(arrays.keep[b]) for b in ids]
         pools = [graph.buffers[b].pool for b in ids]
+        # Only buffers of one pool can share bytes, so others need no constraint.
         self.same_pool = [
             sum(1 << i for i, other in enumerate(pools) if other == pool) for pool in pools
         ]
@@ -107,6 +109,8 @@ class OrderGrowth:
         """Return the live buffers after allocating `born`, and the constraints that these add."""
         constraints = 0
         for i in born:
+            # Buffers allocated together conflict as well: each is added before the next one is
+            # compared.
             for j in members(live & self.same_pool[i]):
                 constraints |= self._shared(i, j) if into.get(i) == j else self._apart(i, j)
             live |= 1 << i
@@ -120,6 +124,7 @@ class OrderGrowth:
 
     def _apart(self, i: int, j: int) -> int:
         """Return the constraint that two buffers must not share any byte."""
+        # The two masks of a pair differ in which index is first, so one integer holds both kinds.
         return 1 << max(i, j) * len(self.size) + min(i, j)
 
     def _shared(self, i: int, j: int) -> int:
@@ -148,6 +153,7 @@ class OrderGrowth:
             if meet and into.get(a) != b and into.get(b) != a:
                 core |= self._apart(self.position[a], self.position[b])
         heads_inside = {head.get(b, b) for b in inside}
+        # Shared offsets matter only if their bytes are in the range of steps.
         for output, source in chosen:
             if head[output] in heads_inside and ranges[output, 0] < high:
                 core |= self._shared(self.position[output], self.position[source])

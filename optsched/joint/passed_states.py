@@ -50,6 +50,7 @@ def with_passed_states(
             # Each order is tried again whenever another one has moved the state.
             while any(move(order) for order in orders):
                 pass
+    # Each cut adds edges to the problem that already has those before it.
     problem = context.problem
     for done in found.states:
         problem = _with_cut(problem, done)
@@ -69,13 +70,16 @@ class _PassedStates:
         """Move the first state forward along an order; return False if it stays."""
         path, start = self._path(order), len(self.head)
         live, within = self._measure(path)
+        # Steps up to the first one above the bound can be taken.
         reached = start + int(np.argmin(np.append(within[start:], False)))
         reached = min(reached, len(path) - len(self.tail))
+        # A later state with no more live bytes than the present one.
         able = np.flatnonzero(live[start + 1 : reached + 1] <= live[start])
         if not len(able):
             return False
         chosen = self._fewest(path[:start], path[start : start + 1 + int(able[-1])])
         path = [*path[:start], *chosen, *(v for v in path[start:] if v not in set(chosen))]
+        # With the chosen ops first, their steps may be higher than along the given order.
         if not self._measure(path)[1][start : start + len(chosen)].all():
             return False
         self.head += chosen
@@ -153,10 +157,12 @@ def _with_cut(problem: OrderingProblem, done: Flags) -> OrderingProblem:
     owner = np.repeat(np.arange(n), np.diff(problem.succ_ptr))
     inner = done[owner] & done[problem.succ]
     outer = ~done[owner] & ~done[problem.succ]
+    # Only the last ops of the state and the first ones after it need an edge.
     last, first = done.copy(), ~done
     last[owner[inner]] = False
     first[problem.succ[outer]] = False
     rows = np.array(list(product(np.flatnonzero(last), np.flatnonzero(first))), np.int64)
     rows = rows.reshape(-1, 2)
+    # Edges that are there already would be listed twice.
     is_new = np.isin(rows @ (n, 1), owner * n + problem.succ, invert=True)
     return with_edges(problem, *rows[is_new].T)

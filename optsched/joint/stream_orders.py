@@ -98,6 +98,7 @@ class _StreamSearch:
         self.needs = [sum(1 << u for u in row) for row in graph.predecessors]
         self.users = [0] * arrays.buffer_count
         for b in range(arrays.buffer_count):
+            # An op that makes a buffer counts as a user: the buffer cannot end before it.
             made = (arrays.producer[b], arrays.birth[b])
             for v in (*arrays.user.row(b).tolist(), *(int(v) for v in made if v >= 0)):
                 self.users[b] |= 1 << v
@@ -129,11 +130,13 @@ class _StreamSearch:
             self._end()
             return
         for v in sorted(range(len(self.graph.ops)), key=lambda v: self.rank[v]):
+            # Not ready, or a reordering of an order that is visited elsewhere.
             if placed >> v & 1 or self.needs[v] & ~placed or not self._is_normal(v):
                 continue
             before, s = self.last[self.stream[v]], self.stream[v]
             self._put(v)
             after = conflicting + self.born_bytes[v]
+            # The upper limit is cheap; only if it fails the exact size is computed.
             if after > self.below:
                 after = self._conflicting()
             if after <= self.below:
@@ -143,6 +146,7 @@ class _StreamSearch:
 
     def _is_normal(self, v: int) -> bool:
         """Return True unless the op could have come before a larger one."""
+        # From the newest op back, up to one that `v` cannot pass.
         for u in reversed(self.order):
             if self.stream[u] == self.stream[v] or self.needs[v] >> u & 1:
                 return True
@@ -153,6 +157,7 @@ class _StreamSearch:
     def _put(self, v: int) -> None:
         self.ancestors[v] = 0
         last = self.last[self.stream[v]]
+        # The stream's own sequence is a dependency in this order.
         for u in (*self.graph.predecessors[v], *((last,) if last >= 0 else ())):
             self.ancestors[v] |= self.ancestors[u] | 1 << u
         self.last[self.stream[v]] = v

@@ -30,6 +30,7 @@ def in_units(program: OrderProgram, unit: int) -> tuple[OrderProgram, Scale]:
     `unit` are the bytes per unit of the given program.
     """
     sizes = [size for size, _ in program.shared] + [saving.size for saving in program.savings]
+    # Divided by their common divisor, numbers stay as small as they can be without loss.
     scale = gcd(*program.rise, *program.delta, *sizes) or 1
     made = OrderProgram(
         0,
@@ -51,6 +52,7 @@ def shrunk(program: OrderProgram, divisor: int) -> OrderProgram:
         return program
     return OrderProgram(
         program.base // divisor,
+        # Rounded down, also negative numbers: a load must never grow.
         program.preds,
         tuple(x // divisor for x in program.rise),
         tuple(x // divisor for x in program.delta),

@@ -17,6 +17,7 @@ def joint_model(
 ) -> ModelVariables:
     """Return the model of order and offsets."""
     variables = ModelVariables(instance, peak_bound=peak_bound, slab_bound=slab_bound)
+    # Order first: the constraints on offsets use its variables.
     for add in (*ORDER_FAMILIES, *PACKING_FAMILIES):
         add(variables)
     return variables
@@ -41,6 +42,7 @@ def add_precedences(variables: ModelVariables) -> None:
     """Require that the predecessors of an op are done by the step before it is done."""
     instance = variables.instance
     for v, before in enumerate(instance.preds):
+        # Ancestors of the predecessors: reached through another predecessor in any case.
         passed = 0
         for u in before:
             passed |= instance.ancestors[u]
@@ -124,6 +126,7 @@ def add_no_overlap(variables: ModelVariables) -> None:
             for i, size in zip(items, sizes, strict=True)
         ]
         model.add_no_overlap_2d(times, spaces)
+        # A single item is below its pool's slab by another constraint.
         if len(times) > 1:
             model.add_cumulative(times, sizes, variables.slabs[pool])
 
@@ -132,6 +135,7 @@ def add_apart(variables: ModelVariables) -> None:
     """Require that pairs to keep apart do not share a unit at any time."""
     model, items = variables.model, variables.instance.items
     for pair in variables.instance.apart:
+        # In different pools two items never share a byte.
         if len({items[i].pool for i in pair}) == 1:
             rooms = [(variables.offset[i], items[i].room) for i in pair]
             model.add_no_overlap(
@@ -153,12 +157,14 @@ def _time_interval(variables: ModelVariables, i: int) -> Any:
     if isinstance(first, int) and isinstance(last, int):
         return variables.model.new_fixed_size_interval_var(first, last - first, name)
     horizon = variables.instance.horizon
+    # The live range varies with the order, so its length is a variable as well.
     length = variables.integer(1, horizon, "length", lambda p, i: p.spans[i][1] - p.spans[i][0], i)
     return variables.model.new_interval_var(first, length, last, name)
 
 
 def add_clause(variables: ModelVariables, first: Literal, then: Literal, *more: Literal) -> None:
     """Require that `first` implies `then` or one of `more`; each may be the constant 0 or 1."""
+    # A constant 0 is left out of the clause; a constant 1 satisfies all of it.
     literals = []
     for literal in (negated(first), then, *more):
         if not isinstance(literal, int):
@@ -182,10 +188,12 @@ def add_inplace(variables: ModelVariables) -> None:
                 for step in range(early, late + 1) if u != pair.op else ():
                     runs, before = variables.done_by(pair.op, step), variables.done_by(u, step - 1)
                     add_clause(variables, flag, negated(runs), before)
+        # Each output takes one input, and each input is written over once.
         for group in made.groups():
             model.add_at_most_one(flags[k] for k in group)
     for (i, step), skipped in made.skipped.items():
         op = variables.instance.items[i].birth
+        # Skipped only in the step of its own op, and only if one of its pairs is spared.
         add_clause(variables, skipped, variables.done_by(op, step))
         add_clause(variables, skipped, negated(variables.done_by(op, step - 1)))
         model.add_bool_or([~skipped, *(made.spared[k] for k in made.pairs_of(i))])

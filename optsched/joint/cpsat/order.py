@@ -139,6 +139,7 @@ class _OrderSearch:
         """
         whole = isinstance(self.source, WholeGraph)
         for share in (1.0,) if whole else ROUND_SHARES:
+            # Set to False again by any segment that a limit stops.
             self.finished = True
             self._run_round(self.clock.share(share))
             if self.finished or self.interrupted or self.refuted:
@@ -148,6 +149,7 @@ class _OrderSearch:
     def _run_round(self, clock: Clock) -> None:
         """Solve segment by segment until the largest load of all is claimed to be minimum."""
         led, program = self.source.shrink(self.order), self._within_budget(clock)
+        # A budget below the best peak is refuted: the best peak is the minimum.
         if program is None:
             self.bound = max(self.bound, self.peak)
             return
@@ -156,6 +158,7 @@ class _OrderSearch:
         peaks = [p.program.peak(o) * self.source.unit for p, o in zip(parts, orders, strict=True)]
         # Passing the states that split the program may be better already.
         self._offer_parts(parts, orders)
+        # The segment with the largest load decides the peak, so it comes first.
         turn = sorted(range(len(parts)), key=lambda i: -peaks[i])
         for number, i in enumerate(turn):
             if self._stops(peaks[i], clock):
@@ -190,6 +193,7 @@ class _OrderSearch:
         """
         groups = identical_ops(part.program) if self.families.copies else []
         program, scale = in_units(with_copies_in_order(part.program, groups), self.source.unit)
+        # Beyond this range the solver's arithmetic in floats could be wrong without a sign of it.
         if program.most > MAX_UNITS:
             raise UsageError(
                 f"live bytes of up to {scale.bytes(program.most)} in units of {scale.unit} bytes "
@@ -203,6 +207,7 @@ class _OrderSearch:
         if not _has_time_to_build(program, clock):
             self.finished = False
             return None
+        # Built only now, as building has no clock of its own.
         variables = PairwiseOrder(program, self.families)
         variables.model.minimize(variables.add_peak(low, high))
         variables.add_hint(OrderPoint.of(topological(program, in_order(start, groups))))
@@ -215,6 +220,7 @@ class _OrderSearch:
         run = thread.run(progress)
         self.interrupted |= run.interrupted
         self.finished &= run.finished
+        # No order of this segment is below the best peak, so no order of the graph is.
         if run.infeasible:
             self.bound = max(self.bound, self.peak)
         elif run.bound is not None and run.bound > high + 1:
@@ -226,6 +232,7 @@ class _OrderSearch:
         if run.best is None:
             return None
         if run.reported is not None:
+            # The value that the solver reports and the replay of its order must agree.
             claimed, found = scale.bytes(run.reported), scale.bytes(program.peak(run.best.order))
             self.refuted = self.refuted or misread("cpsat", claimed, found)
         return run.best.order
@@ -244,6 +251,8 @@ class _OrderSearch:
     def _judged(self) -> OrderClaim:
         """Compare the claims with the replayed order, and drop them if it refutes them."""
         line = self.refuted or refutation("cpsat", self.bound, self.peak)
+        # A claim below which an order was replayed is wrong, and with it everything else from this
+        # run.
         if line:
             self.bound, self.finished = self.proved, False
         return OrderClaim(

@@ -56,6 +56,7 @@ class PairwiseOrder(HintedModel[OrderPoint]):
         }
         self.all_before: dict[tuple[tuple[int, ...], int], Any] = {}
         self.position: list[Any] = []
+        # Without positions, closure and triangles are what makes the literals an order.
         if families.closure or not families.positions:
             self._add_closure()
         if families.positions:
@@ -77,11 +78,13 @@ class PairwiseOrder(HintedModel[OrderPoint]):
         literals = []
         for u in sorted(set(users)):
             literal = self.before(u, v)
+            # A user that always runs later keeps the buffer live: the constant 0.
             if isinstance(literal, int):
                 if not literal:
                     return 0
             else:
                 literals.append((u, literal))
+        # With one undecided user its own literal says it all.
         if len(literals) < 2:
             return literals[0][1] if literals else 1
         key = tuple(u for u, _ in literals), v
@@ -109,6 +112,8 @@ class PairwiseOrder(HintedModel[OrderPoint]):
 
     def read(self, value: Callable[[Any], int]) -> OrderPoint:
         """Return the order that a solution describes."""
+        # An op has as many ops before it as there are ancestors, plus those that literals put
+        # before it.
         ahead = [member.bit_count() for member in self.program.ancestors]
         for (u, v), literal in self.first.items():
             ahead[v if value(literal) else u] += 1
@@ -120,6 +125,7 @@ class PairwiseOrder(HintedModel[OrderPoint]):
         )
         for literal in literals:
             self.model.add_implication(made, literal)
+        # The other direction, too: a buffer counts as released as soon as all its users have run.
         self.model.add_bool_or([made, *(~literal for literal in literals)])
         return made
 
@@ -140,6 +146,8 @@ class PairwiseOrder(HintedModel[OrderPoint]):
         for v, (before, after) in enumerate(
             zip(program.ancestors, program.descendants, strict=True)
         ):
+            # Ancestors come before an op and descendants after it, which bounds its step on both
+            # sides.
             window = before.bit_count(), last - after.bit_count()
             self.position.append(self.integer(*window, "position", lambda p, v: p.step[v], v))
         for (u, v), literal in self.first.items():
@@ -169,6 +177,7 @@ class PairwiseOrder(HintedModel[OrderPoint]):
         """Require that not every op of a cycle runs before the next one."""
         follow = zip(cycle, (*cycle[1:], cycle[0]), strict=True)
         literals = [negated(self.before(u, v)) for u, v in follow]
+        # A constant in the clause already forbids the cycle.
         if not any(isinstance(literal, int) and literal for literal in literals):
             self.model.add_bool_or([x for x in literals if not isinstance(x, int)])
 
@@ -176,6 +185,7 @@ class PairwiseOrder(HintedModel[OrderPoint]):
         """Return a literal that is true if a saving is used: what it needs has ended."""
         saving = self.program.savings[k]
         able = [self.before(u, saving.op) for u in saving.needs]
+        # The op can never save this, as something that it needs always runs later.
         if any(isinstance(literal, int) and not literal for literal in able):
             return 0
         made = self.boolean("saved", self._is_saved, k)

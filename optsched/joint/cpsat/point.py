@@ -40,6 +40,7 @@ class ModelPoint:
         step = [0] * len(self.order)
         for at, v in enumerate(self.order):
             step[v] = at
+        # The class is frozen, so derived fields are set past its guard.
         object.__setattr__(self, "step", tuple(step))
         object.__setattr__(self, "spans", tuple(live_spans(self.instance, self.order)))
         object.__setattr__(self, "spared", _spared_pairs(self.instance, self.step, self.spans))
@@ -76,6 +77,7 @@ class ModelPoint:
     def own_span(self, output: int) -> tuple[int, int] | None:
         """Return the range of steps at which an output has bytes of its own, or None."""
         start, end = self.spans[output]
+        # An output in its input's place has no bytes of its own at the first step.
         start += output in self.written
         return (start, end) if start < end else None
 
@@ -136,6 +138,7 @@ def _shared_pairs(
     found = []
     for pair in instance.pairs:
         apart = offsets[pair.output] != offsets[pair.source]
+        # A pair is used at most once per output and per input, in the order of the list.
         free = used.isdisjoint((pair.output, ~pair.source))
         found.append(free and not apart and _dies(pair, step, spans))
         if found[-1]:

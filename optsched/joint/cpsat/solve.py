@@ -184,9 +184,11 @@ class _JointSearch:
         except KeyboardInterrupt:
             reason = StopReason.INTERRUPTED
         line = self.refuted or refutation("cpsat", self.bound, self.value)
+        # The line of a refuted plan was reported when it was refuted.
         if line and not self.refuted:
             report(line)
         if line:
+            # With one wrong claim none of the others from this run can be kept.
             self.bound = proved
         return CpSatOutcome(self.value, self.bound, reason, self.plan, line)
 
@@ -194,6 +196,7 @@ class _JointSearch:
         """Run the models in turn; return why the search ended."""
         if self._fits():
             return StopReason.DECIDED
+        # Nothing is claimed where nothing was run.
         if self.clock.expired():
             return self.clock.limit_reason()
         with held_interrupts():
@@ -224,6 +227,7 @@ class _JointSearch:
         self._raise(claim.bound)
         if claim.order is not None and not claim.interrupted and not self._is_settled():
             clock = self.clock.share(PACKING_SHARE)
+            # A packing at the bound, or within the capacity, is as good as any.
             target = max(self.bound, self.capacity or 0)
             plan = best_plan(self.graph, claim.order, clock, target=target)
             if plan is not None:
@@ -244,6 +248,7 @@ class _JointSearch:
         """Check a plan, and keep it if it is better and fits the capacity."""
         checked = check_plan(self.graph, plan)
         value = checked.slab if self.is_slab else checked.peak
+        # Only plans that answer the question count as a value.
         if self.capacity is not None and value > self.capacity:
             return
         if self.value is None or value < self.value:
@@ -264,6 +269,7 @@ class _JointSearch:
         variables = joint_model(self.instance, peak_bound, slab_bound)
         target = variables.slab if self.is_slab else variables.peak
         if self.capacity is None:
+            # With a capacity any solution will do, so no objective is set.
             variables.model.minimize(target)
         limit = self.value if self.capacity is None else self.capacity
         if limit is not None and limit < self.room:
@@ -292,6 +298,7 @@ class _JointSearch:
         if state.best is None:
             return
         found = self._units(state.best) * self.instance.unit
+        # Only better plans are worth the check.
         if self.value is not None and found >= self.value:
             return
         try:

@@ -119,15 +119,20 @@ class SolverThread(Generic[Point]):
         thread.start()
         try:
             with held_interrupts():
+                # Python handles signals in its main thread only, so this one waits in short
+                # intervals.
                 while self._receive():
                     on_progress(self.state)
                     self.clock.expired()
         except KeyboardInterrupt:
             self.state.interrupted = True
         finally:
+            # A stop may come before the search has started, so it is repeated until the thread
+            # ends.
             while thread.is_alive():
                 self.solver.stop_search()
                 thread.join(0.02)
+        # Results that arrived while the search was being stopped.
         while self._receive():
             pass
         if self.error is not None:
@@ -139,6 +144,7 @@ class SolverThread(Generic[Point]):
     def _receive(self) -> bool:
         """Process all results that have arrived; return False after the last one."""
         try:
+            # The first result may take a while; further ones are taken without waiting.
             move = self.moves.get(timeout=self.effort.poll_seconds)
             while True:
                 if move is None:
@@ -164,6 +170,7 @@ class SolverThread(Generic[Point]):
             status = self.solver.solve(model, _SolutionReader(self.variables, self.moves.put))
             if status == cp_model.MODEL_INVALID:
                 raise UsageError(f"CP-SAT rejected the model: {model.validate().strip()}")
+            # The final status, since a time limit may also end a run that has an optimum.
             self.state.finished = status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
             self.state.infeasible = status == cp_model.INFEASIBLE
             if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) and model.has_objective():
@@ -176,6 +183,7 @@ class SolverThread(Generic[Point]):
 
     def _on_bound(self, bound: float) -> None:
         if abs(bound) < EXACT_FLOAT:
+            # Bounds are integers in units; a rounding error must not push one up by a unit.
             self.moves.put(ceil(bound - 1e-6))
 
 

@@ -62,6 +62,7 @@ class HintedModel(Generic[Point]):
         hinted = {variable.index for variable, _ in self.meanings}
         for index, made in enumerate(self.model.proto.variables):
             if index not in hinted:
+                # `domain[0]` is the value of a constant.
                 self.model.add_hint(self.model.get_int_var_from_proto_index(index), made.domain[0])
 
     def boolean(self, name: str, meaning: Meaning, *key: int | str) -> Any:
@@ -106,6 +107,7 @@ class ModelVariables(HintedModel[ModelPoint]):
         if op == INPUT:
             return 1
         early, late = self.step_windows[op]
+        # Outside its window the graph decides, so no variable is needed.
         if step < early:
             return 0
         return 1 if step >= late else self.done[op][step]
@@ -114,6 +116,7 @@ class ModelVariables(HintedModel[ModelPoint]):
         """Return a literal that is true if all users of item `i` have ended after a step."""
         if self.instance.items[i].kept:
             return 0
+        # One user that may be last: its own end is the release.
         users = self.last_users[i]
         if len(users) == 1:
             return self.done_by(users[0], step)
@@ -132,6 +135,7 @@ class ModelVariables(HintedModel[ModelPoint]):
 
     def read(self, value: Callable[[Any], int]) -> ModelPoint:
         """Return the plan that a solution describes."""
+        # The step of an op is the number of steps at which it is not done.
         steps = [
             early + sum(1 - value(literal) for literal in row.values())
             for (early, _), row in zip(self.step_windows, self.done, strict=False)
@@ -177,6 +181,7 @@ class ModelVariables(HintedModel[ModelPoint]):
             if item.pin is not None:
                 self.offset.append(item.pin)
                 continue
+            # In multiples of the alignment, so that alignment needs no constraint.
             highest = (self.instance.slab_limits[item.pool] - item.room) // item.alignment
             slot = self.integer(0, highest, "slot", ModelPoint.slot, i)
             self.offset.append(slot * item.alignment)
@@ -185,6 +190,7 @@ class ModelVariables(HintedModel[ModelPoint]):
         """Add a slab variable per pool and one for their sum; with one pool they are the same."""
         self.slab = self.integer(0, self.instance.slab_limit, "slab", lambda p: p.slab)
         self.model.add(self.slab >= bound)
+        # One slab: the sum is the slab itself.
         if len(self.instance.pools) == 1:
             self.slabs = {self.instance.pools[0]: self.slab}
             return
@@ -233,6 +239,7 @@ class InplaceVariables:
         in its presolve.
         """
         variables, horizon, model = self.variables, self.horizon, self.variables.model
+        # A place of its own after the horizon, where it meets no other interval.
         behind = horizon + self.outputs.index(i)
 
         def times(point: ModelPoint) -> tuple[int, int]:
