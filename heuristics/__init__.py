@@ -69,6 +69,8 @@ __all__ = [
     "register_packing",
 ]
 
+# Read-only, as `solve` promises to be at least as good as these; users register in the other
+# table.
 OWN_ORDERINGS: Mapping[str, Ordering] = MappingProxyType(
     {
         "program": program,
@@ -134,6 +136,7 @@ def _inductor_of(text: str) -> Ordering:
             raise UsageError(
                 f"method 'inductor:{text}': {name!r} is not an ordering that it can compare"
             )
+    # Looked up here and not at import, so that registered orderings can be named as well.
     return partial(inductor, methods=tuple(ORDERINGS[name] for name in names))
 
 
@@ -228,6 +231,7 @@ def load_plugins() -> None:
     """
     from importlib.metadata import entry_points
 
+    # Both tables of entry points are read once per process, as `cache` says.
     for group, methods in (("optsched.orderings", ORDERINGS), ("optsched.packings", PACKINGS)):
         for entry in entry_points(group=group):
             try:
@@ -247,9 +251,11 @@ def _register(methods: dict[str, Any], name: object, method: Any) -> Any:
     table = "ORDERINGS" if methods is ORDERINGS else "PACKINGS"
     if not callable(method):
         raise UsageError(f"a method must be a function, got {type(method).__name__}")
+    # The function's own name is what a user calls it by.
     name = getattr(method, "__name__", "") if name is None else name
     if not isinstance(name, str) or not name.strip() or set(name) & set(_SEPARATORS):
         raise UsageError(f"invalid method name {name!r}")
+    # One name must not mean an ordering and a packing: both are methods of one command.
     for held, known in (("ORDERINGS", ORDERINGS), ("PACKINGS", PACKINGS)):
         if name in known:
             new = method if held == table else None

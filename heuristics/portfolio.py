@@ -77,12 +77,14 @@ def candidate_orders(
     measure = partial(peak_memory, graph) if peak_of is None else peak_of
     random = ("lpmf_random", "lpmf_backward_random")
     known = (*PROMISING_ORDERINGS, *COMPOSITE_ORDERINGS, *random)
+    # Composites would run their parts a second time, and random runs follow below.
     rest = [name for name in OWN_ORDERINGS if name not in known]
     best: int | None = None
     for name in (*PROMISING_ORDERINGS, *rest):
         try:
             order = OWN_ORDERINGS[name](graph, seed)
             peak = measure(order)
+        # Users can replace a method, and a failure must only cost a warm start.
         except Exception as error:
             _LOG.warning("ordering %s failed on %s: %r", name, graph.name, error)
             continue
@@ -93,6 +95,7 @@ def candidate_orders(
     for run in range(random_runs):
         try:
             name, order = _random_order(graph, seed, run, best or 0)
+            # Later random runs aim below the best peak so far.
             best = min(best or 0, measure(order))
         except Exception as error:
             _LOG.warning("random run %d failed on %s: %r", run, graph.name, error)
@@ -135,6 +138,7 @@ def candidate_offsets(
             continue
         if len(pools) > 1:
             rows = zip(reduced.parts, best, packed, strict=True)
+            # Pools are independent, so the best packings of all of them combine.
             best[:] = packed = [_smaller(part, known, new) for part, known, new in rows]
         yield name, reduced.lift(packed)
 
@@ -159,5 +163,6 @@ def _random_order(graph: Graph, seed: int, run: int, best: int) -> tuple[str, In
     """Return name and order of a random run; half of the runs aim for a peak below `best`."""
     ordering = (lpmf_backward_random, lpmf_random)[run % 2]
     own_seed = seed + run // 2 + 1
+    # Every second seed concentrates on staying below the best peak, the others explore.
     bound = max(0, best - 1) if own_seed % 2 else 0
     return f"{ordering.__name__}:{own_seed}", ordering(graph, own_seed, bound=bound)

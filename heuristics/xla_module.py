@@ -91,6 +91,7 @@ def schedule_module(
         raise UsageError(f"unknown scheduler {scheduler!r}, expected one of {', '.join(ORDERINGS)}")
     orders: dict[str, tuple[int, ...]] = {}
     memory: dict[str, int] = {}
+    # Callees come first, so that their memory is known when a caller is ordered.
     for name in module.computations:
         found = order_computation(module, name, memory, scheduler, seed)
         orders[name] = tuple(map(operator.index, found))
@@ -179,6 +180,7 @@ def minimum_memory_for_module(module: Module, orders: Orders) -> int:
     Unlike in `memory_by_computation`, the buffers of a caller and of a called computation are never
     shared, and only while, call and conditional instructions have computations in this memory.
     """
+    # Called computations run in this memory, so their results are counted there and not twice.
     carried_out = tuple(replace(call, results_inside=False) for call in _carried_out(module))
     return check_schedule(replace(module, calls=carried_out), orders)[module.entry]
 
@@ -200,6 +202,7 @@ def heap_size(module: Module, orders: Orders, *, alignment: int = ALIGNMENT) -> 
     runs: dict[str, IntArray] = {}
     for name in module.computations:
         runs[name] = _heap_run(module, name, orders[name], runs)
+    # The heap of the entry contains those of all calls, at the times of the calls.
     start, end, size = runs[module.entry].T
     aligned = np.full(len(size), alignment, np.int64)
     problem = PackingProblem(start=start, end=end, size=size, alignment=aligned)
@@ -245,6 +248,7 @@ def _heap_run(
             time += 2 * len(runs[callee])
         freed = [b for b in dead[step] if not graph.arrays.keep[b]]
         late += [b for b in dead[step] if graph.arrays.keep[b]]
+        # XLA frees buffers in this sequence, which decides which holes the heap sees.
         for b in sorted(freed, key=lambda b: (ranges[b, 0] != step, b)):
             end[b], time = time, time + 1
         if sum(map(len, rows)) > MOST_BUFFERS:

@@ -22,6 +22,7 @@ def is_earlier(a: int, b: int, ptr: IntArray, steps: IntArray) -> bool:
             return bool(steps[i] < steps[j])
         i += 1
         j += 1
+    # Both rows have ended, or one is the beginning of the other: the shorter row comes first.
     if (i < ptr[a + 1]) == (j < ptr[b + 1]):
         return a < b
     return bool(j < ptr[b + 1])

@@ -82,6 +82,7 @@ def run_forward(
     n = len(alloc)
     waits = row_lengths(pred_ptr)
     state = np.zeros(n, np.int64)
+    # Bytes that end at the op: its own workspace, and buffers of which it is the only user.
     freed = own.copy()
     for v in range(n):
         for k in range(read_ptr[v], read_ptr[v + 1]):
@@ -98,6 +99,7 @@ def run_forward(
     net = bias.copy()
     for v in range(n):
         net[v] += alloc[v] - freed[v]
+    # The number of "no op" must never win a comparison.
     net[n] = NEVER
     tree = make_tree(n)
 
@@ -128,12 +130,14 @@ def run_forward(
         if 0 < threshold < least:
             v = best_of_all(queue)
         else:
+            # If no ready op stays within the peak, the limit is the least that any of them needs.
             v = best_within(tree, max(least, most - live), rise, net, tie)
         remove(tree, v, net, tie, weight)
         if threshold > 0:
             remove(queue, v, first, arrival, weight)
         state[v] = DONE
         order[step] = v
+        # The peak so far is what further ops may use without any cost.
         most = max(most, live + rise[v])
         live += alloc[v] - freed[v]
         for k in range(succ_ptr[v], succ_ptr[v + 1]):
@@ -234,6 +238,7 @@ def run_backward(
 
     order, moved = np.empty(n, np.int64), np.empty(n, np.int64)
     for step in range(n - 1, -1, -1):
+        # As forward: the peak so far, or the least that some op needs.
         limit = max(least_size(tree, rise), most - live)
         v = best_within(tree, limit, rise, net, tie)
         remove(tree, v, net, tie, weight)
@@ -242,6 +247,7 @@ def run_backward(
         most = max(most, live + rise[v])
         live += grow[v] - alloc[v]
         for k in range(pred_ptr[v], pred_ptr[v + 1]):
+            # Backward, an op is ready once all its successors are placed.
             u = pred[k]
             waits[u] -= 1
             if waits[u] == 0:

@@ -48,6 +48,7 @@ def sum_of_peaks(
         end = 0
         for k in range(user_ptr[b], user_ptr[b + 1]):
             end = max(end, step[user[k]])
+        # Differences per step; a running sum then gives the live bytes.
         change[pool[b], start] += size[b]
         if keep[b] == 0:
             change[pool[b], end + 1] -= size[b]
@@ -122,6 +123,8 @@ def run_moves(
         seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
         v = (seed >> 8) % n
         at, low, high = step[v], 0, n - 1
+        # Between its last predecessor and its first successor the op can move without breaking an
+        # edge.
         for k in range(pred_ptr[v], pred_ptr[v + 1]):
             low = max(low, step[pred[k]] + 1)
         for k in range(succ_ptr[v], succ_ptr[v + 1]):
@@ -137,6 +140,8 @@ def run_moves(
             step[order[t]] = t
         order[to], step[v] = v, to
         moved = sum_of_peaks(step, birth, user_ptr, user, size, keep, pool, change)
+        # Late acceptance: as good as now, or as 64 moves ago, so that the walk can cross small
+        # hills.
         if moved <= now or moved <= earlier[turn % MEMORY]:
             now = moved
             if now < best:

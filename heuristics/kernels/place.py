@@ -52,6 +52,7 @@ def run_place(
     placed, count = np.empty((len(sequence), 4), np.int64), 0
     for i in sequence:
         first, last = start[i], end[i]
+        # A pinned buffer has its offset already, so no hole is looked for.
         found, spare, low = pin[i], 2**63 - 1, 0
         for q in range(count if found < 0 else 0):
             if max(first, placed[q, 0]) >= min(last, placed[q, 1]):
@@ -63,6 +64,8 @@ def run_place(
                     found, spare = at, placed[q, 2] - at
                     if not tightest:
                         break
+            # Buffers that lie lower may reach higher, so the end of the hole is the highest end so
+            # far.
             low = max(low, placed[q, 3])
         if found < 0:
             found = align(low, alignment[i])
@@ -103,6 +106,7 @@ def run_place_apart(
     start, end = ranges[0], ranges[1]
     offsets = np.zeros(len(sequence), np.int64)
     placed, count = np.empty(len(sequence), np.int64), 0
+    # A stamp per buffer instead of a set: nothing has to be cleared between two buffers.
     apart = np.full(len(sequence), -1, np.int64)
     for i in sequence:
         for k in range(pairs[i], pairs[i + 1]):

@@ -36,6 +36,7 @@ def nodes_of(first: int, last: int, leaves: int, whole: IntArray, part: IntArray
     int
         Number of nodes in `whole`, plus 1000 times the number of nodes in `part`.
     """
+    # The standard walk of a segment tree from the leaves up, which takes the outermost nodes.
     wholes, parts = 0, 0
     left, right = first + leaves, last + leaves
     while left < right:
@@ -47,6 +48,8 @@ def nodes_of(first: int, last: int, leaves: int, whole: IntArray, part: IntArray
             whole[wholes] = right
             wholes += 1
         left, right = left >> 1, right >> 1
+    # All nodes that meet the range but are not covered by it: ancestors of its first and last
+    # leaf.
     left, right, width = first + leaves, last - 1 + leaves, 1
     while left > 0:
         if left * width - leaves < first or (left + 1) * width - leaves > last:
@@ -63,6 +66,7 @@ def nodes_of(first: int, last: int, leaves: int, whole: IntArray, part: IntArray
 @inner
 def add_bytes(lows: IntArray, highs: IntArray, begin: int, length: int, low: int, high: int) -> int:
     """Add `[low, high)` to a sorted list of disjoint byte ranges; return its new length."""
+    # Bisection for the first range that ends at the new one or later.
     at, end = begin, begin + length
     while at < end:
         middle = (at + end) >> 1
@@ -138,11 +142,13 @@ def find_hole(
         p, past, lists = at[longest], end[longest], lists - 1
         # The last list takes the place of the longest, so the heap has no hole.
         at[longest], end[longest] = at[lists], end[lists]
+    # The heap has the lowest start of each list.
     for q in range(lists):
         keys[q], items[q] = lows[at[q]], q
     for q in range(lists // 2 - 1, -1, -1):
         sink(keys, items, q, lists)
     low, best, spare = 0, -1, 2**62
+    # Ranges come by ascending start: below each of them there may be a hole above `low`.
     while p < past or lists > 0:
         walks = p < past and (lists == 0 or lows[p] <= keys[0])
         room = (lows[p] if walks else keys[0]) - low

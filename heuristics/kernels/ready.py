@@ -41,6 +41,7 @@ def goes_first(a: int, b: int, net: IntArray, tie: IntArray) -> bool:
 @inner
 def update_node(tree: IntArray, v: int, net: IntArray, tie: IntArray) -> None:
     """Update the best op of a subtree from those of its children."""
+    # The node itself competes with the best of both subtrees.
     best = v
     for side in (LEFT, RIGHT):
         other = tree[tree[v, side], BEST]
@@ -89,6 +90,7 @@ def insert(
     """Add an op to the tree."""
     nobody = len(tree) - 1
     parent, side, at = nobody, LEFT, tree[nobody, LEFT]
+    # Equal sizes go right, so that the tree has a definite shape.
     while at != nobody:
         parent = at
         side = LEFT if size[v] < size[at] else RIGHT
@@ -96,6 +98,7 @@ def insert(
     tree[parent, side] = v
     tree[v, LEFT] = tree[v, RIGHT] = nobody
     tree[v, UP] = parent
+    # Rotations lift the new leaf until its weight is below that of its parent, as in a heap.
     while weight[v] > weight[parent]:
         rotate_up(tree, v)
         update_node(tree, parent, net, tie)
@@ -107,6 +110,7 @@ def insert(
 def remove(tree: IntArray, v: int, net: IntArray, tie: IntArray, weight: IntArray) -> None:
     """Remove an op from the tree."""
     nobody = len(tree) - 1
+    # Rotated down to a leaf, always below the heavier child, and then cut off.
     while True:
         left, right = tree[v, LEFT], tree[v, RIGHT]
         if left == nobody and right == nobody:
@@ -139,6 +143,7 @@ def best_within(tree: IntArray, limit: int, size: IntArray, net: IntArray, tie: 
         if size[at] > limit:
             at = tree[at, LEFT]
             continue
+        # This node and all of its left subtree are within the limit; continue to the right.
         for other in (tree[tree[at, LEFT], BEST], at):
             if goes_first(other, best, net, tie):
                 best = other

@@ -95,6 +95,7 @@ def run_skyline(
                 for q in range(p, p + block):
                     i = order[h - 1, left] if left < p + block // 2 else -1
                     j = order[h - 1, right] if right < p + block else -1
+                    # The merge of two halves that are sorted by end.
                     if j < 0 or (i >= 0 and last[i] <= last[j]):
                         order[h, q], left = i, left + 1
                     else:
@@ -103,6 +104,7 @@ def run_skyline(
                 i = order[h, p + q]
                 if i >= 0:
                     spot[h, i] = p + q
+                    # Buffers are numbered by priority, so the number is the rank.
                     least[h, 2 * p + block + q] = i
             for q in range(block - 1, 0, -1):
                 least[h, 2 * p + q] = min(least[h, 2 * p + 2 * q], least[h, 2 * p + 2 * q + 1])
@@ -135,6 +137,7 @@ def run_skyline(
                     p = left << h
                     left += 1
                 elif side == 1 and right & 1:
+                    # A query takes the outermost nodes of the range, as in any segment tree.
                     right -= 1
                     p = right << h
                 if p >= 0:
@@ -172,6 +175,7 @@ def run_skyline(
                 until[e], height[e], before[b] = b, floor, e
                 count = push(keys, items, count, floor, e)
             a, b, floor = s, e, offsets[i] + size[i]
+        # Nothing fits: the segment rises to its lower neighbor and is merged with it below.
         else:
             floor = 2**63 - 1
             if a > 0:
@@ -187,5 +191,6 @@ def run_skyline(
             height[b] = -1
             b = until[b]
         until[a], height[a], before[b] = b, floor, a
+        # The heap may keep old entries of a segment; they are skipped when they come up.
         count = push(keys, items, count, floor, a)
     return offsets

@@ -24,6 +24,7 @@ ENDLESS = 2**63 - 1
 def carve(lows: IntArray, highs: IntArray, count: int, hole: int, at: int, top: int) -> int:
     """Remove `[at, top)` from one of `count` ascending free ranges; return their new number."""
     low, high = lows[hole], highs[hole]
+    # Bytes are left on both sides of the buffer: one range becomes two.
     if low < at and top < high:
         for q in range(count, hole + 1, -1):
             lows[q], highs[q] = lows[q - 1], highs[q - 1]
@@ -63,6 +64,7 @@ def run_sweep(
     for i in sequence:
         if size[i] == 0 or start[i] == end[i]:
             continue
+        # Buffers that have ended by now give their bytes back before the next one is placed.
         while end[ending[ended]] <= start[i]:
             j = ending[ended]
             ended += 1
@@ -122,6 +124,7 @@ def run_scan(
             regions = carve(lows, highs, regions, found, offsets[i], offsets[i] + size[i])
             continue
         offsets[i] = align(top, alignment[i])
+        # The padding below an aligned offset is free for others.
         if offsets[i] > top:
             regions = add_bytes(lows, highs, 0, regions, top, offsets[i])
         top = offsets[i] + size[i]

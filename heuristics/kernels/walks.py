@@ -39,6 +39,7 @@ def run_post_order(roots: IntArray, ptr: IntArray, children: IntArray) -> IntArr
                 order[done] = v
                 done += 1
                 continue
+            # The next child is visited first; the op itself waits on the stack.
             u = children[at[v]]
             at[v] += 1
             if not seen[u]:
@@ -56,6 +57,7 @@ def append_by_rank(
 
     This sorts all rows at once, in linear time.
     """
+    # Ops are taken by rank, so that each row ends up sorted without a sort of its own.
     for u in by_rank:
         for k in range(ptr[u], ptr[u + 1]):
             v = followers[k]

@@ -44,6 +44,7 @@ def first_shared(
 
     `place` has the first position of each operand of `v`, and -1 for other instructions.
     """
+    # The shorter of the two lists of operands is walked.
     if operand_ptr[v + 1] - operand_ptr[v] <= operand_ptr[u + 1] - operand_ptr[u]:
         for k in range(operand_ptr[v], operand_ptr[v + 1]):
             if has(user_ptr, user, operand[k], u):
@@ -60,6 +61,7 @@ def first_shared(
 @inner
 def sort_first(values: IntArray, count: int) -> None:
     """Sort the first `count` values by Shell's method, since `np.sort` takes long to compile."""
+    # Gaps 1, 4, 13, ... (Knuth): fast enough for the few entries of a step.
     gap = 1
     while gap < count:
         gap = 3 * gap + 1
@@ -143,6 +145,7 @@ def run_list_scheduler(
     tree, net, tie = make_tree(n), np.full(n + 1, NEVER, np.int64), np.zeros(n + 1, np.int64)
     flat, state, arrived = np.zeros(n, np.int64), np.zeros(n, np.int64), 0
     for v in range(n):
+        # One number holds both tie-breakers: users count more than any number of arrivals.
         tie[v] = -(user_ptr[v + 1] - user_ptr[v]) * most_arrivals
     for v in listing:
         if operand_ptr[v] == operand_ptr[v + 1] and control_ptr[v] == control_ptr[v + 1]:
@@ -189,6 +192,7 @@ def run_list_scheduler(
                     net[w] = defined[w] - freed[w]
                     state[w] = READY
                     insert(tree, w, flat, net, tie, weight)
+        # Nothing can have risen in this step.
         if not look or rising == 0:
             continue
 

@@ -68,6 +68,7 @@ def savings(arrays: GraphArrays) -> tuple[IntArray, IntArray]:
         strict=True,
     ):
         rows.setdefault(v, []).append((output, source))
+        # A row of users is ascending, so that the entry is found by bisection.
         at = arrays.user.ptr[source] + int(np.searchsorted(arrays.user.row(source), v))
         gain[at] = max(gain[at], arrays.size[output])
     for v, pairs in rows.items():

@@ -83,6 +83,7 @@ def inductor(
     torch/_inductor/memory.py, `reorder_for_peak_memory`.
     """
     graph = graph.without_inplace()
+    # Each method runs once, also if the caller lists `program`.
     orders = [order(graph, seed) for order in dict.fromkeys((program, *methods))]
     return min(orders, key=lambda order: peak_memory(graph, order))
 
@@ -103,6 +104,7 @@ def _children(graph: Graph, by_size: IntArray) -> Rows:
     """
     arrays = graph.arrays
     followers = [arrays.succ]
+    # In Inductor's own graphs the named dependencies are all there are.
     if _names_too_little(graph):
         followers.insert(0, _named_followers(graph))
     ptr = arrays.pred.ptr.copy()

@@ -98,6 +98,7 @@ def _draw(graph: Graph, seed: int) -> tuple[IntArray, IntArray]:
     random = np.random.default_rng(seed)
     owner = np.repeat(np.arange(n), np.diff(arrays.read.ptr))
     used = np.bincount(owner, weights=arrays.size[arrays.read.idx], minlength=n)
+    # One amplitude per run: some runs stay close to the rule, others search widely.
     scale = random.choice(NOISE) * (arrays.alloc + used)
     bias = np.zeros(n + 1, np.int64)
     bias[:n] = scale * random.uniform(-1, 1, n)
@@ -118,6 +119,7 @@ def schedule_forward(
     """
     arrays = graph.arrays
     succ = arrays.succ if succ is None else succ
+    # Kept buffers are all live at the end, so no order has a lower peak.
     kept = int(arrays.size[arrays.keep].sum())
     return run_forward.for_work(work_of(arrays))(
         arrays.pred.ptr,
@@ -150,6 +152,7 @@ def _rows_as_queued(graph: Graph) -> Rows:
                 users[b].append(v)
     succ = graph.arrays.succ
     rows = [
+        # Duplicates are dropped at their later occurrence, as a queue has each op once.
         dict.fromkeys([*(w for b in op.writes for w in users[b]), *succ.row(v).tolist()])
         for v, op in enumerate(graph.ops)
     ]

@@ -32,6 +32,7 @@ def pooled_orders(
     arrays = graph.arrays
     if arrays.op_count < 2:
         return
+    # A buffer lives at least through the op that makes it.
     users = [
         {*arrays.user.row(b).tolist(), int(arrays.producer[b])} - {-1}
         for b in range(arrays.buffer_count)
@@ -53,6 +54,7 @@ def pooled_orders(
         np.array([names.index(graph.buffers[b].pool) for b in counts], np.int64),
     )
     edges = (arrays.pred.ptr, arrays.pred.idx, arrays.succ.ptr, arrays.succ.idx)
+    # Cost of one evaluation, which decides how many moves a round may try.
     look = len(rows.idx) + len(ids) + len(names) * arrays.op_count
     moves = max(1, work // look)
     walk = run_moves.for_work(moves * look)
@@ -60,6 +62,7 @@ def pooled_orders(
     while stale < STALE:
         number += 1
         found = walk(best, moves, seed + number, *edges, *buffers, max(1, len(names)))
+        # The kernel returns its start if nothing was better.
         stale = stale + 1 if (found == best).all() else 0
         best = found
         yield best

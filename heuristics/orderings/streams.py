@@ -54,6 +54,7 @@ def _moved(
     b = found.buffers[int(rng.integers(len(found.buffers)))]
     makers = [int(v) for v in (arrays.birth[b],) if v >= 0]
     users = [int(v) for v in (*arrays.user.row(b), *arrays.producer[b : b + 1]) if v >= 0]
+    # Allocating later or releasing earlier: either may separate the buffer from the others.
     later = bool(makers) and (not users or rng.random() < 0.5)
     choices = makers if later else users
     if not choices:
@@ -61,6 +62,7 @@ def _moved(
     v = choices[int(rng.integers(len(choices)))]
     step = {u: at for at, u in enumerate(order)}
     row = arrays.succ.row(v) if later else arrays.pred.row(v)
+    # The op may pass others up to its first successor, or back to its last predecessor.
     ends = [step[u] for u in row.tolist()]
     here, own = step[v], graph.ops[v].stream
     stretch = (
@@ -68,6 +70,7 @@ def _moved(
         if later
         else range(max(ends, default=-1) + 1, here)
     )
+    # Only places next to ops of its own stream change what the streams do.
     places = [at for at in stretch if graph.ops[order[at]].stream == own]
     if not places:
         return None

@@ -76,6 +76,7 @@ class Instructions:
 def as_instructions(graph: Graph) -> Instructions:
     """Translate a graph into instructions, in O((n + edges) log n)."""
     n, arrays = len(graph.ops), graph.arrays
+    # Graph inputs become parameters, with numbers after those of the ops.
     parameters = np.flatnonzero(arrays.producer < 0)
     count = n + len(parameters)
     maker = arrays.producer.copy()
@@ -87,6 +88,7 @@ def as_instructions(graph: Graph) -> Instructions:
     owner, given = flatten([dict.fromkeys(op.control) for op in graph.ops])
     v, u = arrays.pred.owners(), arrays.pred.idx
     known = distinct(np.append(data, owner * count + given))
+    # Predecessors that no operand or control edge names: overwriters and parents.
     named = np.isin(v * count + u, known, assume_unique=True)
     before = pack_rows(
         np.concatenate([owner, v[~named]]), np.concatenate([given, u[~named]]), count
@@ -199,6 +201,7 @@ def xla_dfs(graph: Graph, seed: int = 0, *, code: Instructions | None = None) ->
         code.defined,
         (~code.ignored).astype(np.int64),
     )
+    # XLA breaks ties by name, so names are part of the order.
     names = [op.name for op in graph.ops]
     names += [b.name for b, p in zip(graph.buffers, graph.producers, strict=True) if p is None]
     by_name = np.empty(count, np.int64)
@@ -209,6 +212,7 @@ def xla_dfs(graph: Graph, seed: int = 0, *, code: Instructions | None = None) ->
     children = sort_rows(children, -extra[child], -total[child], by_name[child])
     leads_nowhere = (np.diff(code.users.ptr) == 0) & (np.diff(code.after.ptr) == 0)
     roots = code.listing[leads_nowhere[code.listing]]
+    # XLA visits the root of a computation last.
     if code.root is not None:
         roots = np.append(roots[roots != code.root], code.root)
     order = run_post_order.for_work(work)(roots, children.ptr, children.idx)

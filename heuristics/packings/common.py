@@ -67,6 +67,7 @@ def place_in_turn(
         Expected number of calls; with more calls, compiling pays off sooner.
     """
     hollow = (problem.size == 0) | (problem.start == problem.end)
+    # Pins first, as nothing can move them; hollow buffers last, as they overlap nothing.
     rank = 2 * hollow[sequence] + (problem.pin[sequence] < 0)
     turn = sequence[np.argsort(rank, kind="stable")]
     if not problem.is_in_range:
@@ -127,6 +128,7 @@ def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) ->
                 if max(start[i], start[j]) < min(end[i], end[j]) or (i, j) in apart
             ]
             holes, low = [], 0
+            # From the lowest up, with the highest end so far, as in the kernels.
             for j in sorted(met, key=lambda j: offsets[j]):
                 at = -(-low // alignment[i]) * alignment[i]
                 if at + size[i] <= offsets[j]:
@@ -157,6 +159,7 @@ def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: boo
 
 def is_swept(problem: PackingProblem) -> bool:
     """Return True if a sweep over time can place the buffers: it supports no pins or pairs."""
+    # A sweep forgets ended buffers; pins and pairs could still meet them.
     knows_time = not (problem.pin >= 0).any() and not len(problem.keep_apart)
     return knows_time and problem.is_in_range
 

@@ -41,9 +41,11 @@ def hill_climb(problem: PackingProblem) -> IntArray:
     turn[sequence] = np.arange(len(problem))
     solid = (problem.size > 0) & (problem.start < problem.end)
     movable = solid & (problem.pin < 0)
+    # A fixed seed: a packing is a function of its problem.
     rng = Random(0)
     for _ in range(attempts):
         tops = np.flatnonzero(movable & (offsets + problem.size == slab))
+        # The load of the fullest step is reached: nothing can be smaller.
         if slab == problem.max_load or len(tops) == 0:
             break
         i = _any(tops, rng)
@@ -57,6 +59,7 @@ def hill_climb(problem: PackingProblem) -> IntArray:
         j = _any(rivals, rng)
         sequence[turn[i]], sequence[turn[j]] = j, i
         found = place_in_turn(problem, sequence, tightest=False, times=attempts)
+        # Equal slabs are kept too, so that the search can drift.
         if problem.slab_size(found) <= slab:
             offsets, slab = found, problem.slab_size(found)
             turn[i], turn[j] = turn[j], turn[i]

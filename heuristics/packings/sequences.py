@@ -56,6 +56,7 @@ def by_breadth(problem: PackingProblem) -> IntArray:
     load = np.zeros(len(starts) + 1, np.int64)
     np.add.at(load, first, problem.size)
     np.subtract.at(load, last, problem.size)
+    # Stable, so that of steps with equal load the earlier one comes first.
     heaviest = np.argsort(-np.cumsum(load)[:-1], kind="stable")
     rank = np.empty(len(starts), np.int64)
     rank[heaviest] = np.arange(len(starts))
@@ -85,6 +86,7 @@ def conflicts(problem: PackingProblem) -> IntArray:
     The number is 0 for a buffer that is never live.
     """
     live = problem.start < problem.end
+    # Overlaps are all that have begun by its end, less those that ended by its start.
     begun = np.searchsorted(np.sort(problem.start[live]), problem.end)
     ended = np.searchsorted(np.sort(problem.end[live]), problem.start, side="right")
     return np.where(live, begun - ended, 0)

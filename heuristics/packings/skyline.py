@@ -28,6 +28,7 @@ def skyline(problem: PackingProblem) -> IntArray:
     solid = np.flatnonzero((problem.size > 0) & (problem.start < problem.end))
     duration = problem.end[solid] - problem.start[solid]
     wanted = solid[np.lexsort((-problem.size[solid], -duration))]
+    # Offsets beyond 64 bits: first fit in Python integers takes over.
     if not problem.is_in_range:
         everyone = np.argsort(problem.start - problem.end, kind="stable")
         return place_in_turn(problem, everyone, tightest=False)
@@ -43,6 +44,7 @@ def skyline(problem: PackingProblem) -> IntArray:
         problem.size[wanted],
         problem.alignment[wanted],
     )
+    # The kernel knows neither; its offsets still give a good sequence for first fit.
     if (problem.pin >= 0).any() or len(problem.keep_apart):
         return place_in_turn(problem, np.argsort(offsets, kind="stable"), tightest=False)
     return offsets

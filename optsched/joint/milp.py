@@ -193,7 +193,7 @@ class _MilpSearch:
             near = (
                 divisor > 1 and (self.value or 0) <= self.bound + terms * divisor * self.scale.unit
             )
-            # Rounding alone separates bound and peak: exact digits go on from here.
+            # Rounding alone separates bound and peak: exact digits take over here.
             if self._is_closed() or near or not run.cycles or not run.finished:
                 return
             self.cycles.update(dict.fromkeys(run.cycles))

@@ -188,7 +188,7 @@ class _JointSearch:
         if line and not self.refuted:
             report(line)
         if line:
-            # With one wrong claim none of the others from this run can be kept.
+            # With one wrong claim, no other claim of this run can be kept.
             self.bound = proved
         return CpSatOutcome(self.value, self.bound, reason, self.plan, line)
 
