@@ -84,8 +84,8 @@ def candidate_orders(
         try:
             order = OWN_ORDERINGS[name](graph, seed)
             peak = measure(order)
-        # Users can replace a method, and a failure must only cost a warm start.
         except Exception as error:
+            # A failure must only cost a warm start.
             _LOG.warning("ordering %s failed on %s: %r", name, graph.name, error)
             continue
         best = peak if best is None else min(best, peak)

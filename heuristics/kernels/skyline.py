@@ -175,8 +175,8 @@ def run_skyline(
                 until[e], height[e], before[b] = b, floor, e
                 count = push(keys, items, count, floor, e)
             a, b, floor = s, e, offsets[i] + size[i]
-        # Nothing fits: the segment rises to its lower neighbor and is merged with it below.
         else:
+            # Nothing fits: the segment rises to its lower neighbor and is merged with it below.
             floor = 2**63 - 1
             if a > 0:
                 floor = height[before[a]]

@@ -59,16 +59,20 @@ def largest_antichain(graph: Graph, order: Order) -> Antichain:
     """
     relation = stream_relation(graph, order)
     ranges, size = relation.ranges(), graph.arrays.size
+    # Buffers without bytes or steps conflict with nothing that counts.
     ids = np.flatnonzero((size > 0) & (ranges[:, 1] > ranges[:, 0]))
     count, k = len(ids), relation.after.shape[1]
     lengths = np.bincount(relation.stream, minlength=k)
+    # Nodes: two per buffer, where paths start and end, then the places of all streams.
     first = 2 * count + np.concatenate([[0], np.cumsum(lengths)])
     free = relation.free[ids]
+    # A buffer that is free only after the last place of a stream precedes nothing there.
     buffer, stream = np.nonzero(free < lengths)
     places = np.arange(2 * count, first[-1])
     # All places but the last one of each stream lead to the next place.
     inner = places[~np.isin(places + 1, first)]
     alloc = graph.arrays.birth[ids]
+    # Inputs are allocated before everything, so no buffer is before them.
     made = np.flatnonzero(alloc >= 0)
     at = first[relation.stream[alloc[made]]] + relation.place[alloc[made]]
     tails = np.concatenate([buffer, inner, at])
@@ -98,10 +102,12 @@ def _heaviest(size: IntArray, tails: IntArray, heads: IntArray) -> tuple[IntArra
     """
     count, total = len(size), int(size.sum())
     own = np.arange(count)
+    # A number above all nodes in use; the sink comes after it.
     source = 1 + int(max(2 * count, tails.max(initial=0), heads.max(initial=0)))
     flow = largest_flow(
         np.concatenate([tails, np.full(count, source), count + own]),
         np.concatenate([heads, own, np.full(count, source + 1)]),
+        # An edge between two elements is unlimited: the sum of all sizes is more than can flow.
         np.concatenate([np.full(len(tails), total), size, size]),
         (source, source + 1),
     )

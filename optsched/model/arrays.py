@@ -36,6 +36,7 @@ def row_lengths(ptr: IntArray) -> IntArray:
 
 def row_counts(ptr: IntArray, marked: npt.NDArray[np.bool_]) -> IntArray:
     """Return the number of marked entries of each row; `marked` has one flag per entry."""
+    # Differences of a running sum: no loop over the rows.
     total = np.zeros(len(marked) + 1, np.int64)
     np.cumsum(marked, out=total[1:])
     return cast(IntArray, total[ptr[1:]] - total[ptr[:-1]])
@@ -165,11 +166,13 @@ def build_arrays(graph: Wired, inplace: Sequence[tuple[int, int, int]]) -> Graph
     n, m = len(graph.ops), len(graph.buffers)
     roots, buffers = graph.roots, graph.buffers
     made_by = [-1 if p is None else p for p in graph.producers]
+    # Allocated by its producer, unless the buffer names another op.
     born_at = [p if b.birth is None else b.birth for p, b in zip(made_by, buffers, strict=True)]
     producer, birth = np.array(made_by, np.int64), np.array(born_at, np.int64)
     reads: list[set[int]] = []
     for v, op in enumerate(graph.ops):
         used = {*op.reads, *op.uses}
+        # Whoever uses a view uses the bytes of its root, which the root's live range must know.
         used.update([roots[b] for b in (*op.reads, *op.uses, *op.writes)])
         reads.append({b for b in used if made_by[b] != v})
     read = build_rows(reads)
@@ -210,6 +213,7 @@ def with_bytes(
         [0 if buffers[root].external else buffers[b].size for b, root in enumerate(graph.roots)],
         np.int64,
     )
+    # Made and never used: such bytes are allocated and released by the same op.
     unread = (np.diff(wired.user.ptr) == 0) & ~wired.keep
     made, lost = wired.birth >= 0, (wired.birth >= 0) & unread
     alloc, own = np.zeros(wired.op_count, np.int64), np.zeros(wired.op_count, np.int64)
@@ -221,6 +225,7 @@ def with_bytes(
         size=size,
         alloc=alloc,
         own=own,
+        # Inputs that no op uses are released before the first step.
         initial=int(size[~made & ~unread].sum()),
         inplace_op=np.ascontiguousarray(pairs[0]),
         inplace_output=np.ascontiguousarray(pairs[1]),

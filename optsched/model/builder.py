@@ -117,6 +117,7 @@ class GraphBuilder:
         GraphError
             If an argument has the wrong type, or a buffer is defined twice.
         """
+        # A single string is a sequence of letters, which would all be taken for names.
         for what, listed in (("reads", reads), ("control", control)):
             if isinstance(listed, str):
                 raise GraphError(f"op {name!r}: {what} must be a list of names: write [{listed!r}]")
@@ -124,6 +125,8 @@ class GraphBuilder:
             if not isinstance(named, Mapping | None):
                 example = '{"a": 4}' if what == "writes" else '{"view": "buffer"}'
                 raise GraphError(f"op {name!r}: {what} must be a dict such as {example}")
+        # Names are kept as they are and resolved in `build`, so that they may be used before
+        # definition.
         made = [self._add(buffer, size) for buffer, size in (writes or {}).items()]
         for mutating, names in ((False, views), (True, mutates)):
             for view, root in (names or {}).items():
@@ -181,6 +184,7 @@ class GraphBuilder:
         birth
             Name of the op that allocates the buffer, if that is not its producer.
         """
+        # Only given fields change, so that `place` can be called more than once.
         given = {"alignment": alignment, "pool": pool, "pin": pin, "birth": birth}
         draft = self._find(name, "placement")
         draft.update({key: value for key, value in given.items() if value is not None})
@@ -205,6 +209,7 @@ class GraphBuilder:
         GraphError
             If a name is unknown or defined twice, or a rule of :class:`Graph` is broken.
         """
+        # Ids follow the order of definition, which is the program order.
         ids = {
             "op": {op["name"]: v for v, op in enumerate(self._ops)},
             "buffer": {name: b for b, name in enumerate(self._buffers)},

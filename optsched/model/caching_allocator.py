@@ -184,6 +184,7 @@ class Replay:
 
 def round_request(size: int, divisions: Sequence[int] = ()) -> int:
     """Return the bytes that a request takes of its block."""
+    # Sizes below 1 MiB use the first entry, and sizes beyond the list its last one.
     parts = 0
     if divisions:
         parts = divisions[min(max(size.bit_length() - 1 - 20, 0), len(divisions) - 1)]
@@ -224,6 +225,7 @@ class CachingAllocator:
     def allocate(self, requested: int, stream: int = 0) -> Block:
         """Hand out a block for a request of at least 1 byte."""
         size = round_request(requested, self.settings.divisions)
+        # Small and large requests have separate segments, as in the original.
         pool = (stream, size <= SMALL_REQUEST)
         block = self._take(pool, size)
         if block is None:
@@ -239,6 +241,7 @@ class CachingAllocator:
         """Take back a block and merge it with its free neighbors."""
         requested, size = block.requested or 0, block.size
         block.requested = None
+        # At most one neighbor on each side, since free neighbors are merged at once.
         for other in (self._ends.get((block.segment, block.address)), self._starts.get(block.end)):
             if other is not None and other.segment == block.segment and other.requested is None:
                 self._listed(other.pool).remove((other.size, other.address))
@@ -250,6 +253,7 @@ class CachingAllocator:
         """Return a segment to the device, unless a block of it is in use."""
         block = self._starts.get(address)
         following = None if block is None else self._starts.get(block.end)
+        # In use, or not the beginning of its segment: the device does not take it back.
         if block is None or block.requested is not None or address != block.segment:
             return
         if following is not None and following.segment == address:
@@ -278,6 +282,7 @@ class CachingAllocator:
     def _take(self, pool: tuple[int, bool], size: int) -> Block | None:
         """Return the best free block, unless it is too large to be given to this request."""
         listed = self._listed(pool)
+        # The smallest block that fits, the lowest address among equals: the list is sorted so.
         i = bisect_left(listed, (size, 0))
         if i == len(listed):
             return None
@@ -286,6 +291,8 @@ class CachingAllocator:
             i += 1
         limit = self.settings.max_split_size
         if limit is not None:
+            # A request below the limit must not take a block above it; a larger one may waste 20
+            # MiB at most.
             too_large = limit if size < limit else size + LARGE_SEGMENT
             if listed[i][0] >= too_large:
                 return None
@@ -312,6 +319,7 @@ class CachingAllocator:
             self.next_segment += EXPANDABLE_RANGE
         segment, end = self._growing[pool]
         last = self._ends.get((segment, end))
+        # A free block at the end of the segment is used first and only made longer.
         spare = last.size if last is not None and last.requested is None else 0
         unit = SMALL_SEGMENT if pool[1] else LARGE_SEGMENT
         more = -(-(size - spare) // unit) * unit
@@ -325,6 +333,7 @@ class CachingAllocator:
 
     def _splits(self, block: Block, size: int) -> bool:
         rest, limit = block.size - size, self.settings.max_split_size
+        # Small blocks, and those of expandable segments, are split down to the smallest block.
         if block.pool[1] or self.settings.expandable_segments:
             return rest >= MIN_BLOCK
         return rest > SMALL_REQUEST and (limit is None or size < limit)
@@ -373,6 +382,7 @@ def replay(
             if block.requested is not None:
                 held[at] = allocator.at(at)
             at += block.size
+    # Segments that exist before the first event make the first peak.
     allocator.peak = allocator.usage
     addresses = []
     for event in events:

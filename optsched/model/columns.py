@@ -26,6 +26,7 @@ def integers(what: str, given: Integers) -> IntArray:
         raise GraphError(f"{what}: expected a list of integers, got shape {values.shape}")
     if values.dtype.kind not in "iu" and len(values):
         raise GraphError(f"{what}: expected integers of at most 64 bits, got {values.dtype}")
+    # Values above 2**63 - 1 would turn negative.
     if values.dtype.kind == "u" and values.max(initial=0) >= 2**63:
         raise GraphError(f"{what}: {values.max()} is above the limit of 2**63 - 1")
     return values.astype(np.int64, copy=False)
@@ -39,6 +40,7 @@ def unique_names(given: Iterable[str], count: int) -> tuple[str, ...]:
     GraphError
         If a name is given twice, or the number of names is not `count`.
     """
+    # A single string is a sequence of letters.
     if isinstance(given, str):
         raise GraphError(f"names must be a list of names: write [{given!r}]")
     names = tuple(given) or tuple(f"b{i}" for i in range(count))

@@ -71,6 +71,7 @@ class Conflicts:
 
     def __init__(self, whole: Whole, size: IntArray, pairs: IntArray) -> None:
         self.whole, self.size = whole, size
+        # Both directions, so that the partners of a buffer are found by its number.
         self.apart: dict[int, list[int]] = {}
         for a, b in pairs.tolist():
             self.apart.setdefault(a, []).append(b)
@@ -109,6 +110,8 @@ class Conflicts:
         """Return the buffers that are fully occupied at the same step as a buffer, as a mask."""
         row = np.zeros(len(self.size), np.bool_)
         start, end = self._intervals(i)
+        # Candidates start before the end, and not earlier than the longest interval before the
+        # start.
         first = np.searchsorted(self.start, start - self.longest)
         count = np.searchsorted(self.start, end) - first
         # With many candidates, one pass over all intervals is cheaper than testing each candidate.
@@ -135,6 +138,8 @@ class Conflicts:
         The last one is the heaviest clique found by a short search, if it has more bytes than the
         others and than `known`, the bytes known to be live at once.
         """
+        # A table of k * k flags up to 4,096 buffers, 16 MiB; beyond that rows are made when
+        # needed.
         grow = self._grow_by_table if len(self.size) <= TABLE_BUFFERS else self._grow_by_rows
         found = grow({a: self._unseen(a) for a in self.apart})
         weights = [int(self.size[clique].sum()) for clique in found]
@@ -152,6 +157,7 @@ class Conflicts:
             while left[a]:
                 found.append(self._grown(a, left))
                 members = set(found[-1].tolist())
+                # A clique covers all pairs among its members at once.
                 for i in members & left.keys():
                     left[i] -= members
         return found
@@ -210,6 +216,7 @@ class Conflicts:
 
     def heaviest(self, known: int) -> IntArray | None:
         """Return the heaviest clique found with more than `known` bytes, or None."""
+        # Without pairs the steps show all conflicts, and their load is the heaviest clique.
         if not self.apart or len(self.size) > HEAVIEST_BUFFERS:
             return None
         search = _HeaviestSet(self, known)
@@ -220,6 +227,7 @@ class Conflicts:
 def _meets(start: IntArray, end: IntArray, others: IntArray, until: IntArray) -> BoolArray:
     """Return which intervals `[start, end)` meet one of the sorted intervals `[others, until)`."""
     met = np.zeros(len(start), np.bool_)
+    # Only the first interval that ends after the start needs a look.
     after = np.searchsorted(until, start, side="right")
     inside = after < len(until)
     met[inside] = others[after[inside]] < end[inside]
@@ -264,15 +272,18 @@ class _HeaviestSet:
         """Search until done or out of work."""
         members: list[int] = []
         able = (1 << len(self.ids)) - 1
+        # The last entry of a coloring has the largest limit, so it is tried first.
         stack = [(0, able, self._coloured(able))]
         while stack:
             weight, able, order = stack[-1]
+            # Even all that may be added does not beat the best clique.
             if not order or weight + order[-1][1] <= self.most or self.work > HEAVIEST_WORK:
                 stack.pop()
                 if members:
                     members.pop()
                 continue
             i, _ = order.pop()
+            # The branch that has the buffer is searched now, the one without it next.
             stack[-1] = (weight, able & ~(1 << i), order)
             members.append(i)
             weight += self.weight[i]
@@ -293,6 +304,7 @@ class _HeaviestSet:
                 weight = weight or self.weight[i]
                 order.append((i, total + weight))
                 able &= ~(1 << i)
+                # Only buffers that do not conflict with this one can have its color.
                 free &= ~(1 << i) & ~self.rows[i]
             total += weight
         self.work += len(order)
@@ -345,6 +357,7 @@ def grow_set(
                 if after < 0 or more > 0 or (more == 0 and size[i] > size[after]):
                     after = i
         able, best = kept, after
+    # All pairs of the clique are covered, so they give no further gain.
     for x in range(count):
         for y in range(count):
             left[members[x], members[y]] = False

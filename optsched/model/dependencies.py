@@ -44,6 +44,7 @@ def find_predecessors(graph: Wired) -> tuple[tuple[int, ...], ...]:
                 needed.append(buffer.alias_of)
             if buffer.birth is not None:
                 before[v].add(buffer.birth)
+        # Producers come before users; an op may name its own product, which is dropped below.
         before[v].update([u for b in needed if (u := graph.producers[b]) is not None])
     _order_mutations(graph, before)
     for v, predecessors in enumerate(before):
@@ -59,6 +60,8 @@ def _order_mutations(graph: Wired, before: list[set[int]]) -> None:
     users: dict[int, set[int]] = {}
     for v, op in enumerate(graph.ops):
         for b in (*op.reads, *op.uses, *(b for b in op.writes if not graph.buffers[b].mutates)):
+            # Overwriting keeps the version of the bytes that it replaces for readers of the old
+            # name.
             users.setdefault(version[b], set()).add(v)
     overwriter: dict[int, int] = {}
     for b, buffer in enumerate(graph.buffers):
@@ -70,6 +73,7 @@ def _order_mutations(graph: Wired, before: list[set[int]]) -> None:
                 f"buffers {graph.buffers[overwriter[old]].name!r} and {buffer.name!r} both mutate "
                 f"{graph.buffers[old].name!r}: let the second mutate the first"
             )
+        # Two ops that overwrite one version would have no order between them.
         overwriter[old] = b
         if writer is not None:
             before[writer] |= users.get(old, set()) - {writer}
@@ -87,6 +91,7 @@ def find_cycle(predecessors: Sequence[Collection[int]]) -> list[int]:
     """Return the ops of a cycle, with the first one repeated at the end, or an empty list."""
     # Most graphs are listed in program order, where each op comes after all its predecessors.
     if all(max(row, default=-1) < v for v, row in enumerate(predecessors)):
+        # A listing in program order has no cycle, which one pass shows.
         return []
     try:
         TopologicalSorter(dict(enumerate(predecessors))).prepare()
@@ -104,6 +109,7 @@ def members(mask: int) -> list[int]:
     """Return the positions of the bits that are set in a mask, ascending."""
     found = []
     while mask:
+        # The lowest set bit alone.
         low = mask & -mask
         found.append(low.bit_length() - 1)
         mask ^= low
@@ -149,6 +155,7 @@ def check_streams(graph: Wired) -> None:
     ]
     if not crossing:
         return
+    # Only syncs, and the sequence within a stream, hold at run time; other edges are wishes.
     synced = reachable(_synced(ops, graph.predecessors))
     for u, v in crossing:
         if not synced[v] >> u & 1:

@@ -22,6 +22,7 @@ def digest(data: bytes) -> bytes:
 
 def digest_of(graph: Graph) -> bytes:
     """Return a digest of all data of a graph on which bounds depend: everything but names."""
+    # Only numbers: names and kinds do not change which plans are valid.
     ops = [(x.reads, x.uses, x.writes, x.control, x.workspace, x.stream) for x in graph.ops]
     kinds = [(x.input, x.output, x.alias_of, x.mutates, x.birth) for x in graph.buffers]
     places = [(x.size, x.alignment, x.pool, x.pin) for x in graph.buffers]

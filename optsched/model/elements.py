@@ -62,6 +62,7 @@ class OutputPolicy(StrEnum):
 
 # Looking up enumeration members would dominate the time of `Buffer.external`, which is called
 # often.
+# All policies by which bytes lie outside the slab.
 _EXTERNAL = (OutputPolicy.OWN, InputPolicy.EXCLUDED, InputPolicy.CONSTANT)
 
 
@@ -182,6 +183,7 @@ class Buffer:
 
 def require_integer(value: object, what: str, least: int = 0) -> int:
     """Return `value` if it is an integer of at least `least`; otherwise raise a one-line error."""
+    # `True` is an `int` in Python, but never meant as a number of bytes.
     if isinstance(value, bool) or not isinstance(value, int):
         raise GraphError(f"{what} must be an integer, got {value!r}")
     if value < least:

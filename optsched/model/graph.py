@@ -107,10 +107,12 @@ class Graph:
         _check_names("op", [op.name for op in self.ops])
         _check_names("buffer", [buffer.name for buffer in self.buffers])
         _check_sizes(self.buffers)
+        # The class is frozen; derived fields are set once, here.
         put = object.__setattr__
         put(self, "roots", find_roots(self.buffers))
         put(self, "kept", find_kept(self.buffers, self.roots))
         put(self, "producers", find_producers(self.ops, self.buffers))
+        # Order of checks: later ones rely on what earlier ones have established.
         _check_roles(self)
         _check_references(self)
         put(self, "predecessors", find_predecessors(self))
@@ -130,6 +132,7 @@ class Graph:
             _check_inplace(self)
 
     def __repr__(self) -> str:
+        # Rules of sharing need predecessors and are rare, so they come last.
         ops, buffers = counted(len(self.ops), "op"), counted(len(self.buffers), "buffer")
         return f"Graph({self.name!r}, {ops}, {buffers})"
 
@@ -248,6 +251,7 @@ class Graph:
             return replace(self, buffers=buffers, inplace=inplace)
         # No other check depends on pools, and all would take as long as a replay of a plan.
         moved = self._rewritten(buffers=buffers, inplace=inplace)
+        # Arrays depend on pools only by the in-place pairs.
         if "arrays" in self.__dict__ and not self.inplace:
             moved.__dict__["arrays"] = self.arrays
         return moved
@@ -270,6 +274,7 @@ class Graph:
         return self._rewritten(origin=origin, dims=kept)
 
     def _rewritten(self, **changed: object) -> Graph:
+        # Fields that change here cannot make a valid graph invalid.
         """Return a copy with some fields changed, without the checks of a new graph."""
         made = object.__new__(Graph)
         known = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -320,6 +325,7 @@ def _check_sizes(buffers: Sequence[Buffer]) -> None:
     for buffer in buffers:
         _check_numbers(buffer)
         total += buffer.size
+        # Checked per buffer, so that the message can name the first that is too large.
         if max(total, buffer.alignment, (buffer.pin or 0) + buffer.size) > MAX_TOTAL_BYTES:
             _refuse_large(buffer, total)
 
@@ -382,6 +388,7 @@ def _check_references(graph: Graph) -> None:
     for op in graph.ops:
         if type(op.cost) is not int or op.cost < 0:
             require_integer(op.cost, f"op {op.name!r}: cost")
+        # An op that reads its own output would wait for itself.
         own = set(op.writes)
         for b in (*op.reads, *op.uses):
             if 0 <= b < count and b not in own:

@@ -48,12 +48,16 @@ def admissible_pairs(
 
 def _admissible(graph: Wired, v: int, output: int, root: int, *, by_view: bool) -> bool:
     op, target, source = graph.ops[v], graph.buffers[output], graph.buffers[root]
+    # A view has no bytes; bytes allocated at another op are not free to choose; workspace is
+    # scratch.
     if target.alias_of is not None or target.birth not in (None, v) or output == op.workspace:
         return False
+    # The op would write into bytes that live on, or that it also changes as a view.
     if graph.kept[root] or any(graph.roots[b] == root for b in op.writes):
         return False
     if target.external or source.external or target.pool != source.pool:
         return False
+    # Any offset of the input must be valid for the output, or the choice would restrict the input.
     if source.alignment % target.alignment or target.pin not in (None, source.pin):
         return False
     if by_view:
@@ -76,11 +80,13 @@ def heaviest_matching(pairs: Iterable[Pair], size: Mapping[int, int] | IntArray)
         for source in inputs[output]:
             if source not in seen:
                 seen.add(source)
+                # The usual alternating path: the present output of the input moves to another one.
                 if source not in taken or place(taken[source], seen):
                     taken[source] = output
                     return True
         return False
 
+    # Largest first is optimal since sets of matched outputs form a matroid.
     for output in sorted(inputs, key=lambda b: (-int(size[b]), b)):
         place(output, set())
     return taken
@@ -138,5 +144,6 @@ def matched_bytes(pairs: Sequence[Pair], size: IntArray) -> int:
 
 def _available(arrays: GraphArrays, steps: IntArray, ranges: IntArray) -> IntArray:
     """Return the indices of the admissible pairs whose input dies at the op."""
+    # The last step of the input is that of the op: no later op needs its bytes.
     dies = ranges[arrays.inplace_source, 1] == steps[arrays.inplace_op] + 1
     return np.flatnonzero(dies)

@@ -54,6 +54,7 @@ def _choices(graph: Graph, order: Order, bound: int, tries: int) -> Iterator[Pai
     arrays, steps, ranges = graph.arrays, steps_of(graph, order), live_ranges(graph, order)
     rows = available_pairs(arrays, steps, ranges)
     running = timeline(graph, order).running
+    # Live bytes of each op as if it wrote nothing in place.
     alone = running[steps] + bytes_saved(arrays, steps, ranges)
     floor = max(bound, int(running.max(initial=0)))
     turn = sorted(rows, key=lambda v: int(steps[v]))
@@ -72,10 +73,12 @@ def _choices(graph: Graph, order: Order, bound: int, tries: int) -> Iterator[Pai
                 (output, source)
                 for v in turn
                 for output, source in matched_at[v]
+                # Without the matching this op alone would exceed the bound, so it has no choice.
                 if alone[v] > floor or small or arrays.size[output] == arrays.size[source]
             )
         if not draw:
             yield tuple(pair for v in turn if alone[v] > floor for pair in matched_at[v])
+    # No pairs at all: this is valid wherever the slab allows it.
     yield ()
 
 
@@ -83,5 +86,6 @@ def heads(chosen: Pairs) -> dict[int, int]:
     """Return, for each output, the buffer into which it is written through all pairs before it."""
     found: dict[int, int] = {}
     for output, source in chosen:
+        # A chain of writes ends in one buffer, the first input.
         found[output] = found.get(source, source)
     return found

@@ -43,6 +43,7 @@ def join(problem: Problem) -> Joined[Problem]:
     if not problem.must_share:
         return Joined(problem, np.arange(len(problem)))
     head = np.arange(len(problem))
+    # All members map to the first one, which keeps its position and name.
     for group in problem.must_share:
         head[list(group)] = group[0]
     kept, place = np.unique(head, return_inverse=True)
@@ -51,14 +52,17 @@ def join(problem: Problem) -> Joined[Problem]:
     }
     gaps = list(problem.gaps) or [()] * len(problem)
     for group in problem.must_share:
+        # Only members that are ever live take part in the live range.
         first, live = group[0], [i for i in group if problem.end[i] > problem.start[i]]
         members = live or list(group)
         start = int(problem.start[members].min())
         end = int(problem.end[members].max()) if live else start
         size = int(problem.size[members].max())
         columns["start"][first], columns["end"][first], columns["size"][first] = start, end, size
+        # One offset must suit all members, so their least common multiple must divide it.
         columns["alignment"][first] = lcm(*problem.alignment[list(group)].tolist())
         columns["pin"][first] = problem.pin[list(group)].max()
+        # Between the lives of two members the bytes are free again: a gap.
         rows = [(int(problem.size[i]), problem.rectangles(i)) for i in live]
         gaps[first] = gaps_between(start, end, size, unite(rows, size))
     uses = problem.uses

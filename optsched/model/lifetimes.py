@@ -33,6 +33,7 @@ class Lifetimes:
         self.users: dict[int, set[int]] = {b: set() for b in self.births}
         """Ops at which each buffer is live, by buffer; the op that allocates it is one of them."""
         for b, birth in self.births.items():
+            # An input is live from the start and has no op that allocates it.
             self.users[b] |= set() if birth is None else {birth}
         for v, op in enumerate(graph.ops):
             for b in (*op.reads, *op.uses, *op.writes):
@@ -55,9 +56,11 @@ class Lifetimes:
         moments: dict[int | None, int] = {}
         """The momentary members after it, by the op that allocates them."""
         for b in members:
+            # The last one that is not momentary must come before each of the next.
             yield from ((a, b) for a in last)
             birth = self.births[b]
             if self._is_momentary(b):
+                # Two momentary members of one op are live together there.
                 if birth in moments:
                     yield moments[birth], b
                 moments[birth] = b
@@ -66,6 +69,7 @@ class Lifetimes:
                 last, moments = [b], {}
 
     def _depth(self, b: int) -> int:
+        # Inputs come before every op.
         birth = self.births[b]
         return -1 if birth is None else self.depths[birth]
 
@@ -80,6 +84,7 @@ class Lifetimes:
         missing = set(self.users[a])
         lowest = min(self.depths[u] for u in missing)
         seen, left = set(), [birth]
+        # Walk back from the op that allocates `b` until all users of `a` are found.
         while left and missing:
             for u in self.graph.predecessors[left.pop()]:
                 # An op that precedes a user of `a` has a smaller depth than that user.

@@ -35,6 +35,7 @@ def most_live_at_once(graph: Graph, order: Order) -> int | None:
     while stack:
         ended = stack.pop()
         ready = states.ready(ended)
+        # Ready ops of all streams may be running at the same time.
         best = max(best, states.live(ended, ready))
         for s in ready:
             after = (*ended[:s], ended[s] + 1, *ended[s + 1 :])
@@ -63,6 +64,7 @@ class _States:
             *((np.flatnonzero(row >= 0), row[row >= 0]) for row in (arrays.producer, arrays.birth)),
         ):
             np.maximum.at(needed, (buffers, relation.stream[ops]), relation.place[ops] + 1)
+        # Never reached: kept buffers are live to the end.
         needed[arrays.keep] = len(relation.stream) + 1
         self.needed, self.size = needed[self.ids], arrays.size[self.ids]
         alloc = arrays.birth[self.ids]
@@ -84,5 +86,6 @@ class _States:
         before: IntArray = np.array(ended, np.int64)
         started = before.copy()
         started[ready] += 1
+        # Allocated by now, and some stream still has an op that needs it.
         live = (self.place < started[self.stream]) & (self.needed > before).any(axis=1)
         return int(self.size[live].sum())

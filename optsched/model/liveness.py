@@ -80,6 +80,7 @@ def _own_ranges(arrays: GraphArrays, steps: IntArray) -> tuple[IntArray, IntArra
     made = np.append(steps, -1)[arrays.producer]
     end = np.maximum(made, _row_max(arrays.user, steps, arrays.buffer_count)) + 1
     end[arrays.keep] = max(1, arrays.op_count)
+    # An empty range is written as start == end, never reversed.
     return start, np.maximum(start, end)
 
 
@@ -131,6 +132,7 @@ def timeline(graph: Graph, order: Order | Sequence[str]) -> Timeline:
     freed = np.zeros(n + 2, np.int64)
     np.add.at(freed, end[dies], arrays.size[dies])
     allocated = arrays.alloc[ids]
+    # Bytes freed by the step before are gone when this op allocates.
     running = arrays.initial + np.cumsum(allocated - freed[:n])
     saved = np.zeros(n, np.int64)
     if graph.in_place:
@@ -184,6 +186,7 @@ def peak_memory(graph: Graph, order: Order | Sequence[str]) -> int:
     if graph.on_streams:
         return largest_antichain(graph, order_ids(graph, order)).size
     running = timeline(graph, order).running
+    # Inputs alone may be the most, before the first op has run.
     return max(graph.arrays.initial, int(running.max(initial=0)))
 
 

@@ -71,6 +71,7 @@ class MemoryModel:
 
     def apply(self, graph: Graph) -> Graph:
         """Return the graph under these rules; all that they change is plain data of the result."""
+        # In-place writing on streams is not supported, so levels drop it unless it was asked for.
         if self.inplace is False or (self.inplace is None and self.streams is not None):
             graph = graph.without_inplace()
         if self.align is not None:
@@ -80,8 +81,10 @@ class MemoryModel:
         if self.workspace_apart:
             graph.refuse_streams("a separate workspace region, which ops share in turn")
             graph = _said(with_workspace_apart(graph), "workspace apart")
+        # Each rule changes the graph and adds its words to the description.
         if self.constants is not ConstantsRegion.OUTSIDE:
             graph = _said(with_constants(graph, self.constants), f"constants {self.constants}")
+        # Last, since pairs depend on sizes and alignments, which the rules above change.
         return _with_inplace(graph) if self.inplace else graph
 
 
@@ -103,6 +106,7 @@ def parse_alignment(value: str | SupportsIndex) -> int:
 
 def _aligned(graph: Graph, align: int) -> Graph:
     buffers = tuple(
+        # The least common multiple keeps both alignments.
         replace(b, size=-(-b.size // align) * align, alignment=lcm(b.alignment, align))
         if _is_placed(b)
         else b

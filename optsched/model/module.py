@@ -109,7 +109,9 @@ class Module:
         _require(self.graphs, self.entry, f"module {self.name!r}: its entry is")
         _check_calls(self.graphs, self.calls)
         callees = {name: self.callees_of(name) for name in self.graphs}
+        # Callees first: bytes of what is called are known when its caller is planned.
         object.__setattr__(self, "computations", _callees_first(callees))
+        # Only called computations become blocks; the entry may have pools and pins.
         for name in dict.fromkeys(c for call in self.calls for c in call.callees):
             _check_block(name, self.graphs[name])
         for call in self.calls:
@@ -169,6 +171,7 @@ class Module:
         wired = known.get(tuple(blocks))
         if wired is None:
             wired = known[tuple(blocks)] = self._blocked(computation, blocks)
+        # Only the sizes of the blocks differ, so the wiring is used again.
         made = list(wired.buffers)
         for at, size in enumerate(blocks.values(), len(self.graphs[computation].buffers)):
             made[at] = replace(made[at], size=size)
@@ -202,6 +205,7 @@ class Module:
         ops, buffers = list(graph.ops), list(graph.buffers)
         for v, size in blocks.items():
             op = ops[v]
+            # One workspace per op: a further block is an ordinary buffer that only this op uses.
             has_own = op.workspace is not None
             name = f"{op.name}.{'called' if has_own else 'workspace'}"
             name = free_name(name, graph.buffer_ids)
@@ -267,6 +271,7 @@ def _callees_first(callees: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     ids = {name: i for i, name in enumerate(names)}
     rows = [[ids[c] for c in called] for called in callees.values()]
     if cycle := find_cycle(rows):
+        # The cycle is listed from callee to caller; messages read better the other way around.
         path = " -> ".join(repr(names[i]) for i in reversed(cycle))
         raise GraphError(f"computations call each other in a cycle: {path}")
     return tuple(names[i] for i in topological_order(rows))

@@ -35,11 +35,14 @@ def order_columns(graph: Graph, order: Order, chosen: Pairs) -> tuple[dict[str, 
     """Return the arguments of :class:`PackingProblem` for an order, and ids of its buffers."""
     relation = stream_relation(graph, order) if graph.on_streams else None
     ranges = live_ranges(graph, order) if relation is None else relation.ranges()
+    # On streams the depth of an op takes the place of its step.
     steps = steps_of(graph, order) if relation is None else relation.depth
     size, owner = graph.arrays.size, heads(chosen)
     packed = (size > 0) & (ranges[:, 1] > ranges[:, 0])
+    # Outputs written in place lie inside their input's buffer.
     packed[list(owner)] = False
     gaps = _gaps(size, ranges, owner)
+    # That buffer lives as long as the last output written into it.
     for output, head in owner.items():
         ranges[head, 1] = max(ranges[head, 1], ranges[output, 1])
     ids = np.flatnonzero(packed)
@@ -76,6 +79,7 @@ def _hidden_conflicts(
         return np.zeros((0, 2), np.int64)
     hidden = relation.hidden_conflicts(ids)
     if hidden is None:
+        # Wider ranges only forbid more, so offsets stay valid; a bound would not.
         ranges[:, 1] = relation.cover_ends()
     return hidden
 
@@ -100,6 +104,7 @@ def _steps_of_use(graph: Graph, steps: IntArray, owner: Mapping[int, int]) -> Ro
     if owner:
         head = np.arange(count, dtype=np.int64)
         head[list(owner)] = list(owner.values())
+        # One number per pair, so that duplicates fall away in one sort.
         # An op that writes into its input uses the common buffer once.
         pairs = np.unique(head[buffers] * len(steps) + at)
         buffers, at = pairs // len(steps), pairs % len(steps)
@@ -117,6 +122,7 @@ def _written_over(
     ends = [int(ranges[b, 0]) + 1 for b in outputs[1:]] + [int(ranges[outputs[-1], 1])]
     for output, end in zip(outputs, ends, strict=True):
         start = int(ranges[output, 0]) + 1
+        # An output as large as the buffer leaves no bytes free.
         if size[output] < size[head] and start < end:
             gaps.append(Gap(start, end, (0, int(size[output]))))
     return tuple(gaps)

@@ -109,6 +109,7 @@ class OrderRules:
             if twice is not None:
                 raise UsageError(f"{what}: op {twice!r} is named twice")
 
+    # A group of one op restricts nothing.
     def __bool__(self) -> bool:
         return bool(self.first or self.last or any(len(group) > 1 for group in self.groups))
 
@@ -156,6 +157,7 @@ class OrderRules:
         GraphError
             If no order keeps the rules, or they require too many edges.
         """
+        # Without rules the very same graph, with all that was computed for it.
         if not self:
             return graph
         # Between streams a control edge is a sync, which is more than a rule about the order.
@@ -165,6 +167,7 @@ class OrderRules:
         for group in self.groups:
             edges |= {*pairwise(self._ids(graph, group))}
         waits: dict[int, list[int]] = {}
+        # Sorted, so that equal rules make equal graphs.
         for before, behind in sorted(edges):
             if before not in graph.ops[behind].control:
                 waits.setdefault(behind, []).append(before)
@@ -195,6 +198,7 @@ def _matching(names: Sequence[str], patterns: Iterable[str]) -> tuple[str, ...]:
     """Return the names that are given or match a pattern, each once, in the order of `names`."""
     known, chosen = set(names), set()
     for pattern in patterns:
+        # A name that is an op counts as such, even if it contains characters of a pattern.
         found = {pattern} & known or {name for name in names if fnmatchcase(name, pattern)}
         if not found:
             raise UsageError(f"order rules name op {pattern!r}, but no op has that name")
@@ -207,10 +211,12 @@ def _barrier(graph: Graph, pinned: Sequence[int], end: str) -> list[tuple[int, i
     others = set(range(len(graph.ops))).difference(pinned)
     early, late = (set(pinned), others) if end == "first" else (others, set(pinned))
     before = graph.predecessors
+    # Nothing pinned first may wait for an op that is not.
     for v in sorted(early):
         for u in before[v]:
             if u in late:
                 _refuse_pin(graph, u, v, end)
+    # Edges from the last pinned ops to the first others imply all others.
     awaited = {u for v in early for u in before[v]}
     ends = sorted(early - awaited)
     starts = sorted(v for v in late if late.isdisjoint(before[v]))
@@ -301,6 +307,7 @@ def ascending_ends(steps: Iterable[int]) -> list[int]:
     """
     ends: list[int] = []
     for step in steps:
+        # The classic patience rule: replace the first end that is not smaller.
         length = bisect_left(ends, step)
         ends[length : length + 1] = [step]
     return ends

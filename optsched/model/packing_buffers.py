@@ -42,6 +42,7 @@ class PackingBuffers:
         """Return the rectangles that a buffer occupies: half-open steps and half-open bytes."""
         at, end, size = int(self.start[i]), int(self.end[i]), int(self.size[i])
         rows: list[Rectangle] = []
+        # Fully occupied up to a gap; in the gap, only its window, if any.
         for gap in self.gaps[i] if self.gaps else ():
             rows.append((at, gap.start, 0, size))
             if gap.window is not None:
@@ -71,6 +72,7 @@ class PackingBuffers:
         if not len(sets.idx):
             return live
         owner = sets.idx
+        # After the last step, so that these steps meet no live range.
         step = sets.owners() + int(self.end.max())
         more = Parts(owner, step, step + 1, np.zeros_like(owner), self.size[owner])
         return Parts(*(np.concatenate(both) for both in zip(live, more, strict=True)))
@@ -90,6 +92,7 @@ class PackingBuffers:
         if not len(pairs):
             return NO_SETS
         live = self._live
+        # Only parts in which a buffer is fully occupied keep others off all of its bytes.
         whole = live.high - live.low == self.size[live.owner]
         stretches = Whole(live.owner[whole], live.start[whole], live.end[whole])
         sets = Conflicts(stretches, self.size, pairs).cliques(fullest(live))

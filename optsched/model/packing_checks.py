@@ -17,6 +17,7 @@ def check_numbers(problem: PackingBuffers) -> None:
         if len(getattr(problem, what)) != count:
             given = len(getattr(problem, what))
             raise GraphError(f"{what} has {given} entries, but size has {count}")
+    # Loops over offending entries only: a valid problem costs a few array comparisons.
     for i in np.flatnonzero(problem.end < problem.start):
         raise GraphError(
             f"buffer {problem.names[i]!r}: live range "
@@ -32,6 +33,7 @@ def check_numbers(problem: PackingBuffers) -> None:
             f"buffer {problem.names[i]!r}: pin {problem.pin[i]} is not a multiple "
             f"of alignment {problem.alignment[i]}"
         )
+    # In Python integers, since the sum itself could overflow.
     if sum(problem.size.tolist()) > MAX_TOTAL_BYTES:
         raise GraphError("sizes add up to more than 2**62 bytes")
     _refuse_large(problem)
@@ -65,6 +67,7 @@ def _check_gaps(problem: PackingBuffers, i: int, gaps: tuple[Gap, ...]) -> None:
         if not isinstance(gap, Gap):
             raise GraphError(f"buffer {problem.names[i]!r}: expected a Gap, got {gap!r}")
         low, high = gap.window or (0, 0)
+        # Gaps ascend and do not touch each other's inside, which later code relies on.
         if not at <= gap.start < gap.end <= problem.end[i]:
             raise GraphError(
                 f"buffer {problem.names[i]!r}: gap {gap.start}-{gap.end} is reversed, overlaps "

@@ -104,6 +104,7 @@ class PackingProblem(PackingBuffers):
         columns = {"size": size, "start": start, "end": end, "alignment": alignment, "pin": pin}
         values = {what: integers(what, given) for what, given in columns.items()}
         count = len(values["size"])
+        # An empty column means the default for every buffer.
         for what, default in (("alignment", 1), ("pin", -1)):
             if not len(values[what]):
                 values[what] = np.full(count, default, np.int64)
@@ -114,6 +115,7 @@ class PackingProblem(PackingBuffers):
         fields["capacity"] = None if capacity is None else parse_bytes(capacity)
         for what, value in fields.items():
             object.__setattr__(self, what, value)
+        # Numbers first: pairs and groups are checked against them.
         check_numbers(self)
         object.__setattr__(self, "keep_apart", make_pairs(keep_apart, known))
         object.__setattr__(self, "must_share", make_groups(must_share, known))
@@ -128,6 +130,7 @@ class PackingProblem(PackingBuffers):
 
     def clashing_pins(self) -> tuple[int, int] | None:
         """Return two pinned buffers that overlap while both are live, or None."""
+        # Members of a group share bytes by intent; only the groups' own pins can clash.
         if self.must_share:
             clash = self.joined.problem.clashing_pins()
             place = self.joined.place.tolist()

@@ -55,6 +55,7 @@ def gaps_between(start: int, end: int, size: int, rows: list[Rectangle]) -> tupl
     gaps: list[Gap] = []
     at = start
     for begin, until, low, high in rows:
+        # Nothing is occupied between two rectangles.
         if at < begin:
             gaps.append(Gap(at, begin))
         if (low, high) != (0, size):

@@ -81,6 +81,7 @@ class Plan:
         if not self.pools:
             return graph
         own_pools = tuple(buffer.pool for buffer in graph.buffers)
+        # Nothing moves, so the graph with all that is known of it can be used.
         if self.pools == own_pools:
             return graph
         if len(self.pools) != len(graph.buffers):
@@ -139,6 +140,7 @@ class Plan:
 def _as_integer(value: object) -> int:
     # Testing `isinstance(value, SupportsIndex)` would take fifty times as long.
     try:
+        # `bool` and floats have no place here, but NumPy integers do.
         return index(value)  # type: ignore[arg-type]
     except TypeError:
         raise PlanError(f"op ids and offsets of a plan must be integers, got {value!r}") from None
@@ -159,6 +161,7 @@ def placed_plan(
     """Return the plan of a packing problem made before; `ids`, shape `(k,)`, are its buffer ids."""
     if len(offsets) != len(ids):
         raise PlanError(f"got {len(offsets)} offsets for {counted(len(ids), 'buffer')} to pack")
+    # -1 marks a buffer without an offset: outside the slab, without bytes or never live.
     placed = np.full(len(graph.buffers), -1, np.int64)
     placed[ids] = offsets
     for output, head in heads(chosen).items():

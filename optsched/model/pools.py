@@ -63,6 +63,7 @@ class Pool:
 
 def pools_of(graph: Graph) -> tuple[str, ...]:
     """Return the names of the pools in which buffers have bytes, in ascending order."""
+    # Buffers without bytes need no slab.
     sized = np.flatnonzero(graph.arrays.size).tolist()
     return tuple(sorted({graph.buffers[b].pool for b in sized}))
 
@@ -72,6 +73,7 @@ def pool_graph(graph: Graph, pool: str) -> Graph:
     buffers = tuple(
         buffer
         if buffer.pool == pool or buffer.alias_of is not None
+        # A view has the bytes of its root, which is handled there.
         else replace(buffer, size=0, pin=None)
         for buffer in graph.buffers
     )
@@ -89,6 +91,7 @@ def pins_clash(graph: Graph, problem: PackingProblem, ids: IntArray) -> bool:
     No packing is valid in that case. `ids`, shape `(k,)`, are the graph's ids of the buffers of the
     problem.
     """
+    # Most problems have no pins at all.
     if not (problem.pin >= 0).any():
         return False
     parts = pool_rows(graph, ids).reduce(problem)
@@ -114,9 +117,11 @@ def highest_pinned(graph: Graph) -> list[int]:
         # Most graphs have no pins, and do not need arrays for this.
         if buffer.pin is None or not graph.arrays.size[b]:
             continue
+        # An input that no op uses is never live, so its pin binds nothing.
         if graph.kept[b] or graph.producers[b] is not None or len(graph.arrays.user.row(b)):
             pinned.append(b)
     pinned.sort(key=lambda b: _reach(graph, b))
+    # Sorted by reach, so that the last one of each pool stays in the dict.
     return list({graph.buffers[b].pool: b for b in pinned}.values())
 
 
@@ -143,16 +148,19 @@ def apart_in_every_order(graph: Graph) -> tuple[int, ...]:
     owner = np.concatenate([arrays.user.owners(), made, born])
     step = np.concatenate([arrays.user.idx, arrays.producer[made], arrays.birth[born]])
     used = np.zeros(arrays.buffer_count, np.bool_)
+    # Kept buffers are live at some step even if no op uses them.
     used[owner] = used[np.flatnonzero(arrays.keep)] = True
     pools = np.array([buffer.pool for buffer in graph.buffers])
     pairs = np.array(graph.keep_apart, np.int64)
     found: list[int] = []
     for pool in pools_of(graph):
         takes_room = used & (arrays.size > 0) & (pools == pool)
+        # In place, one op may write one of its buffers into another: they need not be disjoint.
         here = takes_room[owner] if not graph.in_place else np.zeros(len(owner), np.bool_)
         together = Whole(owner[here], step[here], step[here] + 1)
         rows = pairs[takes_room[pairs].all(axis=1)]
         sets = Conflicts(together, arrays.size, rows).cliques()
+        # The heaviest set of each pool is a bound for that pool, and bounds of pools add up.
         found += max(sets, key=lambda ids: int(arrays.size[ids].sum())).tolist() if sets else []
     return tuple(sorted(found))
 
@@ -162,6 +170,7 @@ def address_limit(graph: Graph) -> int:
 
     All pinned buffers lie below this limit, and every other buffer has separate bytes above them.
     """
+    # With padding for each alignment.
     ids = np.flatnonzero(graph.arrays.size).tolist()
     free = [graph.buffers[b] for b in ids if graph.buffers[b].pin is None]
     return pinned_bytes(graph) + sum(buffer.size + buffer.alignment - 1 for buffer in free)

@@ -93,6 +93,7 @@ class Question:
         put(self, "pools", tuple(self.pools))
         for pool in self.pools:
             expect("pools", pool, Pool)
+        # A budget belongs to the objective cost, which is about sequences with repeats.
         if (self.objective is Objective.COST) != (self.budget is not None):
             raise UsageError("the objective cost needs a budget in bytes, and no other has one")
         if self.budget is not None and (self.rules != NO_RULES or self.near or self.pools):
@@ -112,6 +113,7 @@ class Question:
     @cached_property
     def scope(self) -> bytes:
         """Digest of the set of allowed plans; equal for questions with the same bounds."""
+        # Without a limit on moves all orders are allowed, and the baseline only breaks ties.
         near = (self.near.order, self.max_moved) if self.near and self.max_moved is not None else ()
         rows = repr((near, tuple((pool.name, pool.capacity) for pool in self.pools)))
         if self.budget is not None:
@@ -164,6 +166,7 @@ class Question:
             self._has_budget_of(other)
             and self.pools == other.pools
             and self._is_as_near(other)
+            # A graph without the rules' edges allows more plans, so it may be either of the two.
             and self.planned.digest in {other.planned.digest, other.graph.digest}
         )
 
@@ -173,10 +176,12 @@ class Question:
         return other.budget <= self.budget and self._costs == other._costs
 
     def _is_as_near(self, other: Question) -> bool:
+        # All orders are allowed here, so also those of the other question.
         if self.near is None or self.near.max_moved is None:
             return True
         if other.near is None or other.near.max_moved is None:
             return False
+        # Nearness to another baseline says nothing about this one.
         same = self.near.order == other.near.order
         return same and other.near.max_moved <= self.near.max_moved
 
@@ -188,6 +193,7 @@ class Question:
 
     def require_about(self, graph: Graph) -> None:
         """Raise :class:`UsageError` unless the question is about this graph, names aside."""
+        # Identity first: a digest reads the whole graph.
         if self.graph is not graph and self.graph.digest != graph.digest:
             raise UsageError(
                 f"the result is about {_described(self.graph)}, not about {_described(graph)}: "
@@ -221,6 +227,7 @@ def restriction_words(
     streams
         Streams of the graph; one stream restricts nothing.
     """
+    # Each restriction adds a phrase; together they read as one sentence.
     orders = [f"run {_names(rules.first)} first"] if rules.first else []
     orders += [f"run {_names(rules.last)} last"] if rules.last else []
     orders += [f"keep the sequence {_names(group)}" for group in rules.groups if len(group) > 1]

@@ -69,6 +69,7 @@ class Reduced:
         self.first = reductions[0] if reductions else None
         self.inner: list[Reduced] = []
         if self.first is not None:
+            # Each part is reduced further on its own.
             self.inner = [Reduced(x, *reductions[1:]) for x in self.first.reduce(problem)]
             self.parts = tuple(part for one in self.inner for part in one.parts)
 
@@ -77,6 +78,7 @@ class Reduced:
         rows = iter(offsets)
         if self.first is None:
             return next(rows)
+        # The parts come in the order in which they were made, so each takes as many as it has.
         lifted = [one.lift(islice(rows, len(one.parts))) for one in self.inner]
         return self.first.lift(self.problem, lifted)
 
@@ -102,6 +104,7 @@ class ByPool(tuple[IntArray, ...]):
 
     def reduce(self, problem: PackingProblem) -> tuple[PackingProblem, ...]:
         """Return the problem of each pool."""
+        # One pool: the very same problem, without a copy.
         return (problem,) if len(self) < 2 else tuple(select(problem, row) for row in self)
 
     def lift(self, problem: PackingProblem, offsets: Sequence[IntArray]) -> IntArray:
@@ -170,6 +173,7 @@ class Aligned:
         """
         align = self.align
         sizes = [-(-size // align) * align for size in problem.size.tolist()]
+        # In Python integers: rounding up could pass 64 bits.
         if sum(sizes) >= MAX_TOTAL_BYTES:
             raise UsageError(f"{problem.name}: sizes rounded up to {align} add up to 2**62 or more")
         alignment = np.array([lcm(a, align) for a in problem.alignment.tolist()], np.int64)

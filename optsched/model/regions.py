@@ -76,6 +76,8 @@ def with_workspace_apart(graph: Graph) -> Graph:
         If a pool of the graph has that name, or scratch is pinned or used by several ops.
     """
     shared = {op.workspace for op in graph.ops if op.workspace is not None}
+    # What ops keep comes first, so that the shared range starts after it, for all ops at one
+    # offset.
     buffers, top = _stacked(graph, _scratch(graph), WORKSPACE)
     for b in shared:
         start = -(-top // buffers[b].alignment) * buffers[b].alignment
@@ -92,8 +94,10 @@ def with_constants(graph: Graph, place: ConstantsRegion) -> Graph:
         If constants need a region and a pool of the graph has its name.
     """
     constants = [b for b, x in enumerate(graph.buffers) if x.input is InputPolicy.CONSTANT]
+    # Without constants no region is made.
     if place is ConstantsRegion.OUTSIDE or not constants:
         return graph
+    # The slab itself is the pool without a name.
     pool = CONSTANTS if place is ConstantsRegion.BESIDE else ""
     buffers, _ = _stacked(graph, constants, pool)
     for b in constants:
@@ -114,6 +118,7 @@ def region_sizes(graph: Graph, plan: Plan) -> RegionSizes:
         for buffer in graph.buffers
         if buffer.pool == WORKSPACE and buffer.input is InputPolicy.SCRATCH
     ]
+    # The end of what ops keep; the rest of the region is the shared range.
     unique = max(ends, default=0)
     return RegionSizes(sum(slabs.values()), constants, Workspace(scratch - unique, unique))
 
@@ -122,6 +127,8 @@ def _scratch(graph: Graph) -> list[int]:
     """Return the buffers that ops keep from run to run, in the order of the graph."""
     found = [b for b, buffer in enumerate(graph.buffers) if buffer.input is InputPolicy.SCRATCH]
     for b in found:
+        # Scratch of two ops would have to survive between them, which a region for one op cannot
+        # promise.
         users = [op.name for op in graph.ops if b in (*op.reads, *op.uses)]
         if len(users) > 1:
             raise GraphError(
@@ -140,6 +147,7 @@ def _stacked(graph: Graph, ids: Sequence[int], pool: str) -> tuple[list[Buffer],
         )
     buffers, top = list(graph.buffers), 0
     for b in ids:
+        # Each one at the next offset that its alignment allows.
         at = -(-top // buffers[b].alignment) * buffers[b].alignment
         buffers[b] = _moved(buffers[b], pool, at)
         top = at + buffers[b].size

@@ -79,6 +79,7 @@ class Reserved:
         for region in self.regions:
             expect("reserved", region, Region)
             _check(region)
+        # Without buffers there are no steps to reserve for.
         if not len(problem):
             return (problem,)
         rows = self._rectangles(problem)
@@ -87,6 +88,7 @@ class Reserved:
 
     def lift(self, problem: PackingProblem, offsets: Sequence[IntArray]) -> IntArray:
         """Return the offsets of the problem's own buffers."""
+        # Regions lie after the problem's own buffers.
         return offsets[0][: len(problem)]
 
     def _rectangles(self, problem: PackingProblem) -> list[tuple[int, int, int, int]]:
@@ -102,6 +104,7 @@ class Reserved:
             )
             for region in self.regions
         ]
+        # Cut to what matters; rectangles that vanish are dropped.
         return _apart([row for row in given if row[0] < row[1] and row[2] < row[3]])
 
 
@@ -122,6 +125,7 @@ def _with_buffers(
         size=np.append(problem.size, high - low),
         alignment=np.append(problem.alignment, np.ones_like(low)),
         pin=np.append(problem.pin, low),
+        # Regions have no gaps of their own.
         gaps=(*problem.gaps, *[()] * len(rows)) if problem.gaps else (),
     )
 
@@ -143,7 +147,9 @@ def _apart(rows: Sequence[tuple[int, int, int, int]]) -> list[tuple[int, int, in
     growing: dict[tuple[int, int], int] = {}
     steps = sorted({step for row in rows for step in row[:2]})
     for step in steps:
+        # Blocks that are occupied at this step, merged where they touch.
         here = set(_union([row[2:] for row in rows if row[0] <= step < row[1]]))
+        # A block that has ended, or changed its extent, becomes a rectangle.
         for low, high in sorted(set(growing) - here):
             found.append((growing.pop((low, high)), step, low, high))
         for block in sorted(here - set(growing)):
@@ -155,6 +161,7 @@ def _union(blocks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the same bytes as ascending blocks that do not touch."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(blocks):
+        # Touching counts as overlapping, so that fewer buffers result.
         if merged and low <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], high))
         else:

@@ -54,6 +54,7 @@ class Unrolled:
 
 def runs_once(graph: Graph) -> dict[int, str]:
     """Return the ops that must not run again, each with the reason in words."""
+    # By root: whoever reads bytes that some op overwrites could read them too late.
     changed = {graph.roots[b]: b for b, buffer in enumerate(graph.buffers) if buffer.mutates}
     shared = {b for group in graph.must_share for b in group}
     born = {buffer.birth for buffer in graph.buffers if buffer.birth is not None}
@@ -61,6 +62,7 @@ def runs_once(graph: Graph) -> dict[int, str]:
     for v, op in enumerate(graph.ops):
         written = [graph.buffers[b] for b in op.writes]
         stale = [b for b in (*op.reads, *op.uses) if graph.roots[b] in changed]
+        # The first reason that applies is enough for a message.
         if op.once:
             found[v] = "it draws random numbers, changes bytes or communicates"
         elif any(buffer.mutates for buffer in written):
@@ -108,6 +110,7 @@ class _Unroller:
     def run(self, sequence: Sequence[int]) -> Unrolled:
         graph, once = self.graph, runs_once(self.graph)
         self.names = {*graph.op_ids, *graph.buffer_ids}
+        # Inputs exist before the first run and are never made again.
         for b, buffer in enumerate(graph.buffers):
             if graph.producers[b] is None:
                 self._copy(b, buffer)
@@ -125,11 +128,13 @@ class _Unroller:
 
     def _run(self, v: int, number: int) -> None:
         op, at = self.graph.ops[v], len(self.ops)
+        # Only first runs matter: later runs of predecessors are optional.
         for u in self.graph.predecessors[v]:
             if u not in self.first:
                 raise PlanError(
                     f"order runs op {op.name!r} before {self.graph.ops[u].name!r}, which it needs"
                 )
+        # Each run reads the latest copy, so nothing else has to be recorded.
         reads, uses = (tuple(self.latest[b] for b in row) for row in (op.reads, op.uses))
         made = {b: self._write(b, number) for b in op.writes}
         self.first.setdefault(v, at)
@@ -140,6 +145,7 @@ class _Unroller:
                 reads=reads,
                 uses=uses,
                 writes=tuple(made.values()),
+                # Control edges lead from the first runs, which every sequence has.
                 control=tuple(self.first[u] for u in op.control),
                 workspace=None if op.workspace is None else made[op.workspace],
             )
@@ -155,6 +161,7 @@ class _Unroller:
 
     def _write(self, b: int, number: int) -> int:
         """Add the copy of a buffer that a run makes."""
+        # Only the first copy is the caller's output.
         buffer, output = self.graph.buffers[b], None if number else self.graph.buffers[b].output
         alias = None if buffer.alias_of is None else self.latest[buffer.alias_of]
         birth = None if buffer.birth is None else self.first.get(buffer.birth, len(self.ops))
@@ -180,12 +187,14 @@ class _Unroller:
         if not number:
             return name
         made = f"{name}@{number + 1}"
+        # A graph may have such a name already.
         while made in self.names:
             made += "'"
         return made
 
     def _graph(self) -> Graph:
         graph = self.graph
+        # Every copy of one buffer must keep apart from every copy of the other.
         apart = [
             (a, b) for x, y in graph.keep_apart for a in self.copies[x] for b in self.copies[y]
         ]

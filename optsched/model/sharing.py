@@ -45,12 +45,14 @@ def positions(
         members = []
         for x in row:
             if isinstance(x, str):
+                # The table of names is made once, and only if names are used.
                 place = place or {name: i for i, name in enumerate(names)}
                 if x not in place:
                     raise GraphError(f"{what}: unknown buffer {x!r}")
                 members.append(place[x])
             elif not isinstance(x, SupportsIndex):
                 raise GraphError(f"{what}: a buffer is a name or a position, got {x!r}")
+            # `index` accepts NumPy integers and rejects floats.
             elif 0 <= index(x) < len(names):
                 members.append(index(x))
             else:
@@ -67,8 +69,10 @@ def make_pairs(pairs: IntArray | Iterable[Iterable[int | str]], names: Sequence[
     GraphError
         If a row does not have two entries, names a buffer twice, or names an unknown buffer.
     """
+    # The usual case: no pairs.
     if isinstance(pairs, np.ndarray | tuple | list) and not len(pairs):
         return np.zeros((0, 2), np.int64)
+    # An array of pairs needs no loop over its rows.
     if isinstance(pairs, np.ndarray) and pairs.shape[1:] == (2,) and pairs.dtype.kind in "iu":
         table = np.array(pairs, np.int64)
         for x in table[(table < 0) | (table >= len(names))]:
@@ -133,12 +137,14 @@ def check_groups(
         group_of[members] = number
         pinned = members[pin[members] >= 0]
         other = pinned[pin[pinned] != pin[pinned[:1]]]
+        # Two pins of one group must be the same offset.
         if len(other):
             a, b = pinned[0], other[0]
             raise GraphError(
                 f"buffers {names[a]!r} (pinned to {pin[a]}) and {names[b]!r} (pinned to {pin[b]}) "
                 "must share an offset"
             )
+        # A common offset must be a multiple of all alignments.
         if lcm(*alignment[members].tolist()) > MAX_TOTAL_BYTES:
             raise GraphError(
                 f"buffers sharing the offset of {names[group[0]]!r} need an alignment above 2**62"
@@ -172,12 +178,14 @@ def unite(members: Sequence[tuple[int, Sequence[Rectangle]]], size: int) -> list
     here: list[tuple[int, Rectangle]] = []
     steps = sorted({step for _, rows in members for one in rows for step in one[:2]})
     for start, end in pairwise(steps):
+        # Rectangles that reach beyond this step, and those that begin at it.
         here = [x for x in here if x[1][1] > start] + starts.get(start, [])
         if not here:
             continue
         whole = any(one[2:] == (0, own) for own, one in here)
         low = 0 if whole else min(one[2] for _, one in here)
         high = size if whole else max(one[3] for _, one in here)
+        # Equal to the rectangle before: extend it, so that few gaps result.
         if united and united[-1][1:] == (start, low, high):
             united[-1] = (united[-1][0], end, low, high)
         else:
@@ -204,6 +212,7 @@ def graph_sharing(
         _check_root(graph, b)
     for group in shared:
         for b in group[1:]:
+            # Compared with the first member; equality is transitive.
             _check_same_place(graph, group[0], b)
     _check_in_turn(graph, shared)
     pin = np.array([-1 if b.pin is None else b.pin for b in graph.buffers], np.int64)
@@ -262,6 +271,7 @@ def among(
 
     `count` is the number of all buffers.
     """
+    # Most problems have neither.
     if not len(pairs) and not groups:
         return pairs, groups
     slot = np.full(count, -1, np.int64)
@@ -269,6 +279,7 @@ def among(
     pairs = slot[pairs]
     rows = [tuple(sorted(int(slot[i]) for i in group if slot[i] >= 0)) for group in groups]
     kept = np.sort(pairs[(pairs >= 0).all(axis=1)], axis=1)
+    # Positions in `ids` may be in another order than the ids.
     if len(ids) > 1 and (ids[1:] < ids[:-1]).any():
         kept = kept[np.lexsort(kept.T[::-1])]
     return kept, tuple(sorted(row for row in rows if len(row) > 1))

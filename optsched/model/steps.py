@@ -22,6 +22,7 @@ def order_ids(graph: Graph, order: Order | Sequence[str]) -> IntArray:
         If a name is not in the graph, or an id is not an integer.
     """
     given = np.asarray(order)
+    # Names: looked up one by one, so that an unknown one can be named.
     if given.dtype.kind == "U":
         try:
             return np.array([graph.op_ids[name] for name in given.tolist()], np.int64)
@@ -55,6 +56,7 @@ def steps_of(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     steps = np.empty(n, np.int64)
     steps[given] = np.arange(n)
     pred = graph.arrays.pred
+    # A dependency is broken if the predecessor's step is later.
     late = np.flatnonzero(steps[pred.idx] > np.repeat(steps, np.diff(pred.ptr)))
     if len(late):
         u = int(pred.idx[late[0]])

@@ -60,6 +60,7 @@ def with_streams(graph: Graph, streams: Sequence[str]) -> Graph:
         raise UsageError(f"expected {len(graph.ops)} streams, one per op, got {len(streams)}")
     ops = []
     for v, op in enumerate(graph.ops):
+        # A dependency within a stream is kept by the stream itself.
         waits = (u for u in graph.predecessors[v] if streams[u] != streams[v])
         ops.append(replace(_waiting(op, waits), stream=streams[v]))
     return replace(graph, ops=tuple(ops))
@@ -115,6 +116,7 @@ def in_streams(graph: Graph, orders: Mapping[str, Sequence[int]]) -> Graph:
                 raise GraphError(f"op {ops[v].name!r} is in stream {where}")
             stream[v] = name
         _refuse_going_back(graph, name, order)
+        # A chain of edges leaves a single order to the stream.
         for u, v in pairwise(order):
             ops[v] = _waiting(ops[v], [u])
     for v, name in stream.items():
@@ -124,6 +126,7 @@ def in_streams(graph: Graph, orders: Mapping[str, Sequence[int]]) -> Graph:
 
 def _refuse_going_back(graph: Graph, name: str, order: Sequence[int]) -> None:
     """Raise an error if a stream has an op before another one that it needs."""
+    # From the end: `later` has the ops that run after this one in the stream.
     needs, later = reachable(graph.predecessors), 0
     for v in reversed(order):
         needed = needs[v] & later
@@ -155,6 +158,7 @@ def parallel_levels(graph: Graph, most: int) -> list[list[int]]:
     levels: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
     for v, level in enumerate(depth):
         levels[level].append(v)
+    # Levels that are too wide are cut into several, one after another.
     return [row[at : at + most] for row in levels for at in range(0, len(row), most)]
 
 
@@ -209,9 +213,11 @@ def in_levels(
         levels = parallel_levels(graph, len(ops) + 1 if most is None else most)
     _check_levels(graph, levels, most)
     made = list(ops)
+    # Every op of a level waits for all ops of the level before.
     for number, row in enumerate(levels):
         waits = levels[number - 1] if number else ()
         for place, v in enumerate(row):
+            # The position within the level names the stream.
             made[v] = replace(_waiting(ops[v], waits), stream=str(place))
     return replace(graph, ops=tuple(made))
 
@@ -236,6 +242,7 @@ def _check_levels(graph: Graph, levels: Sequence[Sequence[int]], most: int | Non
                     f"op {ops[v].name!r} of level {level_of[v]} needs {ops[u].name!r} of level "
                     f"{level_of[u]}: it must be in a later level"
                 )
+    # The number of edges is the product of neighboring widths, so wide levels are refused.
     if sum(len(a) * len(b) for a, b in pairwise(levels)) > MOST_EDGES:
         raise GraphError(f"{graph.name}: levels this wide need more than {MOST_EDGES} syncs")
 
@@ -249,6 +256,7 @@ def has_one_order(graph: Graph) -> bool:
     """Return True if the ops of each stream can run in one order only."""
     ancestors = reachable(graph.predecessors)
     last: dict[str, int] = {}
+    # Each op of a stream must need the one before it, or the two could trade places.
     for v in topological_order(graph.predecessors):
         before = last.setdefault(graph.ops[v].stream, v)
         if before != v and not ancestors[v] >> before & 1:

@@ -43,6 +43,7 @@ def find_loss(graph: Graph, names: Sequence[str] = ()) -> tuple[int, ...]:
             raise UsageError(f"the loss names op {name!r}, which is not in graph {graph.name!r}")
     if names:
         return tuple(sorted({graph.op_ids[name] for name in names}))
+    # Outputs that no tangent leads to are those of the forward part.
     after = _after_tangents(graph)
     makers = {
         graph.producers[b]
@@ -50,6 +51,7 @@ def find_loss(graph: Graph, names: Sequence[str] = ()) -> tuple[int, ...]:
         if buffer.output is not None and graph.producers[b] is not None
     }
     loss = tuple(sorted(v for v in makers if v is not None and v not in after))
+    # Without tangents every output is a forward output, and none can be told to be the loss.
     if not after or not loss:
         raise UsageError(
             f"graph {graph.name!r} has no loss: no input named {TANGENTS!r} is read after an "
@@ -94,6 +96,7 @@ def with_barrier(graph: Graph, loss: Sequence[int]) -> Graph:
     """
     inside, ops = forward_ops(graph, loss), list(graph.ops)
     for v in _tangent_readers(graph):
+        # An op of the forward part that reads a tangent would wait for itself.
         if v not in inside:
             control = dict.fromkeys((*ops[v].control, *loss))
             ops[v] = replace(ops[v], control=tuple(control))

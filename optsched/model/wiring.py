@@ -48,6 +48,7 @@ def find_kept(buffers: Sequence[Buffer], roots: Sequence[int]) -> tuple[bool, ..
     """
     kept = [False] * len(buffers)
     always = (InputPolicy.KEPT, InputPolicy.SCRATCH)
+    # A view that is an output keeps the bytes of its root.
     for b, buffer in enumerate(buffers):
         if buffer.output is not None or buffer.input in always:
             kept[roots[b]] = True
@@ -89,6 +90,7 @@ def find_roots(buffers: Sequence[Buffer]) -> tuple[int, ...]:
     for start in range(len(buffers)):
         path: dict[int, None] = {}
         at = start
+        # Follow the chain of views to a buffer whose root is known.
         while roots[at] < 0:
             path[at] = None
             parent = buffers[at].alias_of
@@ -98,6 +100,7 @@ def find_roots(buffers: Sequence[Buffer]) -> tuple[int, ...]:
                 names = " -> ".join(repr(buffers[b].name) for b in [*path, parent])
                 raise GraphError(f"views form a cycle: {names}")
             at = parent
+        # All names on the way have the same root, so no chain is walked twice.
         for b in path:
             roots[b] = roots[at]
     return tuple(roots)
