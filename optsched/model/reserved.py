@@ -79,7 +79,7 @@ class Reserved:
         for region in self.regions:
             expect("reserved", region, Region)
             _check(region)
-        # Without buffers there are no steps to reserve for.
+        # Without buffers the problem has nothing to keep off these bytes.
         if not len(problem):
             return (problem,)
         rows = self._rectangles(problem)

@@ -35,7 +35,7 @@ def select(problem: Problem, ids: IntArray) -> Problem:
         keep_apart=pairs,
         must_share=groups,
     )
-    # Finding these sets anew would take seconds for many buffers.
+    # Finding these sets again would take seconds for many buffers.
     if len(pairs) and len(ids) > HEAVIEST_BUFFERS:
         part.__dict__["apart_sets"] = sets_among(ids, len(problem), problem.apart_sets)
     if problem.gaps:
