@@ -25,7 +25,7 @@ from optsched.check.certificate import check_certificate
 from optsched.check.facts import OrderFacts
 from optsched.check.peak import peak_of
 from optsched.check.steps import Certificate
-from optsched.errors import PlanError
+from optsched.errors import GraphError, PlanError
 from optsched.model.elements import Buffer, Op
 from optsched.model.fused import FusedGraph
 from optsched.model.graph import Graph
@@ -85,7 +85,10 @@ def check_split(fused: FusedGraph, groups: Sequence[Sequence[int]]) -> CheckedSp
         if len(group) > 1 and not any(node.issuperset(group) for node in inside):
             name = fused.graph.ops[group[0]].name
             raise PlanError(f"the group of op {name!r} is not part of one fused node")
-    graph = grouped_graph(fused, groups)
+    try:
+        graph = grouped_graph(fused, groups)
+    except GraphError as error:
+        raise PlanError(str(error)) from None
     facts = OrderFacts.of_order(graph, range(len(groups)))
     moved = [_moved(fused, group) for group in groups]
     count = sum(map(bool, moved)) if fused.reads else len(groups)
@@ -235,8 +238,8 @@ def _overwrites(
         if v in group and _may_overwrite(fused, group, (v, output, source)):
             direct.setdefault(output, []).append(source)
     made = {b for v in group for b in fused.graph.ops[v].writes}
-    for output in direct:
-        left, seen = list(direct[output]), set[int]()
+    for output, sources in direct.items():
+        left, seen = list(sources), set[int]()
         while left and output not in inner:
             source = left.pop()
             if source not in made:

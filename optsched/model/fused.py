@@ -101,7 +101,7 @@ class FusedGraph:
 
     @cached_property
     def node_of(self) -> dict[int, int]:
-        """Fused node of each part; parts that are no part of a node are left out."""
+        """Fused node of each part; parts outside of all nodes are left out."""
         return {v: k for k, node in enumerate(self.nodes) for v in node}
 
     @cached_property

@@ -4,7 +4,7 @@ A *choice* is the set of local buffers that stay local. Its groups are the fines
 the fused nodes that keeps each of these buffers inside one group (:func:`finest_split`).
 :func:`merge` makes one op of each group. It reads and writes what its parts do; local buffers whose
 users are all in one group are gone. An op may overwrite an input if one of its parts may, and no
-other part of the group that uses the input can run later, nor is a blocker of the pair. A part that
+other part of the group can use the input later or is a blocker of the pair. A part that
 may overwrite a local buffer of the group may overwrite what that buffer may overwrite.
 
 *Exactness.* An order of the merged graph is, by this definition, the order in which the kernels of
@@ -76,7 +76,7 @@ def finest_split(fused: FusedGraph, kept: Collection[int]) -> Split:
     for b in kept:
         users = sorted(fused.users[b])
         links.setdefault(fused.node_of[users[0]], []).append(users)
-    groups = list(_single(fused))
+    groups: list[Iterable[int]] = [*_single(fused)]
     for k, node in enumerate(fused.nodes):
         groups += _split_node(fused, node, links.get(k, ()))
     return arranged(fused, groups)
@@ -147,8 +147,8 @@ def merge(fused: FusedGraph, split: Split, free: Collection[int] = ()) -> Graph:
 def traffic(fused: FusedGraph, split: Split) -> int:
     """Return the bytes that the kernels of a split read and write in all.
 
-    A kernel reads a tensor once, regardless of how many of its parts do, and neither reads nor
-    writes the local buffers inside it.
+    A kernel reads a tensor once, regardless of how many of its parts do. The local buffers inside
+    it are not counted.
     """
     gone = {fused.graph.buffers[b].name for b in inner_buffers(fused, split)}
     return sum(_group_traffic(fused, group, gone) for group in split)

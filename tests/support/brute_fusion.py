@@ -35,7 +35,7 @@ def all_splits(fused: FusedGraph) -> Iterator[Groups]:
     """Yield all splits of the nodes, those with cycles too."""
     alone = [(v,) for v in range(len(fused.graph.ops)) if v not in fused.node_of]
     for rows in itertools.product(*(list(partitions(node)) for node in fused.nodes)):
-        yield tuple([*(tuple(sorted(g)) for row in rows for g in row), *alone])
+        yield (*(tuple(sorted(g)) for row in rows for g in row), *alone)
 
 
 def least_peak(fused: FusedGraph, groups: Groups) -> int | None:
@@ -148,12 +148,15 @@ def _try_fused(rng: np.random.Generator, inplace: bool) -> FusedGraph | None:
     if not nodes:
         return None
     node_of = {v: k for k, node in enumerate(nodes) for v in node}
-    users = [{v for v, op in enumerate(graph.ops) if b in (*op.reads, *op.writes)} for b in range(
-        len(graph.buffers))]
+    users = [
+        {v for v, op in enumerate(graph.ops) if b in (*op.reads, *op.writes)}
+        for b in range(len(graph.buffers))
+    ]
     inside = [
         b
         for b, x in enumerate(graph.buffers)
-        if x.input is None and x.output is None
+        if x.input is None
+        and x.output is None
         and len({node_of.get(v, -1 - v) for v in users[b]}) == 1
         and all(v in node_of for v in users[b])
     ]

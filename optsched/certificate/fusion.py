@@ -1,0 +1,64 @@
+"""Certificates that no split of a fused graph has a lower peak, composed from those of the leaves.
+
+Example: the search branched once. Each of the two leaves gets an ordinary certificate for its
+graph, and the tree says which buffer was decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from optsched.certificate.write import certify_peak
+from optsched.check.fused import (
+    FusionBranch,
+    FusionCertificate,
+    FusionLeaf,
+    FusionTree,
+    check_fusion,
+)
+from optsched.runtime.clock import Clock
+from optsched.solver.fusion.result import Branch, FusionResult, Leaf, Node
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFusion:
+    """A certificate that the checker has accepted, its kind of proof, and what it lacks."""
+
+    certificate: FusionCertificate
+    rung: str
+    missing: str | None = None
+
+
+def certify_fusion(result: FusionResult, clock: Clock) -> WrittenFusion:
+    """Return a certificate of a result's bound, or of a smaller one if time is too short."""
+    writer = _Writer(result.bound, clock)
+    tree = writer.tree(result.tree)
+    bound = min(result.bound, writer.least)
+    certificate = FusionCertificate(result.fused.graph.name, bound, tree)
+    return WrittenFusion(certificate, check_fusion(result.fused, certificate), writer.missing)
+
+
+@dataclass(slots=True)
+class _Writer:
+    bound: int
+    clock: Clock
+    least: int = 2**63
+    missing: str | None = None
+
+    def tree(self, node: Node) -> FusionTree:
+        if isinstance(node.at, Branch):
+            return FusionBranch(node.at.buffer, self.tree(node.at.stays), self.tree(node.at.cut))
+        return self.leaf(node.at)
+
+    def leaf(self, leaf: Leaf) -> FusionLeaf:
+        solved = leaf.solved
+        if solved is None:
+            return FusionLeaf(None)
+        # The bound of a leaf may be that of the place above it.
+        bound = min(self.bound, solved.bound)
+        written = certify_peak(solved.graph, solved.order, bound, limits=self.clock.share(0.5))
+        self.least = min(self.least, written.certificate.bound)
+        self.missing = self.missing or written.missing
+        if written.certificate.bound < self.bound:
+            self.missing = self.missing or f"a leaf proves {written.certificate.bound:,} bytes"
+        return FusionLeaf(written.certificate)

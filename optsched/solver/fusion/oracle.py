@@ -1,0 +1,157 @@
+"""The order engine as an oracle: least peak and bound of the graph of one split.
+
+An order that is known for a similar split is tried before the engine runs: if its peak is low
+enough, no search is needed.
+
+Example: a node was cut into three groups. Two of them are joined again, and the known order, with
+the joined group where its last part ran, still has the wanted peak.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from optsched.errors import UsageError
+from optsched.model.fused import FusedGraph, Split
+from optsched.model.fusion import merge
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Objective
+from optsched.solver.pipeline import solve
+
+SHARE = 0.2
+"""Part of the time that is left for one search of the engine."""
+FEW_PAIRS = 8
+"""In-place pairs of an op that are kept if the engine cannot take all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A split with its best order.
+
+    Parameters
+    ----------
+    split
+        The groups, op `i` of the graph is `split[i]`.
+    graph
+        Its graph.
+    order
+        Ids of groups, first to run first.
+    peak
+        Bytes of the order.
+    bound
+        No order has fewer bytes; 0 if the engine could not take the graph.
+    """
+
+    split: Split
+    graph: Graph
+    order: tuple[int, ...]
+    peak: int
+    bound: int
+
+    @property
+    def groups(self) -> Split:
+        """The groups in the order in which they run."""
+        return tuple(self.split[i] for i in self.order)
+
+
+@dataclass(slots=True)
+class Oracle:
+    """Solver of splits of one fused graph; each is solved once."""
+
+    fused: FusedGraph
+    clock: Clock
+    solves: int = 0
+    known: dict[tuple[Split, frozenset[int]], Solved] = field(default_factory=dict)
+
+    def solve(self, split: Split, free: Collection[int] = ()) -> Solved:
+        """Return the best order of a split, with a bound.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the search was interrupted.
+        """
+        key = (split, frozenset(free))
+        if key not in self.known:
+            self.known[key] = self._solve(split, free)
+        return self.known[key]
+
+    def _solve(self, split: Split, free: Collection[int]) -> Solved:
+        graph = merge(self.fused, split, free)
+        self.solves += 1
+        try:
+            result = solve(graph, objective=Objective.PEAK, limits=self.clock.share(SHARE))
+            bound = result.peak_bound
+        except UsageError:
+            # An op has too many ways to save bytes. With fewer pairs an order is as valid, but a
+            # bound is not.
+            thin = with_few_pairs(graph)
+            result = solve(thin, objective=Objective.PEAK, limits=self.clock.share(SHARE))
+            bound = 0
+        result.stop_reason.raise_if_interrupted()
+        assert result.plan is not None
+        order = tuple(result.plan.order)
+        peak = result.peak if bound and result.peak is not None else peak_memory(graph, order)
+        return Solved(split, graph, order, peak, bound)
+
+    def fit(self, split: Split, peak: int, near: Sequence[Sequence[int]]) -> Solved | None:
+        """Return an order of at most `peak` bytes, the given groups in mind; None if not found."""
+        graph = merge(self.fused, split)
+        for last in (True, False):
+            order = following(graph, split, near, last=last)
+            found = peak_memory(graph, order)
+            if found <= peak:
+                return Solved(split, graph, order, found, 0)
+        if self.clock.expired():
+            return None
+        solved = self.solve(split)
+        return solved if solved.peak <= peak else None
+
+
+def following(
+    graph: Graph, split: Split, near: Iterable[Iterable[int]], *, last: bool
+) -> tuple[int, ...]:
+    """Return the order in which each group runs where the last (or first) of its parts ran."""
+    step = {v: i for i, group in enumerate(near) for v in group}
+    choose = max if last else min
+    key = [choose(step[v] for v in group) for group in split]
+    return sort_by(graph, key)
+
+
+def sort_by(graph: Graph, key: Sequence[int]) -> tuple[int, ...]:
+    """Return a topological order that takes the ready op of smallest key first."""
+    left = [len(row) for row in graph.predecessors]
+    after: list[list[int]] = [[] for _ in left]
+    for v, row in enumerate(graph.predecessors):
+        for u in row:
+            after[u].append(v)
+    ready = [(key[v], v) for v, count in enumerate(left) if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, v = heapq.heappop(ready)
+        order.append(v)
+        for w in after[v]:
+            left[w] -= 1
+            if not left[w]:
+                heapq.heappush(ready, (key[w], w))
+    return tuple(order)
+
+
+def with_few_pairs(graph: Graph) -> Graph:
+    """Return the graph in which an op has at most a few in-place pairs, of the largest buffers."""
+    rows: dict[int, list[tuple[int, int, int]]] = {}
+    for row in graph.inplace:
+        rows.setdefault(row[0], []).append(row)
+    kept: list[tuple[int, int, int]] = []
+    for pairs in rows.values():
+        used: set[int] = set()
+        for row in sorted(pairs, key=lambda x: -min(graph.buffers[b].size for b in x[1:])):
+            if len(pairs) <= FEW_PAIRS or (len(used) < 2 * FEW_PAIRS and not used & {*row[1:]}):
+                used |= {*row[1:]}
+                kept.append(row)
+    return replace(graph, inplace=tuple(sorted(kept)))
