@@ -68,6 +68,7 @@ class Claim:
 def with_precedences(graph: Graph, pairs: Iterable[tuple[int, int]]) -> Graph:
     """Return the graph with additional control dependencies, given as pairs (earlier, later)."""
     control = [set(op.control) for op in graph.ops]
+    # An edge that is there already stays one edge.
     for first, second in pairs:
         control[second].add(first)
     rows = zip(graph.ops, control, strict=True)
@@ -78,10 +79,12 @@ def closure_step(graph: Graph, orders: Sequence[IntArray], clock: Clock | None) 
     """Return the best closure bound found in time, and the step that proves it."""
     network = FlowNetwork(graph)
     found = closure_bound(graph, orders, clock=clock)
+    # No op forces more than the inputs or the kept buffers do.
     if found.op is None:
         at = End.START if network.initial >= network.kept else End.END
         return max(network.initial, network.kept), EndStep(at)
     forced = network.forced(found.op, found.value - 1)
+    # The search and the checker's network count differently only if one of them is wrong.
     if forced is None:
         raise RuntimeError(f"no flow proves the closure bound of op {found.op}")
     return found.value, OpStep(found.op, forced)
@@ -96,9 +99,11 @@ def refute(claim: Claim) -> tuple[list[OrderStep], Sequence[Step] | None]:
         Precedences that hold within the budget; the steps that refute it, or None.
     """
     graph, budget = claim.graph, claim.budget
+    # Each precedence takes a flow, which is too much for larger graphs.
     if len(graph.ops) > claim.effort.flow_ops:
         return [], None
     found = refuting_set(claim)
+    # A set is one step, so it makes the shortest certificate.
     if found is not None:
         return [], [found]
     trail = implied(claim)
@@ -140,6 +145,7 @@ def implied(claim: Claim) -> Trail:
         precedences.refute(claim.budget, claim.during)
     trail = Trail(FlowNetwork(claim.graph), claim.budget)
     for first, second in precedences.added:
+        # A flow over all ops, as work that does not depend on the machine.
         claim.clock.spend(len(claim.graph.ops))
         trail.imply(first, second)
     return trail
@@ -147,6 +153,7 @@ def implied(claim: Claim) -> Trail:
 
 def refuting_op(graph: Graph, trail: Trail, budget: int) -> Conflict | None:
     """Return the conflict at an op that does not fit after the precedences found, or None."""
+    # The network of the trail knows the pairs already; the bound needs them as edges.
     pairs = ((inference.first, inference.second) for inference in trail.inferences)
     found = closure_bound(with_precedences(graph, pairs))
     return None if found.op is None or found.value <= budget else trail.refute(found.op)

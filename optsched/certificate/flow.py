@@ -80,10 +80,13 @@ class FlowNetwork(Network):
         matching = self._matching(pairs)
         flow = self._flow(op, budget + self.spared(pairs), done, later)
         if flow is not None or not depth:
+            # Proved, or too deep to divide further.
             return flow
+        # Only an input that is not certainly free is worth a case.
         open_ = [(-self.size[b], s) for s, b in matching.items() if not done >= self.others(op, s)]
         if not open_:
             return None
+        # The largest output first: the case changes the bytes saved most.
         source = min(open_)[1]
         more = [*before, *self.others(op, source)]
         free = self._cases(op, budget, more, later, pairs, depth - 1)
@@ -98,10 +101,12 @@ class FlowNetwork(Network):
         value = self.initial + self.born[op] + sum(self.born[u] for u in done)
         free = []
         for b, holders in self.holders.items():
+            # Buffers that might have ended are taken off at first; the flow puts bytes back.
             if later.isdisjoint(holders):
                 value -= self.size[b]
                 if not done.issuperset(holders):
                     free.append(b)
+        # Proved without a flow.
         if value > limit:
             return Flow()
         sent, flow = self._push(free, done, later, limit - value)
@@ -118,11 +123,13 @@ class FlowNetwork(Network):
         n = len(self.born)
         source, sink = n + len(free), n + len(free) + 1
         arcs = [(source, n + i, self.size[b]) for i, b in enumerate(free)]
+        # Ops that have ended count in full, and later ones not at all.
         middle = [u for u in range(n) if u not in done and u not in later]
         arcs += [(u, sink, self.born[u]) for u in middle if self.born[u]]
         open_ = [
             (n + i, b, u) for i, b in enumerate(free) for u in self.holders[b] if u not in done
         ]
+        # The producer's own part comes first, as the checker adds it unasked.
         arcs += [(at, u, UNBOUNDED) for at, b, u in open_ if u == self.makers.get(b)]
         said = len(arcs)
         arcs += [(at, u, UNBOUNDED) for at, b, u in open_ if u != self.makers.get(b)]
@@ -131,6 +138,7 @@ class FlowNetwork(Network):
         table = np.array(arcs, np.int64).reshape(-1, 3)
         net = _link(sink + 1, table)
         sent = max_flow.for_work(8 * len(arcs))(net, source, sink, enough, UNBOUNDED)
+        # The flow of an arc is the room of its reverse.
         used = net.room[1::2].tolist()
         names = [*range(n), *free]
 

@@ -31,6 +31,7 @@ def certify_recompute(result: RecomputeResult) -> RecomputeCertificate:
     certificate = RecomputeCertificate(
         result.graph.name, result.graph.cost_unit, result.loss, peak, result.bound, tree
     )
+    # Checked here, so that a certificate that is handed out is never refused.
     check_recompute(result.graph, certificate)
     return certificate
 

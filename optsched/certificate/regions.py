@@ -51,6 +51,7 @@ class Chains(ModuleContraction):
         """Fold the plain chains among some ops into fewer parts."""
         inside = set(ops)
         for v in ops:
+            # Not the first op of its chain: it is reached from there.
             if self.part[v] != v or self.follows(v, inside):
                 continue
             chain = [v]
@@ -72,6 +73,7 @@ class Chains(ModuleContraction):
     def pieces(self, chain: Sequence[int]) -> list[list[int]]:
         """Return the stretches of a chain between ops that share buffers outside the chain."""
         found: list[list[int]] = [[]]
+        # A shared buffer used outside would break the sum of live bytes.
         inside = set(chain)
         for v in chain:
             if all(self.users[b] <= inside for b in self.read[v]):
@@ -89,6 +91,7 @@ class Chains(ModuleContraction):
         if chain is None or (fewer and len(chain.ends) > len(region)):
             return False
         parts = self.parts_of(chain)
+        # The checker decides; what it refuses is left as it is.
         try:
             check_region(self.network, parts)
         except PlanError:

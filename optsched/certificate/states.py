@@ -41,6 +41,7 @@ def list_states(
         return None
     layout = Layout(len(network.before), families)
     moves, root = all_moves(network, layout, backward=backward)
+    # Moves that lower nothing are made at once, as the checker makes them.
     root = moves.close(root, budget)
     full = (1 << len(network.before)) - 1
     known = {layout.key(root.moved)}
@@ -48,9 +49,11 @@ def list_states(
     waiting = [(root, 0)]
     while waiting:
         state, number = waiting.pop()
+        # The full state is reached: an order is within the budget, so nothing is refuted.
         if len(known) > most or state.moved == full:
             return None
         clock.spend(1)
+        # Sorted, so that equal graphs make equal certificates.
         for v in sorted(state.ready):
             if clock.expired():
                 return None

@@ -89,6 +89,7 @@ class Inference:
 
     def imply(self, network: FlowNetwork, budget: int) -> bool:
         """Look for a flow that proves the inference; return True if there is one."""
+        # The budget may be exceeded at either of the two ops.
         for at in (self.first, self.second):
             self.at = at
             op, before, after = self.assumed()
@@ -106,6 +107,7 @@ class Inference:
 def suppose(first: int, second: int) -> Inference:
     """Return a supposition, an inference that rests on itself."""
     made = Inference(first, second)
+    # A supposition rests on itself, and all that follows from it as well.
     made.rests = frozenset((made,))
     return made
 
@@ -136,6 +138,7 @@ class Trail:
     def push(self, inference: Inference) -> None:
         """Add an inference."""
         pair = (inference.first, inference.second)
+        # A pair that was known already must not be removed with this inference.
         self.new.append(self.network.add(*pair))
         if self.new[-1]:
             self.place[pair] = len(self.inferences)
@@ -198,6 +201,7 @@ class Trail:
         # Later precedences are removed from the network for the search, so that they become no
         # premises.
         limit = self.place[inference.first, inference.second]
+        # `place` keeps the sequence of insertion, so the later ones are its end.
         later = list(takewhile(lambda pair: self.place[pair] >= limit, reversed(self.place)))
         for pair in later:
             self.network.remove(*pair)
@@ -241,6 +245,7 @@ class _StepList:
         waiting: list[Inference | tuple[Conflict, Inference | None]] = [(conflict, None)]
         waiting += reversed(conflict.needs)
         while waiting:
+            # The limit is on steps, as files grow with them.
             if len(self.steps) > self.most:
                 raise TooLongError
             item = waiting.pop()
@@ -269,6 +274,7 @@ class _StepList:
         """
         if inference.refuted is None:
             return list(inference.needs)
+        # Suppositions that are open around this branch.
         outside = {supposed for supposed, _ in self.open}
         found: list[Inference] = []
         waiting = list(reversed(inference.refuted[1].needs))
@@ -301,6 +307,7 @@ class _StepList:
         _, inside = self.open.pop()
         for item, new in reversed(inside):
             self.known.discard(item)
+            # Only pairs that this branch has added.
             if new:
                 self.network.remove(item.first, item.second)
         self.learn(inference)
@@ -332,6 +339,8 @@ def find_premises(
     wanted = behind.paths(network.others(op, source) for _, source in network.pairs.get(op, ()))
     wanted |= behind.paths(network.holders.values())
     for start, flow in _leaves(network, op, [op, *before], forced):
+        # A path in which the latest precedence is as early as possible: earlier ones rest on fewer
+        # suppositions.
         ahead = _Spread(network.before, places, start, backward=True)
         wanted |= ahead.paths({u} for u in ahead.level)
         wanted |= {(w, u) for u, w, _ in flow.passes if (w, u) in places}

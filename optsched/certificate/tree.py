@@ -66,9 +66,11 @@ class ConflictTree:
         while self.nodes and self.conflicts < most:
             if self.why is not None:
                 node = self.nodes.pop()
+                # No supposition is left that could be wrong: the budget is refuted.
                 if node.supposed is None:
                     return self.why
                 above = self.nodes[-1]
+                # Inferences of the branch that failed no longer hold.
                 self.trail.cut(above.length)
                 self.why = self.dismiss(above, node.supposed, self.why)
                 continue
@@ -110,6 +112,7 @@ class ConflictTree:
                 ways = self.both(node, pair)
                 if isinstance(ways, Conflict):
                     return ways
+                # A pair was decided, so the choice starts again with what now follows.
                 if node.length != known:
                     break
                 gains = [len(way.inferences) for way in ways]
@@ -147,6 +150,7 @@ class ConflictTree:
         """Add an inference, and all that follows, to a copy of a node; return its conflict."""
         way = self.propagation.assume(node.branch, inference.first, inference.second)
         self.trail.push(inference)
+        # Trail and branch must list the same inferences, or the reasons would be wrong.
         if way is None or count_pairs(way) != len(self.trail.inferences):
             raise UnshownError
         why = self.derive(way)
@@ -163,6 +167,7 @@ class ConflictTree:
         if not refuted:
             return None
         self.conflicts += 1
+        # The op whose failure count has risen is the one that did not fit.
         why = self.trail.refute(int(np.argmax(self.propagation.failures - before)))
         if why is None:
             raise UnshownError
@@ -173,6 +178,7 @@ class ConflictTree:
 
         If the conflict does not rest on the supposition, it refutes the node as well.
         """
+        # The conflict holds without this supposition: it refutes the node above as well.
         if supposed not in why.rests:
             return why
         way, why_not = self.assume(node, contrary(supposed, why))

@@ -112,6 +112,7 @@ def certify_peak(
     """
     clock = Clock.of(limits or Limits())
     at = np.asarray(order, np.int64)
+    # Small graphs get their best simple bound regardless of the time.
     little = len(graph.ops) <= effort.closure_ops
     value, step = closure_step(graph, [at], None if little else clock)
     if value >= bound:
@@ -130,6 +131,7 @@ def certify_peak(
         reason = "time is up"
     if search.clock.expired():
         reason = "time is up"
+    # The simple step is at hand in any case.
     less, steps = _show_less(replace(search, clock=clock), value) or (value, (step,))
     simple = _checked(graph, less, steps)
     return replace(simple, missing=f"no proof of {bound:,} bytes: {reason}")
@@ -139,6 +141,7 @@ def _show_less(search: CertificateSearch, known: int) -> tuple[int, Sequence[Ste
     """Return the best bound above a known one that cheap steps prove, with the steps, or None."""
     found, bound = None, search.budget + 1
     for _ in range(search.effort.halvings):
+        # Neighboring bounds: nothing lies between.
         if bound - known < 2 or search.clock.expired():
             break
         middle = (known + bound) // 2
@@ -192,12 +195,14 @@ class CertificateSearch(Claim):
     def with_regions(self) -> CertificateSearch:
         """Return this search with chains for regions; the chain edges follow from the steps."""
         graph = self.graph
+        # In place, the sum of live bytes that regions rest on does not hold.
         if len(graph.ops) > self.effort.region_ops or graph.arrays.inplace_op.size:
             return self
         folded, regions = find_regions(graph, self.context())
         if not regions:
             return self
         order = np.array(folded.expand(folded.shrink(self.order.tolist())), np.int64)
+        # The chain edges are what the checker adds after accepting the step.
         chains = ([v for part in step.parts for v in part] for step in regions)
         graph = with_precedences(graph, (pair for chain in chains for pair in pairwise(chain)))
         return replace(self, graph=graph, order=order, regions=regions)
@@ -213,6 +218,7 @@ class CertificateSearch(Claim):
             first, *others = (tuple(row) for row in family.rows.tolist())
             same = [first]
             for row in others:
+                # Compared with the first block only: swaps with it make all others.
                 with suppress(PlanError):
                     check_blocks(network, (first, row), None)
                     same.append(row)
@@ -244,7 +250,9 @@ class CertificateSearch(Claim):
             network.add(step.first, step.second)
         for region in self.regions:
             network.join(region.parts)
+        # Precedences may hold for one block and not for another.
         families = [] if precedences else [(step.rows, step.column) for step in self.blocks]
+        # A short list from either end is found before a long one from the better end.
         tries = [(few, backward) for few in (most // 50, most) for backward in (True, False)]
         for few, backward in tries:
             found = list_states(
@@ -311,6 +319,7 @@ def certify_module(
     shown: dict[str, int] = {}
     made: dict[str, Written] = {}
     for number, name in enumerate(module.computations):
+        # Blocks of callees have the bounds that were proved, not those asked for.
         graph = module.with_blocks(name, shown)
         part = clock.share(1 / (len(module.computations) - number))
         order = orders.get(name) or topological_order(graph.predecessors)

@@ -66,11 +66,13 @@ def most_in_conflict(graph: Graph, known: Precedence, live: Iterable[int]) -> in
     live
         Ids of the buffers that are live at some step.
     """
+    # Buffers without bytes add nothing to any set.
     ids = [b for b in live if graph.buffers[b].size]
     total = sum(graph.buffers[b].size for b in ids)
     arcs, flow, chosen = _solve(graph, known, ids)
     amount = _check_flow(arcs, flow, [graph.buffers[b].size for b in ids])
     size = check_antichain(graph, known, chosen)
+    # Flow and set prove each other: both are right exactly if they meet.
     if size != total - amount:
         raise PlanError(f"a flow shows {total - amount} bytes to conflict at most, a set {size}")
     return size
@@ -84,6 +86,7 @@ def _solve(graph: Graph, known: Precedence, ids: list[int]) -> tuple[Arcs, list[
     source = 2 * k + len(graph.ops)
     inner = np.array(arcs, np.int64).reshape(-1, 2)
     found = largest_flow(
+        # Arcs between places carry any number of bytes.
         np.concatenate([inner[:, 0], np.full(k, source), k + own]),
         np.concatenate([inner[:, 1], own, np.full(k, source + 1)]),
         np.concatenate([np.full(len(arcs), sizes.sum()), sizes, sizes]),
@@ -134,6 +137,8 @@ def _check_flow(arcs: Arcs, flow: Sequence[int], sizes: Sequence[int]) -> int:
             raise PlanError("a flow runs backwards")
         net[tail] = net.get(tail, 0) + amount
         net[head] = net.get(head, 0) - amount
+    # Nodes below k send at most their size, nodes from k to 2k receive at most theirs, and places
+    # pass on all.
     for node, amount in net.items():
         size = sizes[node % k] if node < 2 * k else 0
         if not -size * (node >= k) <= amount <= size * (node < k):

@@ -62,6 +62,7 @@ def _check_swap(network: Network, first: Sequence[int], second: Sequence[int]) -
         if not same or moved(network.after[v]) != network.after[w]:
             names = network.op_name(v), network.op_name(w)
             raise PlanError("blocks: ops {} and {} are not in the same position".format(*names))
+    # Buffers are compared as a multiset: some may be alike.
     held = Counter[tuple[frozenset[int], int]]()
     for b, holders in network.holders.items():
         if not holders.isdisjoint(image):
@@ -72,6 +73,7 @@ def _check_swap(network: Network, first: Sequence[int], second: Sequence[int]) -
         name = network.op_name(first[0])
         raise PlanError(f"blocks: ops of {name} and its image do not hold the same buffers")
     for v, pairs in network.pairs.items():
+        # Ops that write into an input held by the blocks are affected by the swap as well.
         touched = v in image or any(not network.holders[r].isdisjoint(image) for _, r in pairs)
         if touched and [
             (size, {(moved(holders), nth) for holders, nth in roots})
@@ -122,7 +124,10 @@ class Layout:
             blocks = [state >> length * i & full for i in range(count)]
             state >>= length * count
             if column is not None:
+                # Blocks whose ordered op has not run keep their places; the others are
+                # interchangeable.
                 found.append(tuple(-1 if block >> column & 1 else block for block in blocks))
                 blocks = [block for block in blocks if block >> column & 1]
+            # Sorted: the same blocks in another sequence give the same key.
             found.append(tuple(sorted(blocks)))
         return (state,), *found

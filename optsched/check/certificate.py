@@ -72,6 +72,7 @@ def check_certificate(graph: Graph, certificate: Certificate) -> str:
     PlanError
         On the first step that does not hold.
     """
+    # By name, since a certificate is read beside the graph it names.
     if certificate.graph != graph.name:
         raise PlanError(f"certificate is of graph {certificate.graph!r}, this is {graph.name!r}")
     checker = _Checker(graph, certificate.bound - 1)
@@ -82,6 +83,7 @@ def check_certificate(graph: Graph, certificate: Certificate) -> str:
             raise PlanError(f"step {number}: {error}") from None
     if not checker.refuted:
         raise PlanError("certificate has no step that refutes its budget")
+    # A proof by ops, sets and precedences alone is an order bound; the rest is search.
     kinds = StatesStep | SupposeStep | RegionStep
     searched = any(isinstance(step, kinds) for step in certificate.steps)
     return "L3" if searched else "L2"
@@ -100,6 +102,7 @@ class _Checker:
 
     def check(self, step: Step) -> None:
         """Check a step of any kind."""
+        # Steps after the refutation would be unchecked words.
         if self.refuted:
             raise PlanError("the budget was refuted before this step")
         match step:
@@ -164,6 +167,7 @@ class _Checker:
 
     def check_region(self, step: RegionStep) -> None:
         """Accept a region; its ops run as a chain in all branches that follow."""
+        # A region must hold in all branches, so it comes before any is opened.
         if self.supposed or self.families:
             raise PlanError("region: comes before blocks and what is supposed")
         check_region(self.network, step.parts)
@@ -206,6 +210,7 @@ class _Checker:
         """
         ops, flows = set(step.ops), dict(step.flows)
         self.check_ids(*ops)
+        # Each op of the set has one flow, or a precedence that excludes it.
         if not ops or len(flows) != len(step.flows) or not ops.issuperset(flows):
             raise PlanError("a set needs ops, and at most one flow for each of them")
         for v in ops:
@@ -242,11 +247,13 @@ class _Checker:
         """
         if isinstance(forced, Cases):
             held = [pair for pair in pairs if pair[1] != forced.input]
+            # An input that the op cannot write into gives no two cases.
             if len(held) == len(pairs):
                 names = self.network.op_name(v), self.network.buffer_name(forced.input)
                 text = "op {} cannot write into buffer {}".format(*names)
                 raise PlanError(f"a case has no sense: {text}")
             others = self.network.holders[forced.input] - {v}
+            # In the first case the other holders have ended; in the second the pairs are gone.
             self.check_case(v, done | others, later, forced.free, pairs)
             self.check_case(v, done, later, forced.held, held)
             return

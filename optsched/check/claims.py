@@ -80,14 +80,17 @@ def check_claims(question: Question, plan: Plan, claims: Mapping[str, Any]) -> C
     """
     graph = question.graph
     check_words(graph, claims)
+    # Replayed first: claims are compared with measured numbers.
     checked = check_answer(question, plan, claims)
     rules = claims.get("order_rules", {})
     _check_order(rules, [graph.ops[v].name for v in plan.order])
     placed = plan.placed(graph)
     known = {"peak": checked.peak, "slab": checked.slab}
+    # A plan that needs no solver, and that no bound may exceed.
     simple = _simple_plan(placed, rules)
     for what, value in known.items():
         check_bound(what, value, simple.get(what, value), claims)
+    # A slab at the peak bound is what a joint bound means, for a single pool.
     if claims.get("slab_proof") == Proof.JOINT and len({b.pool for b in placed.buffers}) < 2:
         bound = claims.get("peak_bound", checked.slab)
         if bound != checked.slab:
@@ -147,11 +150,13 @@ def check_words(graph: Graph, claims: Mapping[str, Any]) -> None:
 def check_bound(what: str, value: int, simple: int, claims: Mapping[str, Any]) -> None:
     """Check a bound against two plans, and that a proof has a bound that meets the value."""
     bound, proof = claims.get(f"{what}_bound"), claims.get(f"{what}_proof")
+    # The plan itself refutes a bound above its own value.
     if bound is not None and bound > value:
         raise PlanError(f"plan claims that no {what} is below {bound} bytes, its own is {value}")
     if bound is not None and bound > simple:
         text = f"that of the ops as they are listed is {simple}"
         raise PlanError(f"plan claims that no {what} is below {bound} bytes, {text}")
+    # A proof means that bound and value meet.
     if proof not in (None, Proof.CLAIMED) and bound != value:
         text = "no bound" if bound is None else f"a bound of {bound}"
         raise PlanError(
@@ -178,6 +183,7 @@ def _check_order(rules: Mapping[str, Any], order: Sequence[str]) -> None:
 
 def _simple_plan(graph: Graph, rules: Mapping[str, Any]) -> dict[str, int]:
     """Return peak and slab of the listed order with buffers side by side, if that is valid."""
+    # Pins may overlap in the listed order, so nothing is known about it.
     if any(buffer.pin is not None for buffer in graph.buffers):
         return {}
     listed = {key: value for key, value in rules.items() if not key.startswith("moved")}
@@ -203,6 +209,7 @@ def _check_trace(known: Mapping[str, int], claims: Mapping[str, Any]) -> None:
         if event["bound"] > value:
             text = f"a bound of {event['bound']} bytes, this plan has {value}"
             raise PlanError(f"trace event number {number}: {text}")
+        # A trace may not tell of a plan below the bound that the file claims.
         if event["incumbent"] is not None and event["incumbent"] < bound:
             text = f"a plan of {event['incumbent']} bytes, below the bound of {bound}"
             raise PlanError(f"trace event number {number}: {text}")

@@ -55,6 +55,7 @@ class StreamExecutor(Executor):
         super().__init__(plan.placed(graph), plan)
         self.choose = choose
         self.waiting: dict[str, list[int]] = {}
+        # In reverse, as the next op of a stream is taken off the end.
         for v in reversed(plan.order):
             self.waiting.setdefault(graph.ops[v].stream, []).append(v)
         self.running: list[int] = []
@@ -64,6 +65,7 @@ class StreamExecutor(Executor):
         """Run all ops."""
         self._begin()
         # Some executions start every op that they can, others hardly run two ops at once.
+        # Drawn once per execution, so that all degrees of overlap occur.
         eager = self.choose.random()
         while self.running or any(self.waiting.values()):
             ready = self._ready()
@@ -88,6 +90,7 @@ class StreamExecutor(Executor):
         self._expect_operands(v, "starts and")
 
     def _finish(self, v: int) -> None:
+        # An operand must be intact until the op has ended, not only when it starts.
         graph, op = self.graph, self.graph.ops[v]
         self._expect_operands(v, "ends and")
         for b in op.writes:

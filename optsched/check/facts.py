@@ -95,6 +95,7 @@ class PlanFacts(OrderFacts):
             raise PlanError(
                 f"plan has {len(plan.offsets)} offsets, the graph {len(given.buffers)} buffers"
             )
+        # Pools of the plan become part of the graph, so that rules need not know of them.
         graph = plan.placed(given)
         order = OrderFacts.of_order(graph, plan.order)
         return cls(graph, order.order, order.step, order.spans, question, plan.offsets)
@@ -110,6 +111,7 @@ class PlanFacts(OrderFacts):
         found = {}
         for b, (start, end) in self.own.items():
             offset = self.offsets[b]
+            # Outputs that lie in their input for all of their life need no bytes of their own.
             if offset is not None and self.graph.buffers[b].size and start < end:
                 found[b] = offset
         return found
@@ -120,6 +122,7 @@ class PlanFacts(OrderFacts):
         size = {b: self.graph.buffers[b].size for b in self.placed}
         for group in self.graph.must_share:
             members = [b for b in group if b in size]
+            # All members fill as many bytes as the largest, wherever the others lie.
             size.update(dict.fromkeys(members, max((size[b] for b in members), default=0)))
         return {b: (at, at + size[b]) for b, at in self.placed.items()}
 
@@ -130,6 +133,7 @@ class PlanFacts(OrderFacts):
         for b, (buffer, offset) in enumerate(zip(self.graph.buffers, self.offsets, strict=True)):
             if offset is not None and self.graph.roots[b] == b:
                 end = offset + buffer.size
+                # Starts from its own end, as a pool may hold buffers of size 0.
                 found[buffer.pool] = max(end, found.get(buffer.pool, end))
         return found
 

@@ -33,6 +33,7 @@ def dying_pairs(graph: Graph, step: Sequence[int], spans: Spans) -> dict[int, Pa
             # An input that dies at this step has no later user.
             born = output in spans and spans[output][0] == step[v]
             if born and root in spans and spans[root][1] == step[v] + 1:
+                # Kept as a list per op: several outputs may go into several inputs.
                 found.setdefault(v, []).append((output, root))
     return found
 
@@ -45,6 +46,7 @@ def sharable_pairs(graph: Graph) -> dict[int, Pairs]:
         root, op = graph.roots[named], graph.ops[v]
         if v not in written:
             written[v] = {graph.roots[b] for b in op.writes}
+        # Workspace is no output; an op that writes a view of the input changes its bytes itself.
         if output == op.workspace or root in written[v] or graph.kept[root]:
             continue
         if graph.buffers[output].birth in (None, v) and _fits(graph, output, named, root):
@@ -72,6 +74,7 @@ def heaviest(graph: Graph, pairs: Sequence[tuple[int, int]]) -> int:
     for output, root in pairs:
         inputs.setdefault(output, []).append(root)
     matching = _Matching(inputs)
+    # Greedy by size is optimal, as sets of matched outputs form a matroid.
     outputs = sorted(inputs, key=lambda b: -graph.buffers[b].size)
     return sum(graph.buffers[output].size for output in outputs if matching.add(output))
 
@@ -91,6 +94,7 @@ class _Matching:
         while wave:
             at = wave.pop()
             for root in self.inputs[at]:
+                # Each input is asked once per chain.
                 if root in came_from:
                     continue
                 came_from[root] = at
@@ -128,6 +132,7 @@ def shared_spans(offsets: Sequence[int | None], dying: Mapping[int, Pairs], span
             if offsets[output] is None or offsets[output] != offsets[root] or root in served:
                 continue
             start, end = found[output]
+            # Its first step is not shared yet: one input per output.
             if start == spans[output][0]:
                 served.add(root)
                 found[output] = (start + 1, end)

@@ -85,6 +85,7 @@ class LifecycleCheck:
         LifecycleError
             If they differ, naming the first buffer whose life differs.
         """
+        # As many planned events as were seen; their sequence within a moment is free.
         strange, missing = _match(events, self.left[: len(events)])
         if strange:
             raise LifecycleError(_difference(strange, missing, where, self.what))
@@ -123,6 +124,7 @@ def _match(
 def _difference(
     strange: Sequence[SeenEvent], missing: Sequence[LifeEvent], where: str, what: str
 ) -> str:
+    # A missing release is named first: the usual fault is a buffer that lives too long.
     late = next(iter(missing), None)
     if late is not None and not late.born:
         return f"buffer {late.name!r} is still held {where}: {what} {late} before"
@@ -152,11 +154,13 @@ def plan_lifecycle(graph: Graph, order: Sequence[int]) -> list[list[LifeEvent]]:
     born: list[list[int]] = [[] for _ in graph.ops]
     for b in range(len(graph.buffers)):
         op = maker(graph, b)
+        # Buffers that no op touches are never allocated.
         if op is not None and left[b] and _counts(graph, b):
             born[op].append(b)
     for at, v in enumerate(order):
         left.subtract(users[v])
         steps[at] += (_event(graph, b, born=True) for b in born[v])
+        # Sorted, so that messages do not depend on the order of a set.
         gone = (b for b in sorted(users[v]) if not left[b] and not graph.kept[b])
         steps[at] += (_event(graph, b, born=False) for b in gone if _counts(graph, b))
     return steps

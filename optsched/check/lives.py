@@ -24,6 +24,7 @@ def touched(graph: Graph) -> list[set[int]]:
 def live_spans(graph: Graph, step: Sequence[int]) -> Spans:
     """Return when each root lives, the ops running at some steps."""
     ops, roots, kept = graph.ops, graph.roots, graph.kept
+    # A graph without ops has one step, in which kept inputs are live.
     horizon = max(1, len(ops))
     ends = [0] * len(graph.buffers)
     # Ops in order: the last op that touches a root overwrites its entry.
@@ -36,6 +37,7 @@ def live_spans(graph: Graph, step: Sequence[int]) -> Spans:
             born = maker(graph, b)
             start = 0 if born is None else step[born]
             end = horizon if kept[b] else ends[b]
+            # Never live: it has no span.
             if end > start:
                 spans[b] = (start, end)
     return spans

@@ -104,6 +104,7 @@ def check_module(
     {'body': 40, 'main': 48}
     """
     _check_names(module, plans, "plan")
+    # Such buffers have no offsets of their own, so there is nothing to place.
     if module.results_inside:
         raise PlanError(f"module {module.name!r} has no offsets: results lie inside what is called")
     peaks: dict[str, int] = {}
@@ -142,6 +143,7 @@ def check_module_claims(
         On a plan that is not valid, or the first claim that is refuted.
     """
     checked = check_module(module, plans, claims)
+    # Names of computations are checked by then.
     for name, claim in claims.items():
         with _naming(name):
             check_words(module.graphs[name], claim)
@@ -222,6 +224,7 @@ def _with_blocks(
     if not module.calls_of(name):
         return own
     graph = module.with_blocks(name, sizes)
+    # The rest of the graph must not differ, or another graph would be checked.
     if not _is_same_but_for_blocks(own, graph):
         raise PlanError("it is planned as another graph than it is")
     calls = {own.op_ids[call.op]: call for call in module.calls_of(name)}
@@ -229,6 +232,7 @@ def _with_blocks(
     for v, (op, planned) in enumerate(zip(own.ops, graph.ops, strict=True)):
         needed = _needed(module, calls[v], own, sizes) if v in calls else 0
         held = planned.writes[len(op.writes) :]
+        # Exactly one block of the needed size, and none where nothing is needed.
         if [graph.buffers[b].size for b in held if b in blocks] != [needed] * (needed > 0):
             raise PlanError(f"op {op.name!r} calls for {needed} bytes, its block has others")
         for b in held:
@@ -260,6 +264,7 @@ def _needed(module: Module, call: Call, graph: Graph, sizes: Mapping[str, int]) 
             raise PlanError(f"op {call.op!r} calls {callee!r}, which does not come before")
     needed = max(sizes[callee] for callee in call.callees)
     if call.results_inside:
+        # The block adds only what its results do not have already.
         written = [graph.buffers[b] for b in graph.ops[graph.op_ids[call.op]].writes]
         needed -= sum(buffer.size for buffer in written if not buffer.external)
     return max(0, needed)
@@ -267,6 +272,7 @@ def _needed(module: Module, call: Call, graph: Graph, sizes: Mapping[str, int]) 
 
 def _check_block(call: Call, block: Buffer, alignments: Mapping[str, int]) -> None:
     """Check that a block is nothing but bytes, and aligns its contents."""
+    # Pins, pools or views would tie the block to something that the callee does not know.
     if replace(block, name="", size=0, alignment=1) != Buffer("", 0):
         raise PlanError(f"the block of op {call.op!r} is not a plain buffer")
     for callee in call.callees:
