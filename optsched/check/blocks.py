@@ -124,8 +124,7 @@ class Layout:
             blocks = [state >> length * i & full for i in range(count)]
             state >>= length * count
             if column is not None:
-                # Blocks whose ordered op has not run keep their places; the others are
-                # interchangeable.
+                # Blocks keep their places until their ordered op has run; then they are interchangeable.
                 found.append(tuple(-1 if block >> column & 1 else block for block in blocks))
                 blocks = [block for block in blocks if block >> column & 1]
             # Sorted: the same blocks in another sequence give the same key.

@@ -46,7 +46,7 @@ def sharable_pairs(graph: Graph) -> dict[int, Pairs]:
         root, op = graph.roots[named], graph.ops[v]
         if v not in written:
             written[v] = {graph.roots[b] for b in op.writes}
-        # Workspace is no output; an op that writes a view of the input changes its bytes itself.
+        # Workspace does not count as an output; an op that writes a view of the input changes it.
         if output == op.workspace or root in written[v] or graph.kept[root]:
             continue
         if graph.buffers[output].birth in (None, v) and _fits(graph, output, named, root):

@@ -50,6 +50,7 @@ class Network:
             op = maker(graph, b)
             if op is not None:
                 self.born[op] += buffer.size
+            # An input that no op holds is released before the first step.
             elif graph.kept[b] or b in holders:
                 self.initial += buffer.size
             if graph.kept[b]:
@@ -89,6 +90,7 @@ class Network:
         """Let ops run as a chain of parts, each part without interruption."""
         for part in parts:
             self.parts.update(dict.fromkeys(part, tuple(part)))
+        # Ops follow one another along all parts: that is the order of the chain.
         for first, second in pairwise(v for part in parts for v in part):
             self.add(first, second)
 
@@ -110,6 +112,8 @@ class Network:
         # A buffer with a holder in `later` is live in every such state, with any flow.
         free = {b for b, holders in self.holders.items() if holders.isdisjoint(later)}
         sizes = {b: self.size[b] for b in free}
+        # What each buffer can still send, and what each op has absorbed; ops that have ended
+        # absorb 0.
         left, absorbed = dict(sizes), dict.fromkeys(ended, 0)
         for b, u, amount in flow.releases:
             if b not in free or u not in self.holders[b] or amount <= 0:
@@ -135,6 +139,8 @@ class Network:
             if rest < 0:
                 name = self.buffer_name(b)
                 raise PlanError(f"flow: buffer {name} sends {sizes[b] - rest} bytes, has fewer")
+        # An op that may still run absorbs at most what it makes; one that has ended made it
+        # before.
         for u, amount in absorbed.items():
             if not 0 <= amount <= (0 if u in ended else self.born[u]):
                 raise PlanError(f"flow: op {self.op_name(u)} cannot absorb {amount} bytes")

@@ -72,6 +72,7 @@ def check_packing(
     """
     if len(offsets) != len(problem):
         raise PlanError(f"{len(offsets)} offsets for {len(problem)} buffers")
+    # NumPy numbers become Python's, so that sums cannot wrap around.
     place = [_as_integer(x) for x in offsets]
     found = _check_places(problem, place)
     for group in problem.must_share:
@@ -94,6 +95,7 @@ def _check_places(problem: PackingProblem, place: Sequence[int]) -> int:
     rows = zip(problem.names, place, *(column.tolist() for column in columns), strict=True)
     for name, at, start, end, size, alignment, pin in rows:
         check_place(name, at, alignment, None if pin < 0 else pin)
+        # A buffer that is never live adds nothing to the slab.
         if end > start:
             found = max(found, at + size)
     return found
@@ -115,6 +117,7 @@ def whole_extents(problem: PackingProblem, place: Sequence[int]) -> dict[int, Ex
     own = _live_sizes(problem)
     size = dict(enumerate(own))
     for group in problem.must_share:
+        # Each member of a group keeps others off all bytes of the largest.
         size.update(dict.fromkeys(group, max(own[i] for i in group)))
     return {i: (place[i], place[i] + size[i]) for i in size if own[i]}
 
@@ -130,6 +133,7 @@ def filled_rectangles(problem: PackingProblem, place: Sequence[int]) -> list[tup
         for i, start, end, low, high in zip(*columns, strict=True)
         if start < end and low < high
     ]
+    # The usual case: no groups.
     if not problem.must_share:
         return rows
     sizes, live = problem.size.tolist(), _live_sizes(problem)
@@ -161,6 +165,7 @@ def _united(rows: Sequence[tuple[Rectangle, bool]], size: int) -> list[Rectangle
     found: list[Rectangle] = []
     starts: dict[int, list[tuple[Rectangle, bool]]] = {}
     for one in rows:
+        # Rectangles by the step at which they begin, for one sweep over the steps.
         starts.setdefault(one[0][0], []).append(one)
     here: list[tuple[Rectangle, bool]] = []
     for start, end in pairwise(sorted({step for row, _ in rows for step in row[:2]})):
@@ -168,6 +173,7 @@ def _united(rows: Sequence[tuple[Rectangle, bool]], size: int) -> list[Rectangle
         if not here:
             continue
         low, high = min(row[2] for row, _ in here), max(row[3] for row, _ in here)
+        # A member that is live as a whole fills all bytes of the group.
         base = [row[2] for row, whole in here if whole]
         if base:
             low, high = base[0], base[0] + size

@@ -21,11 +21,13 @@ def peak_of(facts: OrderFacts) -> int:
 def _most_live(facts: OrderFacts) -> int:
     """Return the maximum of live bytes, less what the op of the step writes in place."""
     graph = facts.graph
+    # One entry more than there are steps, so that the end of the last one has a place.
     change = [0] * (max(1, len(graph.ops)) + 1)
     for b, (start, end) in facts.spans.items():
         size = graph.buffers[b].size
         change[start] += size
         change[end] -= size
+    # Bytes that the op of a step spares by writing in place: they count once.
     spared = {facts.step[v]: heaviest(graph, pairs) for v, pairs in facts.dying.items()}
     live = peak = 0
     for at, delta in enumerate(change):

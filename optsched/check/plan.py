@@ -87,6 +87,7 @@ def check_plan(
         ...
     optsched.errors.PlanError: op 'scale' (step 0) runs before 'load', which it needs
     """
+    # Other types would fail later, with a message about something else.
     expect("check_plan", graph, Graph)
     expect("check_plan", plan, Plan)
     claims = {"peak": peak, "slab": slab, "slabs": slabs, "capacities": capacities}
@@ -130,6 +131,7 @@ def _check_numbers(measured: Checked, claims: Mapping[str, Any]) -> None:
         ("slab", claims.get("slab"), measured.slab),
     ]
     for pool, claim in (claims.get("slabs") or {}).items():
+        # A pool that holds nothing has a slab of 0 bytes.
         rows.append((f"slab in pool {pool!r}", claim, measured.slabs.get(pool, 0)))
     for what, claimed, found in rows:
         if claimed is not None and claimed != found:

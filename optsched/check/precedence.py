@@ -36,8 +36,10 @@ class Precedence:
         self.place = [0] * len(graph.ops)
         self.rows: list[list[int]] = [[] for _ in numbers]
         before = np.zeros((len(graph.ops), len(numbers)), np.int64)
+        # In the order of the plan, so that what precedes a predecessor is known by then.
         for v in order:
             row, known = self.rows[self.stream[v]], before[v]
+            # The op before in the stream counts as a predecessor.
             for u in (*graph.predecessors[v], *row[-1:]):
                 np.maximum(known, before[u], out=known)
                 known[self.stream[u]] = max(known[self.stream[u]], self.place[u] + 1)
@@ -57,6 +59,7 @@ class Precedence:
     def _free_from(self, first: npt.NDArray[np.int64]) -> list[list[int]]:
         """Return the first place in each stream whose op all users of a buffer precede."""
         free_from = np.zeros((len(self.graph.buffers), len(self.rows)), np.int64)
+        # A kept buffer is in use to the end: nothing comes after it.
         free_from[list(self.graph.kept)] = [len(row) for row in self.rows]
         for v, roots in enumerate(touched(self.graph)):
             for b in roots:
@@ -66,5 +69,6 @@ class Precedence:
 
     def before(self, b: int, c: int) -> bool:
         """Return True if buffer `c` may lie where buffer `b` has been."""
+        # An input exists before every op, so nothing can be before it.
         op = maker(self.graph, c)
         return op is not None and self.free_from[b][self.stream[op]] <= self.place[op]

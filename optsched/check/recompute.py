@@ -91,6 +91,7 @@ def check_recompute(graph: Graph, certificate: RecomputeCertificate) -> int | No
     PlanError
         If a row is not one of the graph, a multiplier is negative, or the sum proves less.
     """
+    # A certificate is about one graph, with costs in one unit.
     for what, stated, own in (
         ("graph", certificate.graph, graph.name),
         ("costs in", certificate.cost_unit, graph.cost_unit),
@@ -103,6 +104,7 @@ def check_recompute(graph: Graph, certificate: RecomputeCertificate) -> int | No
     rows = Rows(with_barrier(graph, loss), certificate.peak, forward_ops(graph, loss))
     found = _Proof(rows).bound(certificate.tree, ())
     claimed = certificate.bound
+    # A claim below what the rows prove is allowed: it is true as well.
     if found is not None and (claimed is None or found < claimed):
         what = "no sequence fits" if claimed is None else f"an extra cost of at least {claimed}"
         raise PlanError(f"certificate claims {what}, but its rows prove only {found}")
@@ -122,6 +124,7 @@ class _Proof:
         """Return the bound that a tree proves; None if no sequence fits."""
         if isinstance(tree, RecomputeLeaf):
             return self._leaf(tree, above)
+        # Rows of a branch on `d` or `x` are about one op at one moment.
         is_known = tree.kind == "r" or (tree.kind in "dx" and len(tree.ops) == 1)
         if tree.kind != "d" and not all(self.rows.may_repeat(u) for u in tree.ops):
             raise PlanError("a branch lists an op that must not run again")
@@ -131,6 +134,7 @@ class _Proof:
             self.bound(part, (*above, (tree, more)))
             for part, more in ((tree.fewer, False), (tree.more, True))
         ]
+        # A part without any sequence does not lower the bound of the whole.
         known = [part for part in parts if part is not None]
         return min(known) if known else None
 
@@ -138,6 +142,7 @@ class _Proof:
         if len(leaf.branches) != len(above):
             raise PlanError("a leaf needs one multiplier per branch above it")
         numbers = (leaf.scale, *leaf.branches, *(use.multiplier for use in leaf.rows))
+        # Negative multipliers would turn a row around.
         if min(numbers) < 0:
             raise PlanError(f"multipliers must be at least 0, got {min(numbers)}")
         left: Terms = {}
@@ -151,16 +156,20 @@ class _Proof:
                     total -= number * coefficient
                 else:
                     left[variable] = left.get(variable, 0) - number * coefficient
+        # Only repeats of forward ops that may repeat can cost anything.
         for u in self.rows.forward:
             if self.rows.may_repeat(u):
                 cost = leaf.scale * self.rows.graph.ops[u].cost
                 left["r", -1, u] = left.get(("r", -1, u), 0) + cost
+        # Variables lie between 0 and 1, so a negative coefficient may count in full.
         total += sum(min(0, coefficient) for coefficient in left.values())
+        # Without the cost, a positive right side means that no sequence fits.
         if leaf.scale == 0:
             return None if total > 0 else 0
         return max(0, -(-total // leaf.scale))
 
     def _branch_row(self, branch: RecomputeBranch, more: bool) -> Terms:
+        # Written as `terms + constant >= 0`, like all rows.
         constant, sign = (-(branch.most + 1), 1) if more else (branch.most, -1)
         if branch.kind == "r":
             row: Terms = {("r", -1, u): sign for u in branch.ops}

@@ -82,6 +82,7 @@ class Rows:
 
     def row(self, use: RowUse) -> Terms:
         """Return a row as `terms + constant >= 0`."""
+        # The number of ids is checked before they are passed on.
         if KINDS.get(use.kind) != len(use.ids):
             raise PlanError(f"unknown row {use.kind!r} with {len(use.ids)} ids")
         makers: dict[str, Callable[..., Terms]] = {
@@ -107,6 +108,7 @@ class Rows:
         return add_up((1, repeats), (-1, self.later(v, u)), (-1, self.has_run(v, u)), constant=1)
 
     def _down(self, v: int, p: int, u: int) -> Terms:
+        # Any ancestor will do, not only a direct predecessor.
         if not self.above[u] >> p & 1:
             raise PlanError(f"row 'down': {self._name(u)} does not need {self._name(p)}")
         return add_up((1, self.has_run(v, p)), (-1, self.has_run(v, u)))
@@ -126,6 +128,8 @@ class Rows:
 
     def _live_row(self, v: int, b: int, w: int) -> Terms:
         maker = self.graph.producers[b]
+        # The reader must not be the op itself, or the maker, which does not need the bytes to be
+        # live.
         if self.graph.roots[b] != b or w not in self.users.get(b, ()) or w in (v, maker):
             raise PlanError(
                 f"row 'live': {self._name(w)} does not read {self.graph.buffers[b].name!r} then"
@@ -135,11 +139,13 @@ class Rows:
     def _fit(self, v: int) -> Terms:
         op = self.graph.ops[v]
         used = {self.graph.roots[b] for b in (*op.reads, *op.uses, *op.writes)}
+        # Buffers that this op allocates for another one fill bytes while it runs.
         used |= {b for b, x in enumerate(self.graph.buffers) if x.birth == v}
         found: Terms = {CONSTANT: self.peak}
         for b, buffer in enumerate(self.graph.buffers):
             if self.graph.roots[b] != b or buffer.external or not buffer.size:
                 continue
+            # Inputs that are kept are live in every sequence.
             always = buffer.input is not None and self.graph.kept[b]
             live = {CONSTANT: 1} if always or b in used else self._live(v, b)
             for variable, coefficient in live.items():
@@ -154,6 +160,7 @@ class Rows:
         room = fit.pop(CONSTANT)
         sizes = {variable: -x for variable, x in fit.items() if -x >= least}
         need = sum(sizes.values()) - room
+        # The row "fit" asks for no release, so there is nothing to round.
         if need <= 0:
             return {CONSTANT: 0}
         rest = need - q * (-(-need // q) - 1)
@@ -170,10 +177,12 @@ class Rows:
         made = self._made_later(v, b)
         if self.graph.kept[b] and self.graph.buffers[b].input is None:
             return self.has_run(v, self._born(b))
+        # Made later in any case, so that the present copy is not the last one.
         if made == {CONSTANT: 1}:
             return {}
         readers = self.users.get(b, set()) - {self.graph.producers[b]}
         later = [self.later(v, w) for w in readers]
+        # Certainly made by now and certainly read later.
         if not made and {CONSTANT: 1} in later:
             return {CONSTANT: 1}
         return {("l", v, b): 1} if any(later) else {}
@@ -192,6 +201,7 @@ class Rows:
         """Return `d` of an op u when v runs first."""
         if self.above[v] >> u & 1:
             return {CONSTANT: 1}
+        # The graph decides: the op itself, or one that needs it, has not run before.
         if u == v or self.above[u] >> v & 1:
             return {}
         return {("d", v, u): 1}
@@ -199,6 +209,7 @@ class Rows:
     def later(self, v: int, u: int) -> Terms:
         """Return `x` of an op u when v runs first."""
         has_run = self.has_run(v, u)
+        # An op without a run so far runs later, as each op runs at some time.
         if not has_run:
             return {CONSTANT: 1}
         if self.may_repeat(u):
@@ -216,6 +227,7 @@ class Rows:
 def _ancestors(graph: Graph) -> tuple[int, ...]:
     """Return by op all ops that it needs, directly or not, as bit masks."""
     masks: dict[int, int] = {}
+    # A stack in place of recursion: graphs may be deeper than Python's limit.
     for start in range(len(graph.ops)):
         waiting = [start]
         while waiting:

@@ -76,6 +76,7 @@ def check_region(network: Network, parts: Sequence[Sequence[int]]) -> None:
         If they may not, or if the check needs too many states.
     """
     ops = [v for part in parts for v in part]
+    # In place, live bytes are not the sum that the proof rests on.
     if network.pairs:
         raise PlanError("region: ops that write into their inputs are not known here")
     if len(ops) < 2 or not all(parts):
@@ -92,8 +93,10 @@ def check_region(network: Network, parts: Sequence[Sequence[int]]) -> None:
         for u in _steps(network, part):
             state = whole.move(state, u, whole.effect(state, u)[0])
         live.append(state.live)
+    # The first state of the chain with the least bytes is `D`.
     turn = live.index(min(live))
     head, tail = parts[:turn], parts[turn:][::-1]
+    # Forward to `D` from the start, and backward to it from the end.
     for side, start, backward in ((head, 0, False), (tail, live[-1], True)):
         inside = {v for part in side for v in part}
         moves = Moves(network, inside, bit, holders, backward=backward)
@@ -114,11 +117,13 @@ def _check_side(moves: Moves, state: State, side: Sequence[Sequence[int]]) -> No
             live, most = moves.effect(state, u)
             needed.append(most)
             state = moves.move(state, u, live)
+        # Levels must rise strictly: point 1 of the proof needs it.
         if levels and max(needed) <= levels[-1]:
             raise PlanError("region: a part needs no more bytes than the one before it")
         levels.append(max(needed))
         pauses.append(state)
     for number, pause in enumerate(pauses):
+        # Below the next level; without one, any.
         limit = levels[number] - 1 if number < len(levels) else None
         found = _reached(moves, pauses[max(number - 1, 0)], limit, pause.live)
         if number == len(levels) - 1 and state.moved in found:
@@ -142,6 +147,7 @@ def _reached(moves: Moves, start: State, limit: int | None, least: int) -> set[i
             if after is not None and after.moved not in known:
                 known.add(after.moved)
                 waiting.append(after)
+                # A limit on the work of checking; a writer avoids such regions.
                 if len(known) > MOST_STATES:
                     raise PlanError(f"region: more than {MOST_STATES} states to look at")
     return known
@@ -153,12 +159,14 @@ def _check_order(network: Network, parts: Sequence[Sequence[int]]) -> None:
     for v, number in place.items():
         if any(place.get(u, -1) > number for u in network.before[v]):
             raise PlanError(f"region: op {network.op_name(v)} runs before one that it needs")
+    # An inner part must come as it was found, without other ops between.
     for part in parts:
         for v in _steps(network, part):
             inner = network.parts.get(v, (v,))
             at = place[v] - place[part[0]]
             if tuple(part[at : at + len(inner)]) != inner:
                 raise PlanError(f"region: the part of op {network.op_name(v)} is taken apart")
+    # All ops of an inner part belong to the region, or none does.
     started = {v for part in parts for v in _steps(network, part)}
     if any(network.parts[v][0] not in started for v in place if v in network.parts):
         raise PlanError("region: a part is taken apart")
@@ -175,6 +183,7 @@ def _own_buffers(network: Network, ops: Sequence[int]) -> Mapping[int, set[int]]
     found: dict[int, set[int]] = {}
     for b in {b for v in ops for b in network.held[v]}:
         others = network.holders[b] - inside
+        # Released after the whole region: it counts as a buffer of the rest.
         if any(later(u) for u in others):
             continue
         if not all(earlier(u) for u in others):
@@ -202,6 +211,7 @@ def _outside(network: Network, rows: Sequence[set[int]], inside: set[int]) -> Ca
     gates = {frozenset(rows[v]) for v in inside if rows[v].isdisjoint(inside)}
     gate = next(iter(gates))
     beside = set().union(*(rows[v] for v in inside)) - inside
+    # The usual case: all first ops have the same neighbors outside.
     reached: set[int] = set()
     if len(gates) > 1 or not beside <= gate:
         reached, *others = (reach(rows, start) for start in gates)
@@ -212,6 +222,7 @@ def _outside(network: Network, rows: Sequence[set[int]], inside: set[int]) -> Ca
     def runs(u: int) -> bool:
         if u in gate:
             return True
+        # Computed on demand, as few buffers have holders outside.
         if not reached:
             reached.update(reach(rows, gate))
         return u in reached

@@ -102,6 +102,7 @@ class CellSlab:
         """
         self.reads += 1
         at, pattern = self._pattern(place, key)
+        # One cell that differs is enough to name the buffer that was found there.
         wrong = np.flatnonzero(self.cells[at] != pattern)
         if len(wrong):
             cell = at.start + int(wrong[0])
@@ -121,6 +122,7 @@ class CellSlab:
     def _pattern(self, place: tuple[int, int], key: int) -> tuple[slice, npt.NDArray[np.int64]]:
         # Neighbouring cells differ, so that a view shifted against its root is found out.
         low, high = self._cells_of(place)
+        # Numbers of different fillings do not overlap, so a cell names its owner.
         first = key * (len(self.cells) + 1)
         return slice(low, high), np.arange(first, first + high - low, dtype=np.int64)
 
@@ -156,6 +158,7 @@ class Executor:
     def __init__(self, graph: Graph, plan: Plan) -> None:
         self.graph, self.plan = graph, plan
         self.step = [0] * len(graph.ops)
+        # Derived from the order alone, as all that follows.
         for at, v in enumerate(plan.order):
             self.step[v] = at
         sizes = [buffer.size for buffer in graph.buffers]
@@ -184,11 +187,13 @@ class Executor:
             self._run_op(at, v)
         seen = self._end()
         lives = zip(*map(self._names, (self.born, self.dying)), strict=True)
+        # The same execution, seen as allocations and releases.
         check_lifecycle(self.graph, self.plan.order, lives)
         return seen
 
     def _begin(self) -> None:
         for b in self.spans:
+            # Inputs are filled before the first op.
             if self.graph.producers[b] is None:
                 self._write(b)
 
@@ -214,6 +219,7 @@ class Executor:
             if graph.buffers[b].mutates and graph.roots[b] in self.spans:
                 self._expect(b, f"{label} overwrites buffer {graph.buffers[b].name!r} and")
                 self._write(graph.roots[b])
+        # Written buffers are read back at once: an output may have been placed over another.
         for b in op.writes:
             self._expect(b, f"{label} has written buffer {graph.buffers[b].name!r} and")
         # An input that was overwritten in place cannot hold its own pattern any more.
@@ -262,6 +268,7 @@ class Executor:
 
     def _expect(self, b: int, what: str) -> None:
         root = self.graph.roots[b]
+        # Never live: nothing was written that could be compared.
         if root not in self.spans:
             return
         if root not in self.key:

@@ -48,6 +48,7 @@ def check_runs(graph: Graph, sequence: Sequence[int]) -> CheckedRuns:
         If an op is missing or unknown, runs again although it must not, or runs before an op that
         it needs; or if a run reads bytes that were overwritten.
     """
+    # The rules below are about ops that run one at a time, on bytes of their own.
     graph.refuse_streams("sequences with repeats")
     graph.refuse_inplace("sequences with repeats")
     walk = _Walk(graph)
@@ -56,6 +57,7 @@ def check_runs(graph: Graph, sequence: Sequence[int]) -> CheckedRuns:
     missing = [op.name for v, op in enumerate(graph.ops) if v not in walk.counts]
     if missing:
         raise PlanError(f"order misses op {missing[0]!r}")
+    # Each run but the first counts as a repeat.
     again = [v for v, count in walk.counts.items() for _ in range(count - 1)]
     extra = sum(graph.ops[v].cost for v in again)
     return CheckedRuns(walk.peak(len(sequence)), extra, len(again))
@@ -80,6 +82,7 @@ class _Walk:
     """First and last step of each copy."""
 
     def __post_init__(self) -> None:
+        # Inputs exist before step 0 and are never made again.
         self.once = runs_once(self.graph)
         for b, buffer in enumerate(self.graph.buffers):
             if buffer.input is not None:
@@ -99,6 +102,7 @@ class _Walk:
         self.counts[v] = self.counts.get(v, 0) + 1
         self.starts.setdefault(v, at)
         for b in (*op.reads, *op.uses):
+            # A copy lives until its last reader.
             self._touch(self.newest[b], at)
         for b in op.writes:
             self._write(b, at, again=self.counts[v] > 1)
@@ -114,7 +118,9 @@ class _Walk:
             self._touch(copy, at)
         else:
             copy = (b, at)
+            # Allocated at the first run of another op, if the buffer says so.
             self.spans[copy] = (at if buffer.birth is None else self.starts[buffer.birth], at)
+        # The first copy of an output is the caller's: readers keep reading it.
         if not again or not self.graph.kept[self.graph.roots[b]]:
             self.newest[b] = copy
 

@@ -104,6 +104,7 @@ class Moves:
         backward: bool,
     ) -> None:
         self.network, self.bit, self.backward = network, bit, backward
+        # Backward, successors come first: an op can be taken back once all of them are.
         ahead, order = (network.before, network.after)[:: -1 if backward else 1]
         parts = network.parts
         self.first = {v: parts[v][0] if v in parts else v for v in ops}
@@ -113,9 +114,11 @@ class Moves:
         self.order: dict[int, set[int]] = {}
         for u, steps in self.steps.items():
             earlier = {w for v in steps for w in ahead[v]}.difference(steps)
+            # What lies inside the part does not keep the part from running.
             self.needs[u] = self.mask(w for w in earlier if w in bit)
             self.order[u] = {self.first[w] for v in steps for w in order[v] if w in self.first}
             self.order[u].discard(u)
+        # Buffers by holder, with the mask of all holders: released when the mask is done.
         self.held: dict[int, list[tuple[int, int, Collection[int]]]] = {v: [] for v in ops}
         for b, row in holders.items():
             mask = self.mask(row)
@@ -153,6 +156,7 @@ class Moves:
             born = self.network.born[v]
             change = born - sum(size for mask, size, _ in self.held[v] if not mask & missing)
             after = live - change if self.backward else live + change
+            # While an op runs, what it makes is live beside what was live before it.
             running = born + (after if self.backward else live)
             if v in self.others:
                 pairs = (pair for mask, pair in self.others[v] if not mask & missing)
@@ -167,6 +171,7 @@ class Moves:
         moved = state.moved
         for v in self.steps[u]:
             moved |= self.bit[v]
+        # An op becomes ready once all that it needs has moved.
         fresh = {w for w in self.order[u] if not self.needs[w] & ~moved}
         return State(moved, live, (state.ready - {u}) | fresh, state.waiting)
 
@@ -182,6 +187,7 @@ class Moves:
             if u not in state.ready:
                 continue
             live, most = self.effect(state, u)
+            # Only moves that do not raise the live bytes may be made at once.
             if live > state.live:
                 continue
             if limit is None or most <= limit:
@@ -226,6 +232,7 @@ def check_states(
     # State 0 is implied; each listed state names an earlier one and the op that leads to it.
     found = [moves.close(root, budget)]
     for number, (parent, v) in enumerate(states, start=1):
+        # A state may only name an earlier one, so the list can be followed in one pass.
         if not 0 <= parent < number or v not in found[parent].ready:
             text = f"op {network.op_name(v)} is not ready in state {parent}"
             raise PlanError(f"state {number}: {text}")
@@ -238,6 +245,7 @@ def check_states(
     known = {layout.key(state.moved) for state in found}
     if layout.key((1 << len(network.before)) - 1) in known:
         raise PlanError("the states get to the end: an order is within the budget")
+    # Complete: every move that fits leads to a listed state.
     for number, state in enumerate(found):
         for v in state.ready:
             after = moves.after(state, v, budget)

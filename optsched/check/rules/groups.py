@@ -10,6 +10,7 @@ from optsched.errors import PlanError
 
 def check(facts: PlanFacts) -> None:
     """Check that the members of each group that need bytes have one offset."""
+    # Names are only needed for messages about groups.
     names = [buffer.name for buffer in facts.graph.buffers] if facts.graph.must_share else []
     for group in facts.graph.must_share:
         check_same_offset([b for b in group if b in facts.placed], facts.placed, names)

@@ -35,6 +35,7 @@ def count_moved(order: Sequence[str], baseline: Sequence[str]) -> int:
     PlanError
         If the two do not list the same ops.
     """
+    # Both must list the same ops once each, or a common subsequence would mean nothing.
     if len(set(baseline)) != len(baseline) or set(baseline) != set(order):
         odd = sorted(set(baseline) ^ set(order)) or ["an op that it names twice"]
         raise PlanError(f"the baseline has other ops than the plan: {odd[0]!r}")
@@ -43,10 +44,12 @@ def count_moved(order: Sequence[str], baseline: Sequence[str]) -> int:
     longest = 0
     for name in order:
         length, at = 1, step[name]
+        # The longest subsequence that ends at an earlier step, from the tree.
         while at > 0:
             length = max(length, table[at] + 1)
             at &= at - 1
         at = step[name] + 1
+        # Enter the new length at this step and at all tree nodes that cover it.
         while at <= len(baseline):
             table[at] = max(table[at], length)
             at += at & -at

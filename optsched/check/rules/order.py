@@ -34,11 +34,13 @@ def check_order_rules(
     PlanError
         On the first broken rule, or an op that is not in the order.
     """
+    # By position in the plan, so that no edge of the solver's graph is used.
     step = {name: at for at, name in enumerate(order)}
     for name in (*first, *last, *(name for group in groups for name in group)):
         if name not in step:
             raise PlanError(f"order rules name op {name!r}, which is not in the plan")
     for name in first:
+        # With k ops first, each of them runs at one of the first k steps.
         if step[name] >= len(first):
             raise PlanError(f"op {name!r} must be first, but runs at step {step[name]}")
     for name in last:

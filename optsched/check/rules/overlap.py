@@ -33,6 +33,7 @@ def check_overlap(rows: list[Rectangle]) -> None:
     A rectangle that starts is compared with the live ones directly below and above it. The live
     ones do not overlap each other, so if it misses these two, it misses all of them.
     """
+    # Sorted by address, so that the neighbors of a live rectangle are those in the list.
     rows = sorted((r for r in rows if r[0] < r[1] and r[2] < r[3]), key=itemgetter(2))
     starts = sorted(range(len(rows)), key=[row[0] for row in rows].__getitem__)
     ends = sorted(range(len(rows)), key=[row[1] for row in rows].__getitem__)
@@ -41,6 +42,7 @@ def check_overlap(rows: list[Rectangle]) -> None:
     gone = 0
     for number in starts:
         row = rows[number]
+        # Ends before starts at equal steps: the bytes are free by then.
         while rows[ends[gone]][1] <= row[0]:
             del live[bisect_left(live, ends[gone])]
             gone += 1

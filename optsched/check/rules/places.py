@@ -10,6 +10,7 @@ from optsched.model.elements import Buffer
 def check(facts: PlanFacts) -> None:
     """Check the offset of each root alone: presence, sign, alignment, pin."""
     for b, (buffer, offset) in enumerate(zip(facts.graph.buffers, facts.offsets, strict=True)):
+        # A view has the bytes of its root.
         if facts.graph.roots[b] == b:
             _check_offset(buffer, offset, is_live=b in facts.spans)
 

@@ -45,6 +45,7 @@ def check_sharing(graph: Graph, known: Precedence, placed: Mapping[int, int]) ->
     makers = {b: maker(graph, b) for b in placed}
     birth = {b: -1 if op is None else step[op] for b, op in makers.items()}
     # Stretch `i` of bytes is `[edges[i], edges[i + 1])`.
+    # All bytes start without an owner.
     edges = [0]
     owners: list[int | None] = [None]
     for b in sorted(placed, key=lambda b: birth[b]):
@@ -53,12 +54,14 @@ def check_sharing(graph: Graph, known: Precedence, placed: Mapping[int, int]) ->
         for owner in dict.fromkeys(owners[first:last]):
             if owner is not None and not known.before(owner, b):
                 raise PlanError(_clash(graph, owner, b, placed))
+        # From now on these bytes belong to the new buffer.
         edges[first:last], owners[first:last] = [low], [b]
 
 
 def _cut(edges: list[int], owners: list[int | None], at: int) -> int:
     """Split the stretch that contains byte `at`; return the number of the stretch from there."""
     i = bisect_right(edges, at) - 1
+    # The stretch is cut in two; both halves have the same owner.
     if edges[i] < at:
         i += 1
         edges.insert(i, at)
