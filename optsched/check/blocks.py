@@ -124,7 +124,8 @@ class Layout:
             blocks = [state >> length * i & full for i in range(count)]
             state >>= length * count
             if column is not None:
-                # Blocks keep their places until their ordered op has run; then they are interchangeable.
+                # A block keeps its place until its ordered op has run; from then on the blocks
+                # are interchangeable.
                 found.append(tuple(-1 if block >> column & 1 else block for block in blocks))
                 blocks = [block for block in blocks if block >> column & 1]
             # Sorted: the same blocks in another sequence give the same key.

@@ -201,7 +201,7 @@ class Rows:
         """Return `d` of an op u when v runs first."""
         if self.above[v] >> u & 1:
             return {CONSTANT: 1}
-        # The graph decides: the op itself, or one that needs it, has not run before.
+        # The graph decides: the op itself, and all ops that need it, run later.
         if u == v or self.above[u] >> v & 1:
             return {}
         return {("d", v, u): 1}

@@ -114,7 +114,7 @@ class Moves:
         self.order: dict[int, set[int]] = {}
         for u, steps in self.steps.items():
             earlier = {w for v in steps for w in ahead[v]}.difference(steps)
-            # What lies inside the part does not keep the part from running.
+            # Ops inside the part do not keep the part from running.
             self.needs[u] = self.mask(w for w in earlier if w in bit)
             self.order[u] = {self.first[w] for v in steps for w in order[v] if w in self.first}
             self.order[u].discard(u)
@@ -156,7 +156,7 @@ class Moves:
             born = self.network.born[v]
             change = born - sum(size for mask, size, _ in self.held[v] if not mask & missing)
             after = live - change if self.backward else live + change
-            # While an op runs, what it makes is live beside what was live before it.
+            # While an op runs, its products are live beside all that was live before it.
             running = born + (after if self.backward else live)
             if v in self.others:
                 pairs = (pair for mask, pair in self.others[v] if not mask & missing)
