@@ -43,10 +43,12 @@ def wrong_argument(
     """
     try:
         given = inspect.signature(function).bind(*args, **named).arguments
+    # The number of arguments or a name is wrong: Python's own message says which.
     except TypeError:
         return None
     for name, value in given.items():
         wanted = function.__annotations__.get(name)
+        # `Unpack[LimitKeywords]` is about all keywords together, and `choose_limits` checks them.
         if not isinstance(wanted, str) or wanted.startswith("Unpack["):
             continue
         if not _matches(value, ast.parse(wanted, mode="eval").body, function.__globals__):
@@ -65,6 +67,7 @@ def _matches(value: Any, wanted: ast.expr, names: Mapping[str, Any]) -> bool:
         case ast.Subscript(ast.Name() as kind, inner):
             return _matches(value, kind, names) and _holds(value, inner, names)
         case ast.Attribute(attr=attr) | ast.Subscript(ast.Attribute(attr=attr)):
+            # Of NumPy's aliases only those of arrays say enough for a test; all others pass.
             return attr not in _ARRAYS or isinstance(value, np.ndarray)
         case ast.Name(name):
             return _is_a(value, _named(name, names))
@@ -72,6 +75,8 @@ def _matches(value: Any, wanted: ast.expr, names: Mapping[str, Any]) -> bool:
 
 
 def _named(name: str, names: Mapping[str, Any]) -> Any:
+    # A name imported under TYPE_CHECKING is missing among the function's globals. Importing the
+    # public package here would be a cycle; by the time a call fails it is loaded.
     """Return the named object; names that only type checkers import are taken from `optsched`."""
     public = sys.modules["optsched"]
     known = names.get(name, getattr(builtins, name, None))
@@ -83,10 +88,14 @@ def _is_a(value: Any, kind: Any) -> bool:
         # An alias: only those for functions and arrays can be checked.
         known = {Callable: callable(value), np.ndarray: isinstance(value, np.ndarray)}
         return known.get(get_origin(kind), True)
+    # A text is an iterable of characters, but nobody who passes one means that.
     if isinstance(value, str | bytes) and issubclass(kind, Iterable):
         return isinstance(value, kind) and kind in (str, bytes)
+    # Any iterable does where a list is annotated. Its members are checked in _holds.
     if kind in (tuple, list):
         return isinstance(value, Iterable)
+    # NumPy converts an array of one element to a number, so that only the number of dimensions
+    # tells them apart.
     if kind in _NUMBERS and isinstance(value, np.ndarray) and value.ndim:
         return False
     return isinstance(value, _NUMBERS.get(kind, kind))
@@ -101,8 +110,10 @@ def _holds(value: Any, inner: ast.expr, names: Mapping[str, Any]) -> bool:
             for pair in value.items()
             for x, kind in zip(pair, kinds, strict=False)
         )
+    # An iterator is not looked at: its members would be gone afterwards.
     if not (isinstance(value, Sized) and isinstance(value, Iterable)) or callable(value):
         return True
+    # `tuple[int, str]` gives a type for each member, `tuple[int, ...]` one for all.
     if len(kinds) > 1 and not isinstance(kinds[-1], ast.Constant):
         members = list(value)
         return len(members) == len(kinds) and all(map(_matches, members, kinds, repeat(names)))

@@ -50,6 +50,7 @@ class BackgroundCompiler:
         Return True if the process was started by this call.
         """
         with self._lock:
+            # Asked about even if the request failed: the kernel is not requested a second time.
             if not self.is_on or file in self.asked:
                 return False
             self.asked.add(file)
@@ -65,6 +66,7 @@ class BackgroundCompiler:
         with self._lock:
             self._say("\n")
 
+    # Python runs this function in every fork.
     def forget(self) -> None:
         """Send no more requests and release the process; in a fork it belongs to the parent."""
         self.is_on = False
@@ -81,6 +83,7 @@ class BackgroundCompiler:
         try:
             self._process = Popen(
                 [sys.executable, "-P", "-c", _SERVE, *sys.path],
+                # -P: no module in the working folder can be taken for one of ours.
                 stdin=PIPE,
                 stdout=DEVNULL,
                 stderr=DEVNULL,
@@ -106,9 +109,11 @@ def serve() -> None:
     """Compile requested kernels: the main function of the process."""
     from queue import SimpleQueue
 
+    # Windows has no priority values of this kind.
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     requests: SimpleQueue[str] = SimpleQueue()
+    # A thread reads, so that the end of the input is noticed while a kernel compiles.
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     for request in iter(requests.get, ""):
         module, name, file, arguments = json.loads(request)
@@ -124,10 +129,13 @@ def _listen(requests: SimpleQueue[str]) -> None:
         requests.put(line.strip())
         if not line.strip():
             return
+    # Not sys.exit, which would end this thread only.
     os._exit(1)
 
 
 def _described(value: Any) -> Any:
+    # Numba compiles a kernel per type of the arguments. An array's type has its element type,
+    # dimensions, memory order and whether it may be written; its length and content do not matter.
     """Return the properties of an argument on which its compiled form depends, for JSON."""
     import numpy as np
 
@@ -143,12 +151,14 @@ def _described(value: Any) -> Any:
 
 
 def _example(described: Any) -> Any:
+    # The inverse of `_described`, with content that numba never looks at.
     """Return an argument with the given properties."""
     import numpy as np
 
     match described:
         case {"array": [dtype, dimensions, order, writeable]}:
             array = np.zeros((4,) * dimensions, dtype, "F" if order == "F" else "C")
+            # A step of 2 makes an array that is contiguous in neither order.
             array = array[(slice(None, None, 2),) * dimensions] if order == "A" else array
             array.flags.writeable = writeable
             return array

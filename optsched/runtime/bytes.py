@@ -29,6 +29,7 @@ def format_bytes(count: int | None) -> str:
 
 def unit_of(count: int) -> tuple[str, int]:
     """Return the name and size of the largest binary unit that is at most a byte count."""
+    # Ten bits to a unit: 2**10 bytes are a KiB, 2**20 a MiB. Nothing above TiB has a name here.
     power = min(max(count.bit_length() - 1, 0) // 10, 4)
     return ("B", "KiB", "MiB", "GiB", "TiB")[power], 1024**power
 
@@ -49,8 +50,10 @@ def parse_bytes(value: str | SupportsIndex) -> int:
     (1536, 100)
     """
     if isinstance(value, str):
+        # The lengths are limited, since Python takes quadratic time to read a long number.
         match = re.fullmatch(r"\s*(\d{1,40}(?:\.\d{1,9})?)\s*([A-Za-z]*)\s*", value)
         if match is not None and match[2] in _UNITS:
+            # A fraction is exact; 1.1GB as a float would lose a byte here and there.
             return int(Fraction(match[1]) * _UNITS[match[2]])
     else:
         try:

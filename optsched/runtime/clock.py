@@ -42,10 +42,12 @@ class Clock:
     _meter: _Meter = field(default_factory=lambda: _Meter(by_work=False), repr=False)
     _started: float = field(init=False, repr=False)
     _begun: float = field(init=False, repr=False)
+    # End in the unit of the meter; None without a limit.
     _end: float | None = field(init=False, repr=False)
     _compiled: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        # Two starts: wall-clock seconds for display, and the meter's reading for the limit.
         self._started, self._begun = time.monotonic(), self._meter.now()
         self._compiled = compile_seconds()
         limit = self.limits.work if self._meter.by_work else self.limits.seconds
@@ -81,6 +83,7 @@ class Clock:
 
     def expired(self) -> bool:
         """Return True if the limit is reached; raise a pending interrupt."""
+        # Every loop that may run long comes by here, so this is where Ctrl-C takes effect.
         take_interrupt()
         return self._end is not None and self.now() >= self._end
 
@@ -109,7 +112,9 @@ class Clock:
 
     def share(self, part: float, reserve: float = 0.0) -> Clock:
         """Return a clock for a part of the remaining limit, without its last `reserve`."""
+        # The same meter: what the part spends, the whole has spent as well.
         left = self.left()
+        # Its own end replaces the one computed from the limits.
         made = Clock(self.limits, self._meter)
         made._end = (
             None if left is None else self.now() + max(0.0, min(left * part, left - reserve))

@@ -49,12 +49,16 @@ def dispatcher(function: FunctionType, *, part: bool, borrows: bool = False) -> 
     """
     import numba
 
+    # The hooks override private methods of numba, which any release may change. Better an error
+    # with the remedy than kernels that compute something else.
     version = tuple(int(x) for x in numba.__version__.split(".")[:2])
     if not TESTED[0] <= version < TESTED[1]:
         wanted = "numba>={}.{},<{}.{}".format(*TESTED[0], *TESTED[1])
         raise OptschedError(
             f"numba {numba.__version__} is not supported; run: pip install '{wanted}'"
         )
+    # nogil: several threads may run kernels. Wrappers are needed only for calls from Python (of
+    # kernels) and from C (never). _nrt: no reference counts where no array is made.
     return numba.njit(
         nogil=True,
         no_cfunc_wrapper=True,
@@ -95,6 +99,8 @@ def _libraries() -> tuple[Any, Any]:
     from numba.core.codegen import JITCodeLibrary
 
     def optimiser(machine: Any) -> Any:
+        # Every pass costs compile time. The inner loops follow lists of ids, which cannot be
+        # vectorized, so those passes are off.
         options = create_pipeline_tuning_options(speed_level=3)
         options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
         options.inlining_threshold = INLINED
@@ -103,6 +109,7 @@ def _libraries() -> tuple[Any, Any]:
     class Library(JITCodeLibrary):  # type: ignore[misc]
         """Machine code of a kernel and of all functions it calls."""
 
+        # Numba would optimize each function alone, and again in the final module.
         def _optimize_functions(self, ll_module: Any) -> None:
             ll_module.data_layout = self._codegen._data_layout
 
@@ -115,12 +122,15 @@ def _libraries() -> tuple[Any, Any]:
                     function.linkage = Linkage.internal
             builder = optimiser(self._codegen._tm)
             passes = builder.getModulePassManager()
+            # Removes pairs of increment and decrement of reference counts; run by every library of
+            # numba.
             passes.add_refprune_pass()
             passes.run(self._final_module, builder)
 
     class Part(Library):
         """LLVM code of a function that is linked into kernels; it has no machine code."""
 
+        # Stands in for the code generator: a function without machine code has no environment.
         codegen = SimpleNamespace(set_env=lambda name, env: None)
 
         def _optimize_functions(self, ll_module: Any) -> None:
@@ -139,6 +149,7 @@ def _libraries() -> tuple[Any, Any]:
             self._finalize_dynamic_globals()
             self._finalized = True
 
+        # No machine code, no address. Numba asks for one, but only the calling kernel is entered.
         def get_pointer_to_function(self, name: str) -> int:
             self._ensure_finalized()
             return 0

@@ -45,13 +45,16 @@ def folders() -> list[Path]:
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
         return [Path(given) / "optsched_kernels"]
+    # Beside the sources first: an installation for all users can ship its kernels.
     found = [Path(__file__).parents[1] / "__pycache__" / "kernels"]
     home = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    # By the rules for this variable, a relative path is ignored.
     if os.path.isabs(home):
         found.append(Path(home) / "optsched" / "kernels")
     with suppress(OSError):  # a folder for temporary files may not exist
         temporary = Path(tempfile.gettempdir())
         if os.name != "nt" and _keeps_folders(temporary):
+            # The user's number is in the name, since all users share this folder.
             found.append(temporary / f"optsched_kernels_{os.geteuid()}")
     return found
 
@@ -59,6 +62,7 @@ def folders() -> list[Path]:
 def _keeps_folders(place: Path) -> bool:
     """Return True if no other user can replace an existing folder in this place."""
     mode = place.stat().st_mode
+    # The sticky bit lets only the owner remove or rename what is in the folder.
     return bool(mode & stat.S_ISVTX) or not mode & SHARED
 
 
@@ -91,6 +95,7 @@ def turn(name: str, patience: float) -> Iterator[float]:
     file = _lock_file(name)
     begun, waited = time.monotonic(), 0.0
     try:
+        # No error after `patience`: compiling twice costs time, waiting forever costs the run.
         while file is not None and not _try_lock(file) and waited < patience:
             take_interrupt()
             time.sleep(POLL_SECONDS)
@@ -99,6 +104,7 @@ def turn(name: str, patience: float) -> Iterator[float]:
     finally:
         if file is not None:
             with suppress(OSError):  # the file may be gone, or the system may not remove open files
+                # Removed while still locked, so that nobody can lock it between close and unlink.
                 Path(file.name).unlink()
             file.close()
 
@@ -116,6 +122,7 @@ def _try_lock(file: TextIO) -> bool:
         import fcntl
     except ImportError:  # without `fcntl` each process compiles for itself
         return True
+    # The system releases this lock when the process ends, even if it is killed.
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -164,7 +171,10 @@ def _cache_class() -> Any:
             payload = _read(file)
             if payload is None:
                 return None
+            # What `_rebuild` needs, and what numba does at the first compilation.
             rtsys.initialize(target_context)
+            # Code loaded from disk was optimized before it was saved; numba's own class takes it
+            # as it is.
             with made_by(target_context.codegen(), JITCodeLibrary):
                 try:
                     return CompileResult._rebuild(target_context, *loads(payload))
@@ -174,10 +184,13 @@ def _cache_class() -> Any:
 
         def save_overload(self, sig: Any, data: Any) -> None:
             """Save a compiled kernel."""
+            # Such code has addresses of this process in it and would crash another one.
             if not data.library.has_dynamic_globals:
                 _write(self._file(sig, data.codegen), dumps(data._reduce()))
 
         def _file(self, sig: Any, codegen: Any) -> str:
+            # `magic_tuple` names the processor and its features: machine code for another one must
+            # not be found.
             about = (*map(_described_type, sig), *codegen.magic_tuple(), *_versions())
             return f"{self.name}-{hashlib.sha256(repr(about).encode()).hexdigest()[:32]}"
 
@@ -209,6 +222,7 @@ def _read(file: str) -> bytes | None:
             _say(f"compiled kernels cannot be read from {folder}: {error.strerror}")
             continue
         digest, payload = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
+        # The name is part of the digest, so that a file under another name does not match.
         if digest == _digest(file, payload):
             return payload
         _say(f"damaged compiled kernel is compiled again: {folder / file}")
@@ -219,6 +233,7 @@ def _write(file: str, payload: bytes) -> None:
     """Save a payload under a name in the first folder that accepts it."""
     failed = ["no folder"]
     for folder in _made_folders(failed):
+        # Written under a random name and moved in one step: no reader ever sees half a file.
         part = folder / f".{os.urandom(16).hex()}"
         try:
             try:

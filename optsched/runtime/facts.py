@@ -43,7 +43,9 @@ def code_digest() -> str:
     digest = hashlib.sha256()
     for package in ("heuristics", "optsched"):
         spec = find_spec(package)
+        # A package that is absent adds nothing.
         for folder in (spec and spec.submodule_search_locations) or []:
+            # Sorted, so that the digest does not depend on the file system.
             for path in sorted(Path(folder).rglob("*.py")):
                 digest.update(path.relative_to(folder).as_posix().encode())
                 digest.update(path.read_bytes())

@@ -48,12 +48,14 @@ def held_interrupts() -> Iterator[None]:
     if not _is_main():
         yield
         return
+    # A handler that the caller installed stays, and so does SIG_IGN of a background job.
     replaces = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if replaces:
         signal.signal(signal.SIGINT, on_interrupt)
     _State.holds += 1
     try:
         yield
+    # Raised within: that Ctrl-C is dealt with, so none may be left pending.
     except KeyboardInterrupt:
         _State.waits = False
         raise
@@ -61,6 +63,7 @@ def held_interrupts() -> Iterator[None]:
         _State.holds -= 1
         if replaces:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Nobody polled before the end: the interrupt is raised here rather than lost.
     take_interrupt()
 
 
@@ -83,6 +86,7 @@ def on_interrupt(number: int, frame: FrameType | None) -> None:
 
     A program can install this handler for other signals that should end a search as Ctrl-C does.
     """
+    # The flag is set already, so nobody has polled since: this second Ctrl-C gets through.
     if _State.holds and not _State.waits:
         _State.waits = True
     else:

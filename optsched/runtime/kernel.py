@@ -114,6 +114,8 @@ class Kernel(Generic[P, R]):
     def compiled(self) -> Callable[P, R]:
         """The compiled function; its first call compiles it, or loads it from the disk cache."""
         source = cast(FunctionType, self.function)
+        # Compiled callees take the place of the kernels among the globals of a copy; the original
+        # still calls the Python forms.
         names = dict(source.__globals__)
         names |= {name: x.compiled for name, x in self._named.items() if isinstance(x, Kernel)}
         copy = FunctionType(
@@ -127,6 +129,7 @@ class Kernel(Generic[P, R]):
         made = jit_compile.dispatcher(copy, part=self.part, borrows=self.borrows)
         if not self.part:
             disk_cache.keep_on_disk(made, self.file_name)
+            # Shadows numba's own method for this one dispatcher.
             made.compile = partial(self._compile_in_turn, made.compile)
         return cast("Callable[P, R]", made)
 
@@ -135,6 +138,7 @@ class Kernel(Generic[P, R]):
         """Global names used by the code, with their values."""
         source = cast(FunctionType, self.function)
         known = source.__globals__
+        # Sorted, so that the fingerprint does not depend on the order of use.
         return {name: known.get(name) for name in sorted(set(source.__code__.co_names))}
 
     @cached_property
@@ -145,6 +149,7 @@ class Kernel(Generic[P, R]):
         and does not use a module such as NumPy, directly or through kernels that it calls.
         """
         numbers = re.fullmatch(NUMBERS, str(self.function.__annotations__.get("return")))
+        # Unknown annotations count as arrays: reference counts cost time, their lack would crash.
         return numbers is not None and not any(
             isinstance(x, ModuleType) or (isinstance(x, Kernel) and not x.borrows)
             for x in self._named.values()
@@ -167,14 +172,19 @@ class Kernel(Generic[P, R]):
         """Digest of the code, of everything it calls or refers to, and of the compiler settings."""
         source = cast(FunctionType, self.function)
         digest = hashlib.sha256(_described_compiler().encode())
+        # Bytecode, not source text: comments and docstrings do not change it.
         digest.update(repr(_described(source.__code__, source.__doc__)).encode())
         digest.update(f"{self.borrows} {source.__defaults__!r}".encode())
         for name, value in self._named.items():
             if isinstance(value, Kernel):
+                # Callees are part of the compiled code, so a change in any of them changes this
+                # name too.
                 digest.update(f"{name}={value.fingerprint}".encode())
             elif isinstance(value, int | float | str | tuple | frozenset):
                 digest.update(f"{name}={value!r}".encode())
             elif isinstance(value, type):
+                # Kernels take named tuples apart by position: another field order is another
+                # program.
                 digest.update(f"{name}={getattr(value, '_fields', ())!r}".encode())
         return digest.hexdigest()
 
@@ -186,24 +196,31 @@ class Kernel(Generic[P, R]):
         """
         if force is not None:
             return force(self)
+        # Loaded already: no choice to make.
         if self._is_ready():
             return self.compiled
         return cast("Callable[P, R]", partial(self._run, elements))
 
     def _run(self, elements: int, *args: Any) -> R:
+        # The measured rate includes everything, even the cost of a slow machine.
         rate = self.seconds / self.elements if self.elements else ELEMENT_SECONDS
         call = elements * rate
         if not self._is_ready():
+            # Below the next look not even the folder on disk is listed: that would cost more than
+            # the call.
             if self.seconds + call < self.next_look or not self._is_worth_it(call, args):
                 return self._run_python(elements, args)
             self.load(*args)
         return cast("Callable[..., R]", self.compiled)(*args)
 
     def _run_python(self, elements: int, args: tuple[Any, ...]) -> R:
+        # Time of this thread alone: what other threads do at the same time must not count.
         begun = time.thread_time()
         result = cast("Callable[..., R]", self.function)(*args)
         took = time.thread_time() - begun
         if self.is_missing:
+            # At most the compile time is not counted, as compiling would not have been counted
+            # either.
             Kernel.spared_seconds += max(0.0, min(took, self._compile_estimate - self.seconds))
         self.seconds += took
         self.elements += elements
@@ -212,6 +229,7 @@ class Kernel(Generic[P, R]):
 
     def _is_ready(self) -> bool:
         """Return True if a compiled form is loaded."""
+        # The property exists once `compiled` was asked for; overloads exist once a form was made.
         return "compiled" in self.__dict__ and bool(cast(Any, self.compiled).overloads)
 
     def load(self, *args: Any) -> None:
@@ -225,12 +243,14 @@ class Kernel(Generic[P, R]):
         Processes that start at the same time, such as those of `optsched warmup` or of a hunt, need
         the same kernels. One of them compiles each kernel; the others wait and load the saved form.
         """
+        # On disk already: nobody needs to wait.
         if disk_cache.has_file(self.file_name):
             return compile_form(kinds)
         watch_compiling(True)
         try:
             with disk_cache.turn(self.file_name, self._compile_estimate) as waited:
                 Kernel.waited_seconds += waited
+                # Loads it if another process saved it in the meantime, otherwise compiles it.
                 return compile_form(kinds)
         finally:
             watch_compiling(False)
@@ -243,15 +263,22 @@ class Kernel(Generic[P, R]):
         """
         seconds = self.seconds + call
         self.next_look = seconds + LOOK_SECONDS
+        # Numba itself costs an import, which all kernels share.
         importing = 0.0 if is_warm() else IMPORT_SECONDS
         is_on_disk = disk_cache.has_file(self.file_name)
         self.is_missing = not is_on_disk and self._compile_estimate < LONG_SECONDS
         if is_on_disk:
+            # Loading is quick, but may drag in numba: worth it once Python has cost as much, or
+            # will cost as much in the runs to come.
             return Kernel.all_seconds + call >= importing / runs_to_come
         compiling = self._compile_estimate + importing
+        # Two reasons to compile here: a call so large that it alone pays for compiling, or as much
+        # time spent in Python as compiling takes. The latter costs at most twice the minimum, as
+        # when skis are rented until the rent has reached their price.
         is_large = Kernel.all_seconds > QUICK_SECONDS and call > LARGE_SHARE * compiling
         if (is_large and self.is_missing) or seconds > compiling / runs_to_come:
             return True
+        # A tenth of the time has passed: the process next door may begin while Python goes on.
         if seconds > ASKING_SHARE * (compiling + START_SECONDS):
             name = cast(FunctionType, self.function).__qualname__
             if compiler.ask(self.function.__module__, name, self.file_name, args):
@@ -275,6 +302,7 @@ class InnerKernel(Kernel[P, R]):
 def _described(code: CodeType, doc: str | None = None) -> tuple[object, ...]:
     """Return the behavior of a code object, without its location and docstring."""
     constants = [
+        # Code objects of inner functions compare by address, so they are described as well.
         _described(x) if isinstance(x, CodeType) else repr(None if x == doc else x)
         for x in code.co_consts
     ]
@@ -283,6 +311,7 @@ def _described(code: CodeType, doc: str | None = None) -> tuple[object, ...]:
 
 @cache
 def _described_compiler() -> str:
+    # optimize=2 drops docstrings, on which no code depends.
     loader = cast(Any, jit_compile.__spec__).loader
     source = loader.get_source(jit_compile.__name__)
     return repr(_described(compile(source, "", "exec", optimize=2)))
@@ -331,6 +360,7 @@ def compile_seconds() -> float:
     It has compiled them, waited for another process to do so, or run them as Python in the
     meantime. The time to load compiled kernels is not included.
     """
+    # While a compilation runs, the listener's duration is not defined.
     own = float(_listener().duration) if is_warm() and _listener().done else 0.0
     return own + Kernel.waited_seconds + Kernel.spared_seconds
 
@@ -352,6 +382,7 @@ def _listener() -> Any:
         """Listener that adds up compile times, reports the first one, and polls Ctrl-C."""
 
         def on_start(self, event: Any) -> None:
+            # _listener is cached, so the events of all kernels go to one listener.
             # This call comes first: numba reports the end even if a later statement raises.
             super().on_start(event)
             take_interrupt()

@@ -38,6 +38,7 @@ def keywords(called: Called) -> Called:
     """  # noqa: E501 - a message is one line
     if isinstance(called, FunctionType):
         return _checked(called)  # type: ignore[return-value]
+    # A copy, as the loop replaces members.
     for name, member in list(vars(called).items()):
         if isinstance(member, FunctionType) and (name == "__init__" or not name.startswith("_")):
             setattr(called, name, _checked(member))
@@ -80,12 +81,14 @@ def _checked(function: FunctionType) -> FunctionType:
     @wraps(function)
     def called(*args: Any, **named: Any) -> Any:
         for name in named:
+            # Names are compared before the call: Python's message does not name the nearest one.
             if known and name not in known:
                 shown = sorted(x for x in known - {"self"} if not x.startswith("_"))
                 label = function.__qualname__.removesuffix(".__init__")
                 raise KeywordError(f"{label}() has no argument {name!r}{nearest(name, shown)}")
         try:
             return function(*args, **named)
+        # Our own errors say what is wrong already.
         except OptschedError:
             raise
         except (TypeError, AttributeError, ValueError, LookupError) as error:
@@ -107,6 +110,7 @@ def _known(function: FunctionType) -> frozenset[str]:
     code = function.__code__
     count = code.co_argcount + code.co_kwonlyargcount
     known = frozenset(code.co_varnames[:count])
+    # `**options: Any` is how a function says that it checks the names itself.
     if function.__annotations__.get("options") == "Any":
         return frozenset()
     for annotation in function.__annotations__.values():

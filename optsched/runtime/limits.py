@@ -186,6 +186,7 @@ class Limits:
     work: int | None = None
 
     def __post_init__(self) -> None:
+        # The class is frozen, so a converted value goes around it.
         put = object.__setattr__
         if self.seconds is not None:
             put(self, "seconds", _seconds(self.seconds))
@@ -193,6 +194,8 @@ class Limits:
         put(self, "seed", parse_integer("seed", self.seed, 0, 2**31))
         if self.work is not None:
             put(self, "work", parse_integer("work", self.work, 0))
+            # Threads race, so the work of two would not be repeatable, which is what the limit is
+            # for.
             if self.workers > 1:
                 raise UsageError("a work limit requires workers=1")
 
@@ -202,8 +205,10 @@ def _seconds(value: float) -> float | None:
         seconds = float(value)
     except (TypeError, ValueError):
         seconds = -1.0
+    # An integer too large for a float is as good as no limit.
     except OverflowError:
         seconds = float("inf")
+    # Written so that NaN is refused too: it compares as false.
     if not seconds >= 0:
         raise UsageError(f"{value!r} is not a number of seconds")
     return None if seconds == float("inf") else seconds
@@ -223,6 +228,7 @@ def parse_integer(what: str, value: SupportsIndex, least: int, end: int = 2**62)
         raise UsageError(f"{what} must be an integer, got {value!r}") from None
     if number < least:
         raise UsageError(f"{what} must be at least {least}, got {number}")
+    # Kernels have 64-bit integers; the rest of the range keeps sums from overflow.
     if number >= end:
         raise UsageError(f"{what} must be below {end}, got {number}")
     return number
@@ -264,6 +270,7 @@ def choose_limits(limits: Given | None, named: LimitKeywords) -> Given | Limits:
     if limits is not None:
         if given:
             raise UsageError("give either limits= or time_limit=, work=, workers= and seed=")
+        # A frequent mistake: solve(graph, 10).
         if isinstance(limits, Real | str):
             raise UsageError(
                 f"limits must be a Limits, got {limits!r}: write time_limit={limits!r}"
@@ -273,6 +280,7 @@ def choose_limits(limits: Given | None, named: LimitKeywords) -> Given | Limits:
         return limits
     if "time_limit" in given and "work" in given:
         raise UsageError("give either time_limit or work, not both")
+    # A work limit alone means no limit in seconds, not the default of 60.
     if "time_limit" in given or "work" in given:
         given["seconds"] = given.pop("time_limit", None)
     return replace(DEFAULT_LIMITS, **given)

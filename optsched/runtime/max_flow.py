@@ -50,6 +50,7 @@ def largest_flow(
 
     network = max_flow.SimpleMaxFlow()
     arcs = network.add_arcs_with_capacity(tails, heads, capacities)
+    # Any other status: the sum of the capacities exceeds 64 bits.
     if network.solve(*ends) != network.OPTIMAL:
         return None
     inside = np.array(network.get_source_side_min_cut(), np.int64)

@@ -23,12 +23,14 @@ def limited_memory(more: int | None) -> Iterator[None]:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = size + more
+    # A limit that was set from outside still holds.
     for other in (soft, hard):
         most = most if other == resource.RLIM_INFINITY else min(most, other)
     resource.setrlimit(resource.RLIMIT_AS, (most, hard))
     try:
         yield
     finally:
+        # The hard limit stays: a process that lowered it could not raise it again.
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 

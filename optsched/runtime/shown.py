@@ -15,6 +15,7 @@ from typing import Any
 class Shown:
     """A result that can show itself."""
 
+    # Without it, subclasses with slots would have a dictionary after all.
     __slots__ = ()
 
     def summary(self) -> str:

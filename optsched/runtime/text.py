@@ -30,11 +30,13 @@ def readable(name: str, longest: int = LONGEST) -> str:
     >>> readable("encoder/layers.11/attention/softmax", 20)
     'encoder/la…n/softmax'
     """
+    # Escapes lengthen a text; this keeps a name of megabytes from being escaped in full.
     if len(name) > 2 * longest:  # of very long names only the ends are looked at
         name = f"{name[:longest]}{name[-longest:]}"
     shown = plain(name.replace("\n", "\\n"))
     if len(shown) <= longest:
         return shown
+    # The end of a path gets the larger half, as it tells tensors apart more often.
     tail = (longest - 1) // 2
     return f"{shown[: longest - 1 - tail]}…{shown[len(shown) - tail :]}"
 
@@ -71,6 +73,7 @@ def decoded(text: str) -> str:
     """
 
     def read(found: re.Match[str]) -> str:
+        # `repr` has written '\udc80' as six characters: turn them into the surrogate again.
         halves = re.sub(r"\\udc(..)", lambda code: chr(0xDC00 + int(code[1], 16)), found[0])
         return halves.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
@@ -97,6 +100,7 @@ def counted(number: int, thing: str) -> str:
     >>> counted(1, "op"), counted(1_625, "op"), counted(0, "search")
     ('1 op', '1,625 ops', '0 searches')
     """
+    # Enough English for the nouns in our messages, such as branch.
     end = "" if number == 1 else "es" if thing.endswith("ch") else "s"
     return f"{number:,} {thing}{end}"
 
@@ -158,11 +162,13 @@ def shield(name: str, separators: str = ',"') -> str:
     >>> unshield("'a\\x2cb")
     'a,b'
     """
+    # Nothing to shield: the common case is left exactly as it is.
     harmless = name == name.strip() and name.isprintable() and not set(name) & set(separators)
     if harmless and not name.startswith(("=", "+", "-", "@", "'")):
         return name
     ends = (0, len(name) - 1)
     return "'" + "".join(
+        # Spaces at the ends would be trimmed by spreadsheets.
         f"\\x{ord(c):02x}" if c in separators or (c == " " and i in ends) else _escape(c)
         for i, c in enumerate(name)
     )
@@ -173,6 +179,7 @@ def unshield(text: str, separators: str = ',"') -> str:
     if not text.startswith("'"):
         return text
     name = _ESCAPE.sub(lambda m: m[0].encode().decode("unicode_escape"), text[1:])
+    # Only what `shield` has written is undone: a name that happens to start with ' stays.
     return name if shield(name, separators) == text else text
 
 
@@ -193,6 +200,8 @@ def prepare_streams() -> None:
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - stays open
         elif hasattr(stream, "reconfigure"):
+            # Python switches to UTF-8 under the C locale, and a terminal set to ASCII shows
+            # rubbish.
             encoding = "ascii" if _is_ascii_asked_for() else None
             stream.reconfigure(encoding=encoding, errors="backslashreplace")
 

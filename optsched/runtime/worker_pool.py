@@ -100,6 +100,7 @@ def run_tasks(
 ) -> bool:
     """Run tasks in order, as a :class:`WorkerPool` does; return True if all were done."""
     queue, count = deque(tasks), min(jobs, len(tasks))
+    # Few workers with many tasks each may compile early: the time pays off in all of them.
     runs = len(tasks) // max(1, count)
 
     def take() -> _Task | None:
@@ -112,6 +113,7 @@ class _Worker(Generic[_Task]):
     """A worker process, its pipe, and its current task."""
 
     def __init__(self, work: Work[_Task], runs: int) -> None:
+        # Spawned, not forked: a fork would inherit threads and open connections in any state.
         context = get_context("spawn")
         self.pipe, far_end = context.Pipe()
         self.process: BaseProcess = context.Process(
@@ -125,6 +127,7 @@ class _Worker(Generic[_Task]):
             # again.
             text = "each worker imports the script: start workers below if __name__ == '__main__':"
             raise UsageError(text) from None
+        # Only the worker holds its end now, so that its death closes the pipe.
         far_end.close()
         self.task: _Task | None = None
         self.deadline = Deadline(None)
@@ -134,6 +137,7 @@ class _Worker(Generic[_Task]):
     def give(self, task: _Task) -> None:
         """Send a task; if the worker has just died, the next read from its pipe detects it."""
         self.task = task
+        # No deadline until the worker itself announces one.
         self.set_deadline(Deadline(None), 0.0)
         with suppress(OSError):
             self.pipe.send(task)
@@ -146,6 +150,7 @@ class _Worker(Generic[_Task]):
 
     def compile(self, *, begins: bool) -> None:
         """Stop the time while a kernel is compiled."""
+        # Compiling does not count as work, so the deadline moves by as much.
         if self.compiling is not None:
             self.clock.extend(self.compiling.seconds())
         self.compiling = Clock.of(Limits()) if begins else None
@@ -157,6 +162,7 @@ class _Worker(Generic[_Task]):
     def end(self, patience: float = 0.0) -> int | None:
         """End the process, by force unless it ends within `patience` seconds; return its code."""
         self.process.join(patience)
+        # Also after it has ended: kill does nothing then.
         self.process.kill()
         self.process.join()
         self.pipe.close()
@@ -196,6 +202,8 @@ class WorkerPool(Generic[_Task]):
             while self._assign():
                 self._listen(0.25)
                 take_interrupt()
+                # Pipes were read just now: a worker that has reported in time is not taken for
+                # late.
                 for worker in self._busy():
                     if worker.is_late():
                         self._reap(worker, timed_out=True)
@@ -208,6 +216,7 @@ class WorkerPool(Generic[_Task]):
 
     def _run_here(self) -> None:
         while (task := self.take()) is not None:
+            # In this process there is nobody to send to, so a message is handled at once.
             last = self.work(task, partial(self.handle, task))
             if last is not None:
                 self.handle(task, last)
@@ -234,12 +243,14 @@ class WorkerPool(Generic[_Task]):
         self._workers.clear()
 
     def _assign(self) -> bool:
+        # Rests of lost tasks come first: they were begun earlier.
         """Give tasks to free workers; return True if some worker has a task."""
         free = [worker for worker in self._workers if worker.task is None]
         while free or len(self._workers) < self.jobs:
             task = self._left.popleft() if self._left else self.take()
             if task is None:
                 break
+            # Processes are started only when there is a task for them.
             if not free:
                 self._workers.append(_Worker(self.work, self.runs))
                 free = [self._workers[-1]]
@@ -256,10 +267,12 @@ class WorkerPool(Generic[_Task]):
         """Receive one message; further ones are received in later calls."""
         try:
             message = worker.pipe.recv()
+        # The pipe was closed, or holds half a message: the worker is dead.
         except (EOFError, OSError):
             self._reap(worker, timed_out=False)
             return
         task = worker.task
+        # Removed from the busy ones first, since `handle` may look at the pool.
         if isinstance(message, _Done):
             worker.task, message = None, message.last
         if isinstance(message, _Sign):
@@ -272,6 +285,7 @@ class WorkerPool(Generic[_Task]):
     def _reap(self, worker: _Worker[_Task], *, timed_out: bool) -> None:
         """Remove a lost worker, report the loss, and queue the rest of its task."""
         self._workers.remove(worker)
+        # A process that died on its own has a code soon; one that hangs is killed at once.
         code = worker.end(patience=0.0 if timed_out else 1.0)
         if worker.task is None or self._stopping:
             # A worker that ends as requested is not a loss.
@@ -299,6 +313,7 @@ def _no_interrupts() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    # The tracker is a process that the standard library starts on demand.
     # If it were started later, by the first worker, it would unblock interrupts.
     resource_tracker.ensure_running()
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -321,6 +336,7 @@ class _WorkerChannel:
             self.pipe.send(message)
         except OSError:
             # The parent process has gone.
+            # Results are of no use to anybody now.
             sys.exit(1)
         finally:
             self.sending = False
@@ -333,6 +349,7 @@ class _WorkerChannel:
         if threading.current_thread() is threading.main_thread():
             self(_Sign.COMPILING if begins else _Sign.COMPILED)
 
+    # Half a message would leave the pipe unreadable, so the interrupt waits for its end.
     def stop(self, number: int, frame: FrameType | None) -> None:
         """End the current task as Ctrl-C does: a signal handler."""
         if self.sending:
@@ -364,6 +381,7 @@ def _serve(pipe: Connection, work: Work[Any], runs: int) -> None:
     """
     _end_with_parent()
     channel = _WorkerChannel(pipe)
+    # Set in each worker, since a spawned process inherits no variables.
     kernel.runs_to_come = max(1, runs)
     kernel.watch_compiling = channel.report_compiling
     # The parent handles Ctrl-C and then notifies its workers.
@@ -373,6 +391,7 @@ def _serve(pipe: Connection, work: Work[Any], runs: int) -> None:
     with suppress(KeyboardInterrupt, EOFError, OSError):
         while True:
             channel(_Done(work(pipe.recv(), channel)))
+    # Between two tasks: SIGTERM now ends the process without a trace on the screen.
     if hasattr(signal, "SIGTERM"):
         # All messages are sent, and an exception would not be caught here.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -21,7 +21,7 @@ from optsched.store.salvage import salvage
 from optsched.store.upkeep import collect_garbage, verify
 
 StoredPlan = Result
-"""The former name of what a look-up returns."""
+"""Former name of the type that a look-up returns."""
 
 __all__ = [
     "MINIMUM_PEAK",

@@ -34,6 +34,7 @@ MOST_ROUNDS = 64
 """Most rounds of recoloring tied nodes; remaining ties are left to the choice of nodes."""
 
 PRIME = (1 << 31) - 1
+# A product below 2**62 leaves room for a few additions before the remainder is taken.
 """Limit of the colors of the sweep, so that products of two fit a 64-bit word."""
 
 
@@ -66,13 +67,18 @@ def canonical_form(graph: Graph) -> CanonicalGraph:
     n, m, groups = len(graph.ops), len(graph.buffers), len(graph.must_share)
     relations = _relations(graph)
     edges = Edges.joined(list(relations.values()))
+    # Groups that share a place have no properties of their own, so all start with one color.
     start = np.full(n + m + groups, _GROUP, np.uint64)
     start[: n + m] = _swept(graph, relations)
     colours = _refine(_recolour(start, edges), edges)
+    # Groups are left out of the key: they have shown in the colors of their members already.
     parts = (0, n), (n, n + m), (n + m, n + m + groups)
+    # The number is the version of this scheme: keys of other versions never match.
     digest = hashlib.sha256(b"optsched graph 4")
     for first, end in parts[:2]:
         digest.update((end - first).to_bytes(8))
+        # Sorted: the key must not depend on the sequence of the nodes. Little-endian on every
+        # machine.
         digest.update(np.sort(colours[first:end]).astype("<u8").tobytes())
     order = order_nodes(colours, parts, edges)
     ops, buffers = order[:n], order[n : n + m] - n
@@ -84,6 +90,8 @@ def _swept(graph: Graph, relations: Mapping[str, Edges]) -> IntArray:
     n = len(graph.ops)
     colour = np.array([*_colours_of_ops(graph), *_colours_of_buffers(graph)], np.int64) % PRIME
     before = Edges.joined([relations[role] for role in ("reads", "uses", "control")])
+    # Colors flow from what an op reads or waits for into the op, and from the op into what it
+    # writes.
     written = relations["writes"]
     sweep.for_work(len(before.source) + len(written.source))(
         np.array(_topological(graph.predecessors), np.int64),
@@ -131,8 +139,11 @@ def sweep(
         v = order[k]
         seen = colour[v]
         for i in range(before_ptr[v], before_ptr[v + 1]):
+            # Multiplied by the role: reading a buffer and waiting for its op must differ.
             seen += colour[before[i]] * role[i] % PRIME
         seen %= PRIME
+        # Squared: with sums alone every color would be a linear function of the first ones, and
+        # many different graphs would have equal sums.
         colour[v] = seen * seen % PRIME
         for i in range(written_ptr[v], written_ptr[v + 1]):
             x = (colour[written[i]] + colour[v]) % PRIME
@@ -152,6 +163,7 @@ def sweep(
 
 def _colours_of_ops(graph: Graph) -> list[int]:
     """Return the color of each op from its own properties."""
+    # One stream for all is the same as none: the name is left out then.
     return [_hash(op.stream) for op in graph.ops] if graph.on_streams else [_OP] * len(graph.ops)
 
 
@@ -163,16 +175,19 @@ def _colours_of_buffers(graph: Graph) -> list[int]:
     for key in map(own, graph.buffers):
         colour = known.get(key)
         if colour is None:
+            # A null character separates the fields, so that 1, 23 and 12, 3 differ.
             known[key] = colour = _hash("\0".join(map(str, key)))
         found.append(colour)
     for op in graph.ops:
         if op.workspace is not None:
+            # Added, not hashed again: a workspace keeps what its own properties say.
             found[op.workspace] += _WORKSPACE
     return found
 
 
 def _topological(predecessors: Sequence[Sequence[int]]) -> Sequence[int]:
     """Return ids, each after its predecessors; mostly they are in such an order already."""
+    # The common case costs no copy of the graph.
     if all(not before or before[-1] < v for v, before in enumerate(predecessors)):
         return range(len(predecessors))
     successors: list[list[int]] = [[] for _ in predecessors]
@@ -212,6 +227,7 @@ def _relations(graph: Graph) -> dict[str, Edges]:
     # An output is enough: it is its op that may write it in place.
     for role, pairs in (("candidate", graph.inplace_candidates), ("inplace", graph.inplace)):
         found[role] = _columns([pair[1:] for pair in pairs], n, n)
+    # Symmetric: both directions are stored, since the pair has no first.
     apart = [*graph.keep_apart, *(pair[::-1] for pair in graph.keep_apart)]
     found["apart"] = _columns(apart, n, n)
     members = [(b, g) for g, group in enumerate(graph.must_share) for b in group]
@@ -222,7 +238,7 @@ def _relations(graph: Graph) -> dict[str, Edges]:
 def flat_rows(rows: Sequence[Sequence[int]], numbers: IntArray) -> tuple[IntArray, IntArray]:
     """Return the owner and the number of each entry, ascending and without repeats.
 
-    To every planner, a buffer that is read twice is just read.
+    Planners do not distinguish a buffer that an op reads twice from one that it reads once.
 
     Parameters
     ----------
@@ -235,6 +251,7 @@ def flat_rows(rows: Sequence[Sequence[int]], numbers: IntArray) -> tuple[IntArra
     entries = np.fromiter(chain.from_iterable(rows), np.int64, int(counts.sum()))
     width = max(1, len(numbers))
     owners = np.repeat(np.arange(len(rows)), counts)
+    # Sorted with a plain array instead of a set per row: a graph may have millions of operands.
     found = distinct(owners * width + numbers[entries])
     return found // width, found % width
 
@@ -248,11 +265,14 @@ def _columns(pairs: Sequence[Sequence[int]], first: int, second: int) -> tuple[I
 def _refine(colours: Colours, edges: Edges) -> Colours:
     """Recolor nodes that share a color until no further ones are distinguished."""
     classes = 0
+    # Each round looks one step further; a round without a new class changes nothing any more.
     for _ in range(MOST_ROUNDS):
         alike = count_equals(colours)
+        # A class of k nodes adds 1/k for each, so 1 in all: the sum is the number of classes.
         tied, before, classes = alike > 1, classes, round(float((1 / alike).sum()))
         if classes == before or not tied.any():
             break
+        # Nodes alone in their class keep their color, which saves most of the work.
         colours = np.where(tied, _recolour(colours, edges.touching(tied)), colours)
     return colours
 

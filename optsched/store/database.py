@@ -171,11 +171,14 @@ class PlanStore:
             row = _plan_row(connection, number)
             if number is None or row is None:
                 return None
+            # The record is there, but its plan may be missing: a bound alone can be stored.
             known = rows.bounds_of(connection, number)
             try:
                 plan = rows.read_plan(asked, *row, question)
+            # The file is read back as untrusted: a damaged plan is an error, never an answer.
             except (FormatError, PlanError) as error:
                 text = f"store {self.path}: graph {asked.graph.name!r}: {error}; {SALVAGE}"
+                # The same type, so that callers distinguish a bad file from a bad plan.
                 raise type(error)(text) from None
             about = given if isinstance(given, Question) else question.about(asked.graph)
             return _result(about, plan, row[1:], known)
@@ -215,9 +218,11 @@ class PlanStore:
         """
         (asked, question), made = _asked(graph, question), origin or provenance()
         prepared, text = prepare_plan(asked, plan, question), rows.provenance_text(made)
+        # Tested late: a plan that is wrong is an error even where nothing can be written.
         if not self._is_writable():
             return False
         with self._changing(asked.text.row, question) as record:
+            # A plan first: bounds above it are withdrawn before the new bound is compared.
             better = record.keep_plan(prepared, question, text)
             raised = record.raise_bound(Bound(question.objective, bound, proof, False, made))
         return better or raised
@@ -279,6 +284,7 @@ class PlanStore:
         from optsched.check.certificate import check_certificate
 
         asked, question = _asked(graph, question)
+        # Checked before anything is opened, as checking takes long and writers exclude each other.
         rung = check_certificate(asked.graph, certificate)
         packed = pack(globalise_certificate(asked.form, asked.graph, certificate))
         bound = Bound(Objective.PEAK, certificate.bound, rung, True, origin or provenance())
@@ -324,6 +330,7 @@ class PlanStore:
             for quantity, value, proof in prepared.bounds:
                 kept |= record.raise_bound(Bound(quantity, value, proof, False, made))
             if prepared.search is not None:
+                # Only with the bounds it led to: a state alone says nothing to others.
                 record.keep_search(prepared.search, given, prepared.units)
         return kept
 
@@ -413,6 +420,7 @@ class PlanStore:
         """Return a text that changes whenever a plan or a bound does."""
 
         def query(connection: sqlite3.Connection) -> str:
+            # Records without a change hold nothing; the numbers of changes only rise.
             counted = "SELECT count(*), max(change) FROM records WHERE change"
             count, last = connection.execute(counted).fetchone()
             return f"{count} plans, change {last}" if count else "empty"
@@ -437,6 +445,7 @@ class PlanStore:
         """
         if not self.file.is_writable():
             raise UsageError(f"store {self.path} cannot be written")
+        # An empty change creates the file, and shows that locks work here.
         with self.writing():
             pass
 
@@ -446,6 +455,7 @@ class PlanStore:
 
         Other writers wait for its end, so it should be short.
         """
+        # A batch within a batch is part of the outer one.
         if self._held is not None or not self.file.is_writable():
             yield self
             return
@@ -455,6 +465,7 @@ class PlanStore:
     def _on(self, connection: sqlite3.Connection) -> PlanStore:
         """Return this store on a connection that is open."""
         held = copy(self)
+        # The copy shares the path, not the connection: this object can go on being used elsewhere.
         held._held, held._records = connection, {}
         return held
 
@@ -483,6 +494,8 @@ class PlanStore:
         """Return the row of a question about a graph, created if missing."""
         if self._held is None:
             return rows.add_record(connection, graph, question)
+        # The packed text and the question name a record; within a transaction nobody else adds
+        # one.
         key = graph.packed, question.text
         if key not in self._records:
             self._records[key] = rows.add_record(connection, graph, question)
@@ -492,6 +505,7 @@ class PlanStore:
         """Return the result of a query in one state of the store; None without a file."""
         if self._held is not None:
             return query(self._held)
+        # A store that does not exist yet is an empty one; a reader must not create it.
         return self.file.read(query) if self.path.exists() else None
 
 
@@ -511,6 +525,7 @@ def _result(
         _proved(objective_bound(bounds, quantity), reached)
         for quantity, reached in zip((Objective.PEAK, Objective.SLAB), figures, strict=True)
     )
+    # EXHAUSTED until shown otherwise: a stored plan is the best known, not the best possible.
     found = Result(
         plan, *figures, peak, slab, peak_proof, slab_proof, StopReason.EXHAUSTED, question
     )
@@ -520,6 +535,7 @@ def _result(
 
 def _proved(bound: Bound, reached: int) -> tuple[int, Proof | None]:
     """Return the value of a bound, and its proof if the plan meets it."""
+    # A proof is of the value reached. A bound below it proves nothing about this plan.
     return bound.value, Proof(bound.proof) if bound.proof and bound.value == reached else None
 
 

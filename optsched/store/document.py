@@ -90,9 +90,10 @@ def _as_they_are(_: _Numbers, values: Sequence[Any]) -> Sequence[Any]:
 def _sorted_rows(numbers: IntArray, rows: Sequence[Sequence[int]]) -> list[list[int]]:
     """Write operands, which are a set to every planner: how many each has, then all of them.
 
-    A list for each would be more objects than the interpreter likes to look after.
+    A list per op would be millions of objects, which slow down Python's garbage collector.
     """
     owner, found = flat_rows(rows, numbers)
+    # Example: reads of [[5, 3], [], [7]] become [[2, 0, 1], [3, 5, 7]].
     return [np.bincount(owner, minlength=len(rows)).tolist(), found.tolist()]
 
 
@@ -108,12 +109,14 @@ def _split_rows(column: Sequence[Any], where: str) -> list[list[Any]]:
 
 
 def _ids(numbers: IntArray, values: Sequence[int | None]) -> list[int | None]:
+    # Planners ask for numbers, and None stands for a buffer that has no base or no birth.
     places: list[int] = numbers.tolist()
     return [None if i is None else places[i] for i in values]
 
 
 def _sorted_triples(numbers: _Numbers, rows: Sequence[tuple[int, int, int]]) -> list[list[int]]:
     ops, buffers = numbers.ops.tolist(), numbers.buffers.tolist()
+    # Sorted, as the sequence of such pairs has no meaning.
     return sorted([ops[v], buffers[a], buffers[b]] for v, a, b in rows)
 
 
@@ -168,6 +171,8 @@ LEFT_OUT = {
 def _defaults(kind: type[Any], known: Mapping[str, _GraphField]) -> dict[str, Any]:
     """Return fields that a constructor takes, and their defaults, except those left out."""
     found = {x.name: x for x in fields(kind) if x.init and x.name not in LEFT_OUT[kind]}
+    # A field without an entry in a table still gets its default here, so that a graph that sets it
+    # can be refused by name.
     return {name: x.default if name in known else _absent(x) for name, x in found.items()}
 
 
@@ -222,9 +227,13 @@ def _columns(
     """Return the values of each field that is not the same as in most graphs."""
     found = {}
     for key, default in _DEFAULTS[type(things[0])].items() if things else ():
+        # Most fields have their default in most graphs; left out, they cost no bytes.
         values = list(map(attrgetter(key), things))
+        # Compared as a column: one value that differs makes the whole column be written.
         if values.count(default) == len(values):
             continue
+        # A field added to Graph later must not be dropped in silence: two graphs that differ in it
+        # would get one plan.
         if key not in known:
             raise _can_not_keep(key, default, things, values)
         found[key] = known[key].write(numbers, values)
@@ -270,11 +279,13 @@ def read_canonical_document(
 
 def _things(record: Record, key: str, known: Mapping[str, _GraphField]) -> list[Any]:
     """Return the attributes of each op or buffer; version 3 stored them one by one."""
+    # Version 3 of the store.
     if isinstance(record.value.get(key), list):
         return record.items(key)
     columns = Record(record.mapping(key), key)
     columns.refuse_unknown({"count", *known})
     count = columns.count("count")
+    # Checked before lists of this length are made: the number comes from the file.
     if count > MAX_VALUES:
         raise FormatError(f"{count:,} {key} are above the limit of {MAX_VALUES:,}")
     found: list[dict[str, Any]] = [{} for _ in range(count)]
@@ -285,6 +296,7 @@ def _things(record: Record, key: str, known: Mapping[str, _GraphField]) -> list[
         if len(column) != count:
             raise FormatError(f"{key}: {len(column)} values of {name} for {count} {key}")
         for thing, value in zip(found, column, strict=True):
+            # Absent values are as in the tables of defaults; no empty list is passed on.
             if value is not None and value != []:
                 thing[name] = value
     return found
@@ -296,6 +308,7 @@ def _make_op(v: int, value: object) -> Op:
 
 def _make_buffer(b: int, value: object) -> Buffer:
     found = _read(value, f"buffer {b}", BUFFER_FIELDS)
+    # Every other field has a default.
     if "size" not in found:
         raise GraphError(f"buffer {b}: its size is missing")
     return Buffer(f"{b}", **found)

@@ -87,9 +87,11 @@ def dump_record(
     if row is None:
         raise FormatError("its graph is lost")
     bounds = connection.execute(f"{rows.BOUND} WHERE record = ? ORDER BY id", (number,)).fetchall()
+    # Nothing of a damaged row can be trusted, not even what it says that it is about.
     sound = [bound for bound in bounds if rows.read_bound(bound).withdrawn != rows.DAMAGED]
     if len(sound) < len(bounds) and "bounds" not in leave:
         raise FormatError("the row of a bound is damaged")
+    # All three or none: a peak without its plan would be a claim.
     if "plan" in leave:
         row = (*row[:4], None, None, None, row[7])
     search = connection.execute("SELECT state FROM searches WHERE record = ?", (number,)).fetchone()
@@ -145,14 +147,19 @@ class Parcel:
         record = Record(document, "record")
         record.refuse_unknown(_KEYS)
         name, model = record.text("name"), record.text("memory_model")
+        # The graph is made of its document and checked as any graph is; a name from the file is
+        # only a label.
         self.graph: Graph = read_canonical_document(record.mapping("graph"), name or "graph", model)
         self.question = read_question(record.mapping("question"))
+        # Ids are canonical numbers here, so nothing is translated.
         form = identity_form(self.graph)
         self.origin = record.mapping("provenance")
+        # Called for its checks: the text must be small and plain.
         rows.provenance_text(self.origin)
         self.plan = None
         if record.has("plan"):
             self.plan = localise_plan(form, record.mapping("plan"))
+            # The checker measures the plan; a record that claims less is refused.
             self.question.check(
                 self.graph, self.plan, peak=record.count("peak"), slab=record.count("slab")
             )
@@ -182,9 +189,10 @@ class Parcel:
             from optsched.check.certificate import check_certificate
 
             rung = check_certificate(self.graph, certificate)
+            # The checker decides what a certificate proves, not the row beside it.
             if (certificate.bound, rung) != (bound.value, bound.proof):
                 raise FormatError(
-                    f"a certificate of {certificate.bound} ({rung}) is kept as another"
+                    f"its certificate is of {certificate.bound} ({rung}), not {bound.value}"
                 )
         return bound, certificate
 
@@ -215,14 +223,17 @@ def take(store: PlanStore, parcel: Parcel, *, trust: bool = False) -> tuple[bool
         if parcel.plan is not None:
             batch.put(graph, parcel.plan, question=question, origin=parcel.origin)
         for bound, certificate in parcel.bounds:
+            # Withdrawn over there, or here by a rule of this store: it may not come back that way.
             if bound.withdrawn or any(is_meant(rule, bound) for rule in rules):
                 continue
             try:
                 _take_bound(batch, parcel, bound, certificate, trust)
+            # The plan was taken; a bound that contradicts it is reported and the rest goes on.
             except (PlanError, UsageError) as error:
                 troubles.append(str(error))
         # The state of a search has bounds as well, without their provenance.
         believed = trust and not rules
+        # Never in place of our own state, which is known to fit our bounds.
         if believed and parcel.search is not None and batch.search(graph, question) is None:
             batch.put_search(graph, parcel.search, question=question, origin={})
         return batch.digest() != before, troubles
@@ -235,6 +246,7 @@ def _take_bound(
     if certificate is not None:
         batch.put_certificate(graph, certificate, question=question, origin=origin)
         return
+    # A bound by someone else's engine is a claim until the user says otherwise.
     proof = bound.proof if trust else Proof.CLAIMED
     quantity = bound.quantity
     batch.put_bound(graph, bound.value, proof, quantity=quantity, question=question, origin=origin)
@@ -261,6 +273,7 @@ class Taken:
 def take_all(store: PlanStore, documents: Iterable[object], *, trust: bool = False) -> Taken:
     """Add records from elsewhere to a store; an error stands for a record that was lost."""
     taken, numbered = Taken(), enumerate(documents, 1)
+    # In chunks: one transaction per record would be slow, one for all would lock out others.
     while chunk := list(itertools.islice(numbered, AT_ONCE)):
         with store.batch() as batch:
             for number, document in chunk:
@@ -274,6 +287,7 @@ def _take_one(store: PlanStore, taken: Taken, number: int, document: object, tru
             raise document
         changed, troubles = take(store, Parcel(document), trust=trust)
     except (FormatError, GraphError, PlanError, UsageError) as error:
+        # One bad record does not stop the others; the report names it by its number.
         taken.refused += 1
         taken.troubles.append(f"record {number}: {error}")
         return
@@ -358,10 +372,12 @@ def read_export(data: bytes) -> Iterator[object]:
         If it is not an export, or of another version.
     """
     if data.startswith(b"SQLite format 3"):
+        # A frequent mistake: both files have to do with stores.
         raise FormatError("not an export but a store: use merge")
     first, *lines = decode_text(data).split("\n")
     check_format(Record(parse_json(first, limit=10), "export"), EXPORT_FORMAT)
     for line in lines:
+        # The last line ends with a line break, so the text after it is empty.
         if line:
             try:
                 yield parse_json(line, limit=MAX_VALUES)

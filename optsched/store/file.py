@@ -26,7 +26,7 @@ from optsched.store.schema import VERSION, make_tables, require_store
 from optsched.store.translate import MAX_PACKED
 
 SECONDS_TO_WAIT = 5.0
-"""For another process that writes."""
+"""Seconds to wait for another process that writes."""
 MOST_STEPS = 2 * 10**9
 """Instructions of SQLite after which a connection is given up: nothing sound comes near."""
 
@@ -88,6 +88,8 @@ class StoreFile:
         """
         with errors_of_sqlite(self.path):
             for _ in range(_TRIES):
+                # Read without a lock: if the stamp is the same before and after, nobody wrote in
+                # between.
                 before = self._stamp()
                 if self._left_beside():
                     return self._read_beside_log(query)
@@ -96,12 +98,14 @@ class StoreFile:
                     # lock and creates no file, so that read-only file systems work.
                     with closing(_connect(self.path, "mode=ro&immutable=1")) as connection:
                         found = _ask(connection, query)
+                # An error counts only if nobody wrote meanwhile; otherwise half a change was read.
                 except (FormatError, *DAMAGE):
                     if self._stamp() == before:
                         raise
                 else:
                     if self._stamp() == before:
                         return found
+            # Others write all the time, so there will be a log.
             return self._read_beside_log(query)
 
     @contextmanager
@@ -116,11 +120,13 @@ class StoreFile:
             If another process keeps the file locked, or the disk is full.
         """
         with self._open() as connection:
+            # Locks at once: a transaction that first reads and then writes could have to give up.
             connection.execute("BEGIN IMMEDIATE")
             # Writes the first page, and by that lets its counter of changes go up.
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             make_tables(connection)
             yield connection
+            # Without an exception only; otherwise closing rolls everything back.
             connection.execute("COMMIT")
 
     def vacuum(self) -> None:
@@ -131,6 +137,7 @@ class StoreFile:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         with errors_of_sqlite(self.path):
+            # Before the file exists: a file system without locks gets no store at all.
             journal = journal_of(self.path)
             if not self.path.exists():
                 _make_store(self.path)
@@ -151,6 +158,8 @@ class StoreFile:
         """Return a mark that changes with every write, also if the clock of files is coarse."""
         state = self.path.stat()
         with open(self.path, "rb") as file:
+            # SQLite raises this counter with every change, so it tells where time stamps are too
+            # coarse.
             counter = file.read(_COUNTER_END)
         return (state.st_ino, state.st_size, state.st_mtime_ns), counter, self._left_beside()
 
@@ -164,12 +173,14 @@ class StoreFile:
 
     def _read_beside_log(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
         """Read the file and its log, using the index of an active writer if possible."""
+        # The index exists while a writer has the store open.
         if self._beside("-shm").exists():
             try:
                 with closing(_connect(self.path, "mode=ro")) as connection:
                     return _ask(connection, query)
             except sqlite3.OperationalError as error:
                 # Any other error means that the index cannot be used from here; a copy can.
+                # Locked for longer than the timeout: a copy would not be of one state either.
                 if "locked" in str(error):
                     raise
         return self._read_copy(query)
@@ -182,7 +193,7 @@ class StoreFile:
                     copied = Path(folder, os.path.basename(os.path.realpath(self.path)))
                     with closing(_connect(copied, "mode=rw")) as connection:
                         return _ask(connection, query)
-        raise OptschedError(f"store {self.path}: others write it all the time, try again later")
+        raise OptschedError(f"store {self.path}: other processes keep writing it; try again later")
 
     def _copy_to(self, folder: str) -> bool:
         """Copy the file and its log; return True if no process wrote in the meantime."""
@@ -210,18 +221,21 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
 
 def _ask(connection: sqlite3.Connection, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
     _prepare(connection)
+    # All reads of the query see one state.
     connection.execute("BEGIN")
     if require_store(connection) == VERSION:
         return query(connection)
     pages, size = (
         connection.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "page_size")
     )
+    # A copy in memory of a file of any size could take all of it.
     if pages * size > MOST_IN_MEMORY:
         raise FormatError(
-            f"{pages * size:,} bytes of an older version are too many to be read as they are: "
-            "put something in, which brings the file up to date"
+            f"{pages * size:,} bytes of an older version are too many to be converted in memory: "
+            "store a plan in it, which brings the file up to date"
         )
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
+        # The file itself stays as it is: a reader may not write.
         memory.text_factory = _decode
         connection.backup(memory)
         make_tables(memory)
@@ -239,6 +253,7 @@ def _make_store(path: Path) -> None:
             connection.execute("COMMIT")
         # Another process may have made the store in the meantime: that one stays.
         with suppress(FileExistsError):
+            # Not with rename: see the reason below the try.
             # A link fails if the name exists; a rename would replace the other process's store.
             os.link(beside, place)
         _sync_folder(place.parent)
@@ -259,6 +274,7 @@ def _sync_folder(folder: Path) -> None:
 def _prepare(connection: sqlite3.Connection) -> None:
     """Limit what a file of unknown origin can make SQLite do."""
     connection.text_factory = _decode
+    # Of one value, so that a crafted length cannot allocate gigabytes.
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2 * MAX_PACKED)
     # Views and triggers of the file must not call functions with side effects.
     connection.execute("PRAGMA trusted_schema = OFF")
@@ -278,6 +294,7 @@ def _decode(data: bytes) -> str:
 def _message(error: Exception) -> str:
     """Return SQLite's message about a file, and what to do about it."""
     text = readable(str(error))
+    # The only two of SQLite's messages for which there is better advice.
     if "not a database" in text:
         return "not a plan store"
     if "malformed" in text:

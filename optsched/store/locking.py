@@ -41,7 +41,9 @@ def journal_of(path: Path) -> str:
     UsageError
         If locks do not work there.
     """
+    # First, since a lock that fails is reason enough on any system.
     _try_lock(path)
+    # Unknown: on a system without this list, the lock alone has to do.
     mount = mount_of(path)
     if mount is None or not mount.kind.startswith(NETWORK):
         return "WAL"
@@ -63,6 +65,7 @@ def mount_of(path: Path) -> Mount | None:
     inside = os.path.realpath(path)
     found = [mount for line in lines if (mount := _read(line)) and _holds(mount.place, inside)]
     # Of mounts on the same place the last one is seen.
+    # The longest place is the innermost mount; reversed, so that of equal ones the last wins.
     return max(reversed(found), key=lambda mount: len(mount.place), default=None)
 
 
@@ -71,6 +74,7 @@ def _read(line: str) -> Mount | None:
     left, right = before.split(" "), after.split(" ")
     if not separator or len(left) < 6 or len(right) < 3:
         return None
+    # The list writes spaces and such as octal numbers.
     place = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), left[4])
     return Mount(place, right[0], f"{left[5]},{right[2]}")
 
@@ -86,6 +90,7 @@ def _try_lock(path: Path) -> None:
     except ImportError:
         return
     folder = Path(os.path.realpath(path)).parent
+    # A reader needs no lock.
     if not os.access(folder, os.W_OK):
         return
     with tempfile.TemporaryFile(dir=folder) as file:

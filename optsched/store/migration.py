@@ -1,9 +1,9 @@
 """From versions 2 and 3 of a store to version 4: other keys, other canonical numbers.
 
 Version 2 told fewer ops and buffers apart, so that some graphs were not found again in another
-order; version 3 took three times as long to number them. Their tables are those of today: each
-graph is made of its document, gets its new key and numbers, and all that is said of it in numbers
-is said in the new ones.
+order; version 3 took three times as long to number them. The tables have stayed the same: each
+graph is rebuilt from its document and gets its new key and numbers, and its plans, searches and
+certificates are translated to the new numbers.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def migrate(connection: sqlite3.Connection) -> None:
     connection.execute(f"DELETE FROM records WHERE graph IN ({lost})")
     connection.execute("DELETE FROM graphs WHERE document IS NULL")
     for number, packed in connection.execute("SELECT id, document FROM graphs").fetchall():
+        # A damaged row stays, so that `verify` can report it.
         with suppress(FormatError, GraphError):
             _renumber(connection, number, read_canonical(unpack_bytes(packed)))
 
@@ -56,6 +57,7 @@ def identity_form(graph: Graph) -> CanonicalGraph:
 
 
 def _renumber(connection: sqlite3.Connection, number: int, graph: Graph) -> None:
+    # The document has the old numbers as ids, so that `before` is the identity.
     before, now = identity_form(graph), canonical_form(graph)
     connection.execute(
         "UPDATE graphs SET key = ?, document = ? WHERE id = ?",
@@ -81,6 +83,7 @@ def _renumber(connection: sqlite3.Connection, number: int, graph: Graph) -> None
         f" FROM bounds WHERE certificate IS NOT NULL AND record IN ({_OF_GRAPH})"
     )
     for row, sealed, *columns in connection.execute(query, (number,)).fetchall():
+        # A broken seal must not be renewed: that would turn a damaged row into a sound one.
         if sealed == seal(tuple(columns)):
             with suppress(FormatError):
                 columns[4] = certificate(columns[4])

@@ -42,6 +42,7 @@ class OpenRecord:
         if self.reached is not None and not _is_better(new, self.reached, question):
             return False
         self.reached = new
+        # The checker passed this plan, so bounds above it are wrong, whoever proved them.
         self._withdraw_above()
         change = self._add_history("plan", peak=plan.peak, slab=plan.slab)
         self.connection.execute(
@@ -62,11 +63,14 @@ class OpenRecord:
         named = not bound.proof or bound.proof in list(Proof)
         if not 0 <= bound.value <= MAX_TOTAL_BYTES or not named:
             raise UsageError(f"{bound.value} bytes by proof {bound.proof!r} is no bound")
+        # Refused rather than stored: either this bound or that plan is wrong, and the plan was
+        # checked.
         if self.reached is not None and bound.value > self._reached(bound.quantity):
             raise PlanError(
                 f"bound of {bound.value} bytes on the {bound.quantity} is above the "
                 f"{self._reached(bound.quantity)} of a plan"
             )
+        # Every plan needs 0 bytes or more.
         if bound.value == 0 or any(_says_as_much(known, bound) for known in self.bounds):
             return False
         rows.add_bound(self.connection, self.number, bound, certificate)
@@ -93,13 +97,15 @@ class OpenRecord:
         row = self.connection.execute(query, (self.number,)).fetchone()
         with suppress(FormatError):
             known = rows.read_provenance(row[1]) if row else {}
+            # Units of other code are of other searches, and cannot be compared.
             if "code" in origin and known.get("code") == origin["code"]:
+                # Only to see whether it is intact.
                 unpack_bytes(row[0])
                 return Record(known, "provenance").count("units", 0)
         return 0
 
     def withdraw(self, is_meant: Callable[[Bound], bool], why: str) -> list[Bound]:
-        """Let bounds count no longer; return which."""
+        """Withdraw the bounds for which a condition holds; return them."""
         if not any(map(is_meant, self.bounds)):
             return []
         found = rows.withdraw(self.connection, self.number, is_meant, why)
@@ -113,6 +119,7 @@ class OpenRecord:
         peak, slab = self.reached or (0, 0)
         why = f"a plan has a peak of {peak} bytes and a slab of {slab}"
         wrong = self.withdraw(lambda bound: bound.value > self._reached(bound.quantity), why)
+        # Claimed bounds that fall show nothing about a search.
         if any(bound.counts for bound in wrong):
             # What a search left may rest on the same error.
             self.keep_search(None, {}, 0)
@@ -123,7 +130,7 @@ class OpenRecord:
         return self.reached[0 if quantity is Objective.PEAK else 1]
 
     def _note(self, what: str, **detail: Any) -> None:
-        """Add to the history, by which the record's answer has changed."""
+        """Add to the history, and mark the record's answer as changed."""
         change = self._add_history(what, **detail)
         query = "UPDATE records SET change = ? WHERE id = ?"
         self.connection.execute(query, (change, self.number))
@@ -144,6 +151,7 @@ def _says_as_much(known: Bound, bound: Bound) -> bool:
     if known.quantity is not bound.quantity or known.withdrawn or known.value < bound.value:
         return False
     if bound.certified or not bound.counts:
+        # A certificate replaces a mere proof of the same value; nothing replaces a certificate.
         return known.certified if bound.certified else True
     if not known.certified and known.made_by != bound.made_by:
         # Proofs of the other versions may be withdrawn, and are not believed by all.

@@ -56,6 +56,7 @@ class Edges(NamedTuple):
     def seen(self, values: Colours) -> Colours:
         """Return for each node a sum over the nodes it is related to: of their values and roles."""
         total = np.zeros(len(values), np.uint64)
+        # Source and target get different values for one role, so that directions differ.
         np.add.at(total, self.target, mixed(values[self.source] + self.role))
         np.add.at(total, self.source, mixed(values[self.target] - self.role))
         return total
@@ -74,6 +75,7 @@ class Edges(NamedTuple):
 
 def mixed(x: Colours) -> Colours:
     """Return 64-bit numbers that look independent for all different inputs."""
+    # The finalizer of SplitMix64 by Steele, Lea and Flood: each bit of the input affects all.
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -102,14 +104,20 @@ def order_nodes(colours: Colours, kinds: Sequence[tuple[int, int]], edges: Edges
     _, colour, alike = np.unique(colours, return_inverse=True, return_counts=True)
     tied = alike[colour] > 1
     if not tied.any():
+        # All colors differ: this is the order already, as in most graphs.
         return np.lexsort((colours, kind))
+    # Ties hang together within parts, which can be treated one by one.
     part = _parts(count, edges.within(tied))
     sizes = np.bincount(part, minlength=count)[part]
     # Nodes that see the very same nodes can be exchanged, so that they count as one.
     own = mixed(np.arange(count, dtype=np.uint64))
     seen = colours + edges.touching(tied).seen(own)
     twins = np.unique(seen, return_inverse=True)[1]
+    # In a part that is not loose, every node has a color of its own: it can be moved as a unit.
+    # Twins count once, as which of them comes first makes no difference.
     loose = tied & (_count_distinct(part, colour) < _count_distinct(part, twins))[part]
+    # Sorted by kind and color, then by sizes of parts, then part by part: nodes of one part keep
+    # together in all cells.
     order = np.lexsort((part, loose, sizes, colours, kind))
     if loose.any():
         cell = np.empty_like(order)
@@ -125,7 +133,7 @@ def _count_distinct(part: IntArray, value: IntArray) -> IntArray:
 
 
 def _parts(count: int, edges: Edges) -> IntArray:
-    """Return the least node of those that each hangs together with."""
+    """Return for each node the least node of its connected part."""
     label = np.arange(count)
     while True:
         before = label.copy()
@@ -134,6 +142,7 @@ def _parts(count: int, edges: Edges) -> IntArray:
             # Not only the node learns of it: also the one that stood for its part so far.
             np.minimum.at(label, before[end], least)
             np.minimum.at(label, end, least)
+        # Path halving: labels point at labels until each points at the least node.
         while (label != label[label]).any():
             label = label[label]
         if (label == before).all():
@@ -143,6 +152,7 @@ def _parts(count: int, edges: Edges) -> IntArray:
 def _cells(*keys: npt.NDArray[np.generic]) -> IntArray:
     """Return for each place of a sorted row where the run of places with equal keys begins."""
     new = np.ones(len(keys[0]), np.bool_)
+    # The first place always begins a run.
     new[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
     found: IntArray = np.flatnonzero(new)[np.cumsum(new) - 1]
     return found
@@ -158,9 +168,9 @@ class _Partition:
     cell
         By node, the first place of its cell.
     loose
-        Nodes to be told apart: whole cells.
+        True for nodes to be distinguished, which form whole cells.
     edges
-        Between these.
+        Edges between these nodes.
     """
 
     def __init__(
@@ -174,6 +184,7 @@ class _Partition:
         for first in self.cell.values():
             self.size[first] += 1
         self.neighbours: dict[int, list[tuple[int, int]]] = {v: [] for v in self.place}
+        # Both directions; the factor 3 keeps them apart, for a relation seen from its other end.
         for v, w, role in zip(*(x.tolist() for x in edges), strict=True):
             self.neighbours[v].append((w, role))
             self.neighbours[w].append((v, 3 * role))
@@ -184,6 +195,7 @@ class _Partition:
         self._refine(sorted(self.size))
         for place in places:
             while self.size[place] > 1:
+                # The last of the cell, which is moved without shifting the others.
                 chosen = self.row[place + self.size[place] - 1]
                 self._refine(self._split(place, {chosen: 0}))
         self.order[:] = self.row
@@ -194,6 +206,7 @@ class _Partition:
         while queue:
             splitter = queue.popleft()
             waiting.discard(splitter)
+            # Sorted: the sequence in which cells are split decides their numbers.
             for first, scores in sorted(self._seen_from(splitter).items()):
                 made = self._split(first, scores)
                 if first not in waiting and made:
@@ -209,6 +222,7 @@ class _Partition:
         for v in self.row[splitter : splitter + self.size[splitter]]:
             for w, role in self.neighbours[v]:
                 first = self.cell[w]
+                # A cell of one node cannot be split further.
                 if self.size[first] > 1:
                     found[first][w] += role
         return found
@@ -221,8 +235,11 @@ class _Partition:
         size = self.size[first]
         last, begin = first + size, first + size - len(scores)
         ranked = sorted(scores, key=scores.__getitem__)
+        # All have the same score, so nothing is distinguished.
         if begin == first and scores[ranked[0]] == scores[ranked[-1]]:
             return []
+        # Only scored nodes move: their holes are filled with those that stay, so that a split
+        # costs what it moves.
         staying = [v for v in self.row[begin:last] if v not in scores]
         holes = [self.place[v] for v in ranked if self.place[v] < begin]
         for place, v in (*zip(holes, staying, strict=True), *enumerate(ranked, begin)):

@@ -81,6 +81,7 @@ def prepare_result(
         If the plan breaks a rule of the graph, or does not fit.
     """
     expect("a store of plans", graph, Graph)
+    # The rules of the question are edges of the planned graph.
     expect("a store of plans", result, Result)
     planned, question = stored_question(_question_about(graph, result))
     asked = rows.ask(planned)
@@ -95,6 +96,7 @@ def prepare_result(
         pass
     elif check:
         plan = prepare_plan(asked, result.plan, question)
+    # Measured by the caller's own check.
     else:
         plan = _pack_plan(asked, result.plan, result.peak or 0, result.slab or 0)
     return PreparedResult(

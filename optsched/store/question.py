@@ -57,6 +57,7 @@ class StoredQuestion:
             record["pools"] = [list(pool) for pool in self.pools]
         if self.rules:
             record["rules"] = self.rules
+        # The sequence of keys is fixed here, so equal questions are equal texts.
         return json.dumps(record, separators=(",", ":"))
 
     @property
@@ -80,11 +81,12 @@ class StoredQuestion:
             If it breaks a rule of the graph, does not fit, or moves buffers without being asked.
         """
         expect("a store of plans", plan, Plan)
+        # Only a question about pools leaves open in which pool a buffer lies.
         if not self.pools and plan.pools and plan.placed(graph) is not graph:
             raise PlanError("a plan that moves buffers between pools answers a question of pools")
         checked = check_plan(graph, plan, peak=peak, slab=slab, capacities=self.capacities)
         if self.capacity is not None and checked.slab > self.capacity:
-            raise PlanError(f"slab of {checked.slab} bytes exceeds the {self.capacity} there are")
+            raise PlanError(f"slab of {checked.slab} bytes exceeds the capacity of {self.capacity}")
         return checked
 
     def __str__(self) -> str:
@@ -108,6 +110,7 @@ def read_question(document: object) -> StoredQuestion:
     name = record.text("objective")
     if name not in SIZES:
         raise FormatError(f"question: objective {name[:60]!r} is none of {', '.join(SIZES)}")
+    # A pool without a capacity is written as [name, null].
     pools = []
     for row in record.items("pools", []):
         if not isinstance(row, list) or len(row) != 2:
@@ -137,6 +140,7 @@ def stored_question(question: Question) -> tuple[Graph, StoredQuestion]:
         If the question limits moves or lets buffers spill: a store would compare its plans as if
         all were allowed.
     """
+    # Such answers are few, and depend on more than the store writes down.
     if question.max_moved is not None or question.pools:
         raise UsageError(
             f"{question.graph.name}: a store does not keep answers about {question.restriction}: "
@@ -147,7 +151,7 @@ def stored_question(question: Question) -> tuple[Graph, StoredQuestion]:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """No plan that answers the question has less.
+    """A lower bound: no plan that answers the question needs less.
 
     Parameters
     ----------
@@ -262,7 +266,9 @@ class StoredRecord:
 def best_bound(bounds: tuple[Bound, ...], quantity: Objective) -> Bound:
     """Return the greatest bound that counts, one with a certificate among equals."""
     known = [bound for bound in bounds if bound.counts and bound.quantity is quantity]
+    # A bound of 0 that always holds, so that there is a greatest one.
     known.append(Bound(quantity, 0))
+    # Among equal values one that can be verified, then one that was proved, is worth more.
     return max(known, key=lambda bound: (bound.value, bound.certified, bound.proof != ""))
 
 
@@ -274,6 +280,7 @@ def objective_bound(bounds: tuple[Bound, ...], objective: Objective) -> Bound:
     own = best_bound(bounds, objective)
     if objective is Objective.SLAB:
         peak = best_bound(bounds, Objective.PEAK)
+        # A certificate decides between equal values.
         if (peak.value, peak.certified) > (own.value, own.certified):
             return replace(peak, quantity=objective, proof=Proof.JOINT if peak.proof else "")
     return own

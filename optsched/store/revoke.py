@@ -70,12 +70,14 @@ def read_rule(text: str) -> Rule:
     return Rule(found[1], found[2], _version(found[3]), found[4] or "")
 
 
+# The checker has verified every step of a certificate: the engine's error does not matter.
 def is_meant(rule: Rule, bound: Bound) -> bool:
     """Return True if a rule selects a bound; a bound of unknown origin is always selected."""
     if bound.certified or (rule.proof and rule.proof != bound.proof):
         return False
     versions = bound.provenance.get("versions")
     said = versions.get(rule.package) if isinstance(versions, dict) else None
+    # Origin unknown: only a rule about optsched itself can mean it.
     if not isinstance(said, str):
         return rule.package == "optsched"
     return _RELATIONS[rule.relation](_version(said), rule.version)
@@ -83,6 +85,7 @@ def is_meant(rule: Rule, bound: Bound) -> bool:
 
 def _version(text: str) -> tuple[int, ...]:
     """Return the leading numbers of a version, without trailing zeros: 1.0 is 1."""
+    # Nine digits suffice for every version, and a longer number is refused cheaply.
     numbers = [int(part) for part in re.findall(r"\d{1,9}", re.split(r"[^\d.]", text)[0])]
     while numbers and not numbers[-1]:
         numbers.pop()
@@ -103,6 +106,7 @@ def revoke(store: PlanStore, rule: Rule) -> int:
             count += len(opened.withdraw(lambda bound: is_meant(rule, bound), why))
         query = "SELECT record, provenance FROM searches"
         for record, origin in connection.execute(query).fetchall():
+            # A search state has no kind of proof, so a rule for one kind selects it as well.
             made = Bound(Objective.PEAK, 0, rule.proof, provenance=rows.read_provenance(origin))
             if is_meant(rule, made):
                 connection.execute("DELETE FROM searches WHERE record = ?", (record,))

@@ -68,6 +68,8 @@ class GraphRow(NamedTuple):
 
     def is_kept_as(self, packed: object) -> bool:
         """Return True if a stored document is that of this graph, also if packed by other code."""
+        # Other releases of zlib pack differently, so that equal bytes are the quick answer and
+        # unequal ones no answer.
         return packed == self.packed or unpack_bytes(packed) == unpack_bytes(self.packed)
 
 
@@ -118,6 +120,7 @@ def ask(graph: Graph) -> Asked:
     """Return a graph with its key, its numbers and the text that is compared."""
     expect("a store of plans", graph, Graph)
     known = _last.known
+    # A weak reference: the cache must not keep a large graph alive.
     if known is None or known[0]() is not graph:
         form = canonical_form(graph)
         known = weakref.ref(graph), form, _text_of(graph, form)
@@ -140,6 +143,7 @@ def find_graph(connection: sqlite3.Connection, graph: GraphText | GraphRow) -> i
     """Return the row of a graph; graphs with an equal key are compared in full."""
     query = "SELECT id, document FROM graphs WHERE key = ? ORDER BY id"
     for number, packed in connection.execute(query, (graph.key,)):
+        # Two graphs could have one key; the documents decide.
         if graph.is_kept_as(packed):
             return int(number)
     return None
@@ -200,6 +204,7 @@ def records_where(
     return [_read_record(row, tuple(bounds.get(row[0], ()))) for row in rows]
 
 
+# In the sequence of the columns of _RECORD.
 def _read_record(row: tuple[Any, ...], bounds: tuple[Bound, ...]) -> StoredRecord:
     number, key, question, name, model, ops, buffers, bytes_, peak, slab, origin, search = row
     reached = [value for value in (peak, slab) if value is not None]
@@ -229,6 +234,7 @@ def read_json(text: object) -> Any:
 def read_bound(row: tuple[Any, ...]) -> Bound:
     """Return a bound; it is withdrawn if its row was changed after it was written."""
     quantity, value, proof, certificate, origin, withdrawn = row[1:7]
+    # The row's number is part of the seal, so that no row can be moved to another record.
     if seal(row[:7]) != row[7] or quantity not in SIZES:
         return Bound(Objective.PEAK, 0, Proof.CLAIMED, withdrawn=DAMAGED)
     made_by = read_provenance(origin)
@@ -253,6 +259,7 @@ def add_bound(
 def seal(row: tuple[Any, ...]) -> str:
     """Return a digest of the content of a bound's row, which shows any change of a bit."""
     digest = hashlib.sha256()
+    # The length goes first: fields cannot be shifted against each other.
     for value in row:
         data = value if isinstance(value, bytes) else repr(value).encode()
         digest.update(len(data).to_bytes(8))
@@ -286,6 +293,7 @@ def withdraw(
     for number, *columns in connection.execute(query, (record,)).fetchall():
         bound = read_bound(tuple(columns))
         if is_meant(bound):
+            # The reason is a column under the seal, so the row gets a new seal.
             row = (*columns[:6], why)
             update = "UPDATE bounds SET withdrawn = ?, seal = ? WHERE id = ?"
             connection.execute(update, (why, seal(row), number))

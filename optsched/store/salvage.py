@@ -78,6 +78,8 @@ def _assembled(found: Rows) -> Iterator[dict[str, Any]]:
     for number, candidates in found["records"].items():
         for record in candidates:
             for graph in found["graphs"].get(record[1], ()):
+                # An old page may hold an earlier row of the same number, so that all pairs are
+                # tried; the checker refuses the wrong ones.
                 row = (graph[3], graph[4], graph[2], *record[2:7])
                 with suppress(FormatError):
                     yield assemble(row, bounds.get(number, ()), None)
@@ -93,6 +95,8 @@ def _scan(store: PlanStore) -> Rows:
             pages = _Pages(data)
             for page in range(1, pages.count + 1):
                 for number, row in pages.rows(page):
+                    # A leaf does not say which table it is of, so its rows are told apart by the
+                    # number and the types of their columns.
                     for name, shape in _SHAPES.items():
                         if _has_shape(row, shape):
                             found[name].setdefault(number, []).append(row)
@@ -127,6 +131,7 @@ class _Pages:
     def rows(self, number: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Yield the rows of a page, if it is a leaf, and their numbers; not the damaged ones."""
         page, head = self.page(number), 100 if number == 1 else 0
+        # Inner pages only lead to leaves, and pages of indexes repeat what rows say.
         if page[head] != _LEAF:
             return
         count = int.from_bytes(page[head + 3 : head + 5])
@@ -141,6 +146,9 @@ class _Pages:
         """Return the bytes of a row: those in its page, and those in a chain of others."""
         if length > MAX_PACKED:
             raise FormatError("a row is too long")
+        # The constants of this function are those of the file format, section 1.6: a row of at
+        # most usable - 35 bytes lies in its page, a longer one goes on in a chain of overflow
+        # pages.
         if length <= self.usable - 35:
             return page[at : at + length]
         least = (self.usable - 12) * 32 // 255 - 23
@@ -148,6 +156,7 @@ class _Pages:
         local = local if local <= self.usable - 35 else least
         parts, left = [page[at : at + local]], length - local
         following = int.from_bytes(page[at + local : at + local + 4])
+        # A chain in a circle ends too, since `left` falls with each page.
         while left > 0:
             more = self.page(following)
             parts.append(more[4 : min(self.usable, 4 + left)])
@@ -161,6 +170,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = 0
     for i in range(9):
         byte = data[at + i]
+        # The ninth byte counts in full: eight times 7 bits and 8 bits are the 64.
         if i == 8:
             return value << 8 | byte, at + 9
         value = value << 7 | byte & 127
@@ -182,11 +192,13 @@ def _decode(payload: bytes) -> tuple[Any, ...]:
 
 
 def _value(payload: bytes, at: int, kind: int) -> tuple[Any, int]:
+    # Kinds 8 and 9 are the constants 0 and 1, which take no bytes.
     if kind in (0, 8, 9):
         return (None if kind == 0 else kind - 8), at
     if kind in _INTEGERS:
         end = at + _INTEGERS[kind]
         return int.from_bytes(payload[at:end], signed=True), end
+    # A float: times in histories, which are not rescued.
     if kind == 7:
         return 0.0, at + 8
     if kind < 12:

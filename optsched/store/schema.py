@@ -8,7 +8,7 @@ from optsched.errors import FormatError
 from optsched.store.migration import migrate
 
 VERSION = 4
-"""Of tables, keys and canonical numbers; `PRAGMA user_version` of the file."""
+"""Version of tables, keys and canonical numbers; `PRAGMA user_version` of the file."""
 
 TABLES = {
     "graphs": """CREATE TABLE graphs (
@@ -87,7 +87,7 @@ def make_tables(connection: sqlite3.Connection) -> None:
 
 
 def require_store(connection: sqlite3.Connection) -> int:
-    """Return the version of a file's tables, after a look at whether they are a store's.
+    """Return the version of a file's tables; raise an error if they are not those of a store.
 
     Raises
     ------
@@ -95,15 +95,17 @@ def require_store(connection: sqlite3.Connection) -> int:
         If the version is unknown, or there are other tables, views or triggers.
     """
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    # A newer version may have other rules for bounds; guessing would make them count.
     if version > VERSION:
         raise FormatError(
-            f"version {version} is newer than {VERSION}, the last one that is known here"
+            f"version {version} is newer than {VERSION}, the latest that this release reads"
         )
     if version == 1:
         raise FormatError("version 1 kept no graphs: tune into a new store")
     query = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' LIMIT 100"
     tables = dict(connection.execute(query).fetchall())
+    # Compared word by word: a file with other columns, or with triggers, was not made here.
     if not version or tables != TABLES:
-        why = "its tables are others" if tables else "it is empty"
+        why = "it has other tables" if tables else "it is empty"
         raise FormatError(f"not a plan store: {why}")
     return version

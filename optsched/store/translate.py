@@ -24,31 +24,34 @@ if TYPE_CHECKING:
     from optsched.check.steps import Certificate
 
 MAX_PACKED = 2**26
-"""Bytes of one thing that a store keeps, as it lies there; larger ones are refused."""
+"""Most bytes of one stored document, compressed; larger ones are refused."""
 MAX_UNPACKED = 2**27
-"""And unpacked."""
+"""Most bytes of one stored document, decompressed."""
 MAX_SEARCH = 2**24
 """Most bytes of the state of a search, as JSON."""
 
 COMPRESSION = 1
-"""Of zlib: level 5 takes twice the time, for an eighth less room of captured graphs and plans."""
+"""Level of zlib; level 5 takes twice the time, and saves an eighth on captured graphs and plans."""
 
 
 def pack(value: object) -> bytes:
     """Return JSON, compressed; the same value gives the same bytes."""
     data = value if isinstance(value, bytes) else json.dumps(value, separators=(",", ":")).encode()
+    # mtime=0: a time stamp would make equal documents unequal.
     packed = gzip.compress(data, COMPRESSION, mtime=0)
+    # Both limits: a reader enforces both, and what it refuses must not be written.
     if len(packed) > MAX_PACKED or len(data) > MAX_UNPACKED:
-        raise UsageError(f"{len(data):,} bytes are more than a store keeps of one thing")
+        raise UsageError(f"a document of {len(data):,} bytes is too large for a store")
     return packed
 
 
 def unpack_bytes(packed: object) -> bytes:
     """Return packed bytes after verifying their checksum."""
+    # The magic number of gzip, whose trailer has a checksum of the content.
     if not isinstance(packed, bytes) or not packed.startswith(b"\x1f\x8b"):
-        raise FormatError("what is stored is damaged")
+        raise FormatError("a stored document is damaged")
     if len(packed) > MAX_PACKED:
-        raise FormatError(f"what is stored has {len(packed):,} bytes, above the limit")
+        raise FormatError(f"a stored document of {len(packed):,} bytes is above the limit")
     return unpack(packed, limit=MAX_UNPACKED)
 
 
@@ -61,6 +64,7 @@ def globalise_plan(form: CanonicalGraph, graph: Graph, plan: Plan) -> dict[str, 
     """Return a plan in canonical numbers."""
     found: dict[str, Any] = {"order": globalise_order(form, plan.order)}
     found["offsets"] = [plan.offsets[b] for b in form.buffers]
+    # Left out if they are those of the graph, as in every answer without pools.
     if plan.pools and plan.pools != tuple(buffer.pool for buffer in graph.buffers):
         found["pools"] = [plan.pools[b] for b in form.buffers]
     return found
@@ -73,6 +77,7 @@ def localise_plan(form: CanonicalGraph, document: object) -> Plan:
     order = localise_order(form, record.items("order"))
     offsets: list[int | None] = [None] * len(form.buffers)
     for value, place in zip(_of_all(record, "offsets", form), form.buffers, strict=True):
+        # Not isinstance: True would pass as an integer.
         if value is not None and type(value) is not int:
             raise FormatError("plan: offsets must be integers or null")
         offsets[place] = value
@@ -123,6 +128,7 @@ def globalise_certificate(
     document = certificate_document(graph, certificate)
     ops = {graph.ops[v].name: f"{i}" for i, v in enumerate(form.ops)}
     buffers = {graph.buffers[b].name: f"{i}" for i, b in enumerate(form.buffers)}
+    # A certificate names ops and buffers, so a store numbers them: names are not part of a record.
     document["ops"] = [ops[name] for name in document["ops"]]
     document["buffers"] = [buffers[name] for name in document["buffers"]]
     return {**document, "graph": "graph", "memory_model": ""}
@@ -137,6 +143,7 @@ def localise_certificate(form: CanonicalGraph, graph: Graph, document: object) -
     buffers = {f"{i}": graph.buffers[b].name for i, b in enumerate(form.buffers)}
     named = {
         "graph": graph.name,
+        # An unknown name stays as it is; the reader reports it.
         "ops": [ops.get(name, name) for name in record.texts("ops")],
         "buffers": [buffers.get(name, name) for name in record.texts("buffers")],
     }

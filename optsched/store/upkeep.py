@@ -22,8 +22,8 @@ KEPT_CHANGES = 100
 def verify(store: PlanStore) -> list[str]:
     """Check all of a store again; return the problems found, an empty list if it is sound.
 
-    The file is looked at by SQLite, checksums and seals are compared, each key is worked out again,
-    the checker sees every plan and every certificate, and no bound that counts may be above a plan.
+    SQLite tests the file, checksums and seals are compared, each key is computed again, the checker
+    checks every plan and every certificate, and no bound that counts may be above a plan.
 
     Raises
     ------
@@ -34,6 +34,7 @@ def verify(store: PlanStore) -> list[str]:
 
 
 def _troubles(connection: sqlite3.Connection) -> Iterator[str]:
+    # The pragma alone finds damaged pages; everything below is about the content of rows.
     for (text,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
         if text != "ok":
             yield f"file: {readable(text)}"
@@ -41,6 +42,7 @@ def _troubles(connection: sqlite3.Connection) -> Iterator[str]:
         yield f"table {table}, row {row}: what it belongs to in {parent} is lost"
     try:
         numbers = [n for (n,) in connection.execute("SELECT id FROM records ORDER BY id")]
+    # Without the list of records nothing else can be looked at.
     except DAMAGE as error:
         yield f"records: {readable(str(error))}"
         return
@@ -56,7 +58,9 @@ def _check_record(connection: sqlite3.Connection, number: int) -> None:
     if not found:
         raise FormatError("its graph is lost")
     record = found[0]
+    # Called for its checks alone.
     rows.history_of(connection, number)
+    # Taken apart as a record from another store is: nothing in it is trusted.
     parcel = Parcel(dump_record(connection, number))
     if canonical_form(parcel.graph).key != record.key:
         raise FormatError("its key is not that of its graph")
@@ -89,6 +93,7 @@ def collect_garbage(store: PlanStore) -> dict[str, int]:
         counts["changes"] = sum(_drop_changes(connection, record.number) for record in records)
         unused = "DELETE FROM graphs WHERE id NOT IN (SELECT graph FROM records)"
         counts["graphs"] = connection.execute(unused).rowcount
+    # Deleted rows leave free pages; this returns them.
     store.file.vacuum()
     return counts
 
@@ -108,10 +113,12 @@ def _worth_keeping(record: StoredRecord, quantity: Objective) -> Iterator[Bound]
     Those of one version count no longer once they are revoked, and then the others do.
     """
     best = best_bound(record.bounds, quantity)
+    # A rule may revoke all bounds of one version, and then the best of the others counts.
     for bound in record.bounds:
         others = tuple(x for x in record.bounds if x.made_by == bound.made_by)
         yield best_bound(others, quantity)
     yield best_bound(tuple(bound for bound in record.bounds if bound.certified), quantity)
+    # A claim is not believed, but it is worth knowing that someone claims more.
     for bound in record.bounds:
         if bound.proof == Proof.CLAIMED and not bound.withdrawn and bound.value > best.value:
             yield bound

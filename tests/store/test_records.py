@@ -259,7 +259,7 @@ def test_a_large_file_of_an_older_version_is_not_taken_into_memory(
     old: PlanStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file, "MOST_IN_MEMORY", 10_000)
-    with pytest.raises(FormatError, match="put something in"):
+    with pytest.raises(FormatError, match="store a plan in it"):
         old.get(diamond(1))
     assert old.put_bound(diamond(), 3)
     assert old.get(diamond(1)) is not None

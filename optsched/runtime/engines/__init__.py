@@ -62,6 +62,7 @@ def open_engine(name: str, jobs: int = 1, address: str | None = None) -> TaskEng
         raise UsageError(f"engine {name} needs at least one process, got {jobs}")
     if address is not None and address != "auto":
         _require_listener(address)
+    # Imported late: each engine is an optional dependency.
     if name == "dask":
         from optsched.runtime.engines.dask import DaskEngine
 

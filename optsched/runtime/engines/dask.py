@@ -53,6 +53,8 @@ class DaskEngine(FutureEngine):
                 threads_per_worker=1,
                 host="127.0.0.1",
                 dashboard_address=None,
+                # The engine does not know how much a task needs; Dask would restart workers on a
+                # guess.
                 memory_limit=None,
                 silence_logs=logging.ERROR,
             )
@@ -67,6 +69,7 @@ class DaskEngine(FutureEngine):
 
     def submit(self, work: Work[_Task], task: _Task) -> Future[Collected]:
         """Start a task on any worker that is not excluded."""
+        # The function also names the worker, which a future of Dask does not.
         future: Future[Collected] = self.executor.submit(collect_on_dask, work, task)
         return future
 
@@ -80,6 +83,7 @@ class DaskEngine(FutureEngine):
         """Exclude the worker whose message is being handled from further work."""
         self.excluded.add(self.current)
         self._look()
+        # False if no worker is left: the caller then ends the run.
         return bool(self.executor_workers or not self.excluded)
 
     def close(self) -> None:
@@ -89,11 +93,15 @@ class DaskEngine(FutureEngine):
             self.cluster.close()
 
     def _look(self) -> None:
+        # Workers come and go, so cores and the choice of workers are asked for each time.
         cores: dict[str, int] = self.client.ncores()
         good = {worker: n for worker, n in cores.items() if worker not in self.excluded}
         self.jobs = max(1, sum(good.values()))
         self.executor_workers = sorted(good)
+        # Without an exclusion no list is passed, so that workers that join later get tasks as
+        # well.
         chosen = {"workers": self.executor_workers} if self.excluded else {}
+        # pure=False: the same task submitted twice is run twice, as after a loss.
         self.executor: Any = self.client.get_executor(pure=False, retries=0, **chosen)
         self.pause = Clock.of(Limits(LOOK_SECONDS))
 

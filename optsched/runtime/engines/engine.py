@@ -101,6 +101,8 @@ class FutureEngine(TaskEngine):
 
     def slots(self) -> int:
         """Return the number of tasks to keep submitted, slightly more than run at a time."""
+        # A quarter more than can run: a worker that becomes free has its next task at hand, yet
+        # few tasks are bound to a slow worker.
         return self.jobs + 1 + self.jobs // 4
 
     def run(
@@ -146,6 +148,8 @@ class _Turn:
             if task is None:
                 break
             future = self.engine.submit(self.work, task)
+            # Submitted now; the wait until it starts counts as well, which errs on the patient
+            # side.
             self.running[future] = task, Clock.of(Limits())
         return bool(self.running)
 
@@ -157,6 +161,7 @@ class _Turn:
 
     def interrupt(self) -> None:
         """Cancel tasks that are not running yet, and wait for the others for a short time."""
+        # A second Ctrl-C ends the waiting.
         with suppress(KeyboardInterrupt):
             for future in list(self.running):
                 if future.cancel():
@@ -175,11 +180,14 @@ class _Turn:
                 f"a worker cannot run the task ({error}): install the same version on all machines"
             ) from error
         except (Exception, CancelledError) as error:
+            # One line of bounded length, as the text of a cluster's error may be a page.
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            # False: no deadline was exceeded, the task failed or its worker was lost.
             left = self.on_loss(task, WorkerLoss(False, reason, clock.seconds()))
             if left is not None:
                 self.left.append(left)
             return
+        # Before the messages are handled: `exclude` is called from within.
         self.engine.current = found.worker
         for message in found.messages:
             self.handle(task, message)

@@ -42,6 +42,7 @@ class RayEngine(FutureEngine):
     name = "ray"
 
     def __init__(self, jobs: int, address: str | None) -> None:
+        # Ray reports use to its makers unless told not to; a value set by the user stays.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address is None:
             os.environ[ONE_MACHINE] = "0"
@@ -76,6 +77,7 @@ class RayEngine(FutureEngine):
 
     def run(self, *given: Any, **more: Any) -> bool:
         """Run tasks as other engines do, with Ray's output about workers sent to standard error."""
+        # Standard output belongs to the result, which may be JSON that another program reads.
         with redirect_stdout(sys.stderr):
             return super().run(*given, **more)
 
