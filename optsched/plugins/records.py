@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from optsched.runtime.limits import Proof
 from optsched.runtime.text import counted
@@ -48,6 +48,9 @@ class CompiledGraph:
     cached
         True if the graph came from the compiler's cache: the figures are those of an earlier
         compilation with the same settings.
+    measured
+        Bytes that the graph was measured to need while it ran, to compare with the planned peak;
+        None if it was not measured.
     """
 
     plugin: str
@@ -63,6 +66,12 @@ class CompiledGraph:
     solver_seconds: float = 0.0
     note: str = ""
     cached: bool = False
+    measured: int | None = None
+
+    @property
+    def planned(self) -> int | None:
+        """Planned peak of the order that runs, in bytes; None if it was not computed."""
+        return self.before if self.after is None else self.after
 
     def __str__(self) -> str:
         origin = ", out of its cache" if self.cached else ""
@@ -71,6 +80,8 @@ class CompiledGraph:
             text += f", peak {self.before:,} bytes"
         if self.after is not None and self.after != self.before:
             text += f" -> {self.after:,}"
+        if self.measured is not None:
+            text += f", measured {self.measured:,}"
         if self.bound is not None:
             text += f", bound {self.bound:,}"
         if self.proof:
@@ -94,6 +105,23 @@ def remember(record: CompiledGraph) -> None:
         _records.append(record)
 
 
+def note_measured(measured: CompiledGraph) -> None:
+    """Replace the newest record of a graph, which is equal but for its measured bytes and times."""
+    with _lock:
+        for i in reversed(range(len(_records))):
+            known = _records[i]
+            same = (known.plugin, known.name, known.ops, known.before, known.after)
+            if same == (
+                measured.plugin,
+                measured.name,
+                measured.ops,
+                measured.before,
+                measured.after,
+            ):
+                _records[i] = replace(known, measured=measured.measured)
+                return
+
+
 def records() -> tuple[CompiledGraph, ...]:
     """Return the records, the oldest first."""
     with _lock:
@@ -112,9 +140,9 @@ def explain() -> str:
     Returns
     -------
     str
-        A line per graph: planned peak before and after, bound and proof, and the source of the
-        order or the reason for which the compiler's own was kept. A graph from Inductor's cache has
-        the figures of the compilation that put it there.
+        A line per graph: planned peak before and after, measured peak if it was measured, bound
+        and proof, and the source of the order or the reason for which the compiler's own was
+        kept. A graph from Inductor's cache has the figures of the compilation that put it there.
 
     Examples
     --------

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from optsched.plugins.inductor.meter import quiet_profiler
+
 _CALL = re.compile(r"graph_(\d+)_inductor_wrapper_call")
 
 
@@ -50,16 +52,31 @@ def count_calls(step: Callable[[], object]) -> list[CallBytes]:
 
     The graphs must have been compiled with Inductor's setting `profiler_mark_wrapper_call`.
     """
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
-        step()
-    tree = profile.profiler.kineto_results.experimental_event_tree()
+    tree = _profile(step)
     found = [event for node in _walk(tree) if (event := _event(node)) is not None]
     events = sorted(found, key=lambda event: event.time)
     return [
         _count(graph, [e for e in events if begin <= e.time <= end])
         for begin, end, graph in sorted(_calls(tree))
     ]
+
+
+def list_changes(step: Callable[[], object]) -> list[tuple[int, int]]:
+    """Run a step; return pairs `(address, change)` of the allocator, in the order of time."""
+    tree = _profile(step)
+    found = [event for node in _walk(tree) if (event := _event(node)) is not None]
+    return [(e.address, e.change) for e in sorted(found, key=lambda event: event.time)]
+
+
+def _profile(step: Callable[[], object]) -> Any:
+    """Run a step; return the tree of its events."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with (
+        quiet_profiler(),
+        torch.profiler.profile(activities=activities, profile_memory=True) as profile,
+    ):
+        step()
+    return profile.profiler.kineto_results.experimental_event_tree()
 
 
 def _calls(nodes: Any) -> Iterator[tuple[int, int, int]]:

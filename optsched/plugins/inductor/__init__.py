@@ -52,6 +52,7 @@ def enabled(
     min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
     peak: int | str | SupportsIndex | None = None,
     cuda: bool = False,
+    measure: bool = False,
 ) -> Iterator[None]:
     """Replace the order of graphs that `torch.compile` compiles by one of least memory.
 
@@ -83,6 +84,10 @@ def enabled(
         True to order graphs of a single GPU, too. Their peaks are simulated from the wrapper that
         the GPU runs; they were compared with a fake device, not with a GPU. Bytes that cuBLAS,
         cuDNN, attention and kernels of the program allocate while they run are not counted.
+    measure
+        True to measure the first two calls of each graph: :func:`optsched.plugins.explain` has the
+        last measured peak beside the planned one. On a GPU this resets the peaks of
+        `torch.cuda.memory_stats`; on the CPU torch's profiler runs during these calls.
 
     Raises
     ------
@@ -98,6 +103,7 @@ def enabled(
         min_gain=min_gain,
         peak=peak,
         cuda=cuda,
+        measure=measure,
     )
     if not chosen:
         yield
@@ -119,6 +125,7 @@ def options(
     min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
     peak: int | str | SupportsIndex | None = None,
     cuda: bool = False,
+    measure: bool = False,
 ) -> dict[str, Any]:
     """Return the settings of Inductor that do the same as :func:`enabled` for one `torch.compile`.
 
@@ -133,7 +140,7 @@ def options(
 
     Parameters
     ----------
-    time_limit, store, lifecycle, min_gain, peak, cuda
+    time_limit, store, lifecycle, min_gain, peak, cuda, measure
         As for :func:`enabled`, as are the errors. Lifetimes are checked where the graphs run:
         inside :func:`optsched.plugins.inductor.lifecycle.watch`.
     """
@@ -172,7 +179,14 @@ def options(
     return {
         **split,
         "_post_fusion_custom_pass": SchedulerPass(
-            float(time_limit), path, reorder, reuse, lifecycle is not None, gain, bool(cuda)
+            float(time_limit),
+            path,
+            reorder,
+            reuse,
+            lifecycle is not None,
+            gain,
+            bool(cuda),
+            bool(measure),
         ),
         # The pass sets these for each graph; listed here, they are restored afterwards.
         "reorder_for_peak_memory": reorder,

@@ -112,6 +112,8 @@ class Decision:
         Least saving for which the framework's own order is replaced.
     unknown_bytes
         Bytes of inputs that the caller may or may not hold, which is known only at the call.
+    start
+        Bytes of inputs that the graph frees, live before the call.
     """
 
     own: Choice
@@ -123,6 +125,7 @@ class Decision:
 
     min_gain: MinGain = DEFAULT_GAIN
     unknown_bytes: int = 0
+    start: int = 0
 
     @property
     def gains(self) -> bool:
@@ -185,13 +188,16 @@ def decide(
     if store is not None and best.name != ESTIMATE:
         solver.keep(store, best)
     proved, spent = (solver.bound, solver.proof), solver.seconds_spent
-    return Decision(own, best, valid, *proved, spent, min_gain, _unknown_bytes(facts))
+    totals = _input_bytes(facts)
+    return Decision(
+        own, best, valid, *proved, spent, min_gain, max(totals) - min(totals), totals[0]
+    )
 
 
-def _unknown_bytes(facts: WrapperFacts) -> int:
+def _input_bytes(facts: WrapperFacts) -> list[int]:
+    """Return the bytes of the inputs that the graph owns: as expected, then at the extremes."""
     owned = [{i.storage: i.size for i in given} for given in (facts.inputs, *facts.extreme_inputs)]
-    totals = [sum(sizes.values()) for sizes in owned]
-    return max(totals) - min(totals)
+    return [sum(sizes.values()) for sizes in owned]
 
 
 def _weigh_all(

@@ -30,9 +30,19 @@ def is_callable(target: Any) -> bool:
     if isinstance(target, _CHANGES_STORAGE):
         return False
     known = _function(target) is not None or _is_known(target.op_overload)
+    gpu = real_gpu(target)
     return known and all(
-        hasattr(x, "get_stride") and x.get_device().type == "cpu" for x in target.inputs
+        hasattr(x, "get_stride") and (x.get_device().type == "cpu" or x.get_device() == gpu)
+        for x in target.inputs
     )
+
+
+def real_gpu(target: Any) -> torch.device | None:
+    """Return the GPU that runs a kernel, if the machine has it; a fake device is none."""
+    device = target.get_device()
+    if device is None or device.type != "cuda" or not torch.cuda.is_available():
+        return None
+    return device
 
 
 def _is_known(op: Any) -> bool:

@@ -4,7 +4,8 @@ No graph says them. A oneDNN convolution reorders its weights, a product of bflo
 scratch; a view of complex numbers returns the bytes of its operand, and so does `_unsafe_view`,
 whose schema keeps silent about it. Each kernel is called with tensors of zeros of the graph's sizes
 and strides, a second time under torch's profiler, and what it was found to do is kept for as long
-as the process lives.
+as the process lives. On a GPU the allocator's own count of requested bytes takes the place of the
+profiler.
 
 Example: `extern_kernels.mm` of a 64 x 32 and a 32 x 16 float32 matrix returns 64 * 16 * 4 = 4,096
 bytes; what its profile shows beyond these is scratch.
@@ -16,20 +17,20 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
-from unittest import mock
 
 import torch
 from torch._inductor import ir
 from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from optsched.plugins.inductor.kernel_calls import call_kernel, is_callable
+from optsched.plugins.inductor.kernel_calls import call_kernel, is_callable, real_gpu
 from optsched.plugins.inductor.kernel_operands import Place, find_places, hints, make_operands
+from optsched.plugins.inductor.meter import measure_call, quiet_profiler
 
 Path = tuple[Any, ...]
 """Indices that lead to a tensor in what a kernel returns; empty for the tensor itself."""
@@ -109,12 +110,17 @@ def measure_kernels(nodes: Sequence[Any], effort: KernelEffort = KernelEffort())
     position = {op.get_operation_name(): i for i, op in enumerate(V.graph.operations)}
     targets.sort(key=lambda target: position[target.get_operation_name()])
     survey = _Survey(effort)
-    with _apart():
+    gpus = sorted({str(device) for target in targets if (device := real_gpu(target)) is not None})
+    with _apart(gpus):
         for target in targets:
             survey.add(target)
-        _known.update(_profile(survey.fresh))
+        on_gpu = {key: call for key, call in survey.fresh.items() if real_gpu(call.target)}
+        on_cpu = {key: call for key, call in survey.fresh.items() if key not in on_gpu}
+        _known.update(_profile(on_cpu))
+        _known.update(_count(on_gpu))
     found = {name: _known[key] for name, key in survey.keys.items() if key in _known}
-    return MeasuredKernels(found, tuple(sorted(survey.unknown)))
+    lost = {call.name for key, call in survey.fresh.items() if key not in _known}
+    return MeasuredKernels(found, tuple(sorted(survey.unknown | lost)))
 
 
 class _FirstCall(NamedTuple):
@@ -123,6 +129,11 @@ class _FirstCall(NamedTuple):
     target: Any
     places: Sequence[Place]
     returned: Mapping[Path, ReturnedTensor]
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, for people."""
+        return _name(self.target)
 
 
 class _Survey:
@@ -142,7 +153,7 @@ class _Survey:
         if isinstance(target, ir.MultiOutput):
             self._note(target.get_name(), target.inputs[0].get_name(), path_of(target))
         elif not _allocates_nothing(target) and not self._find(target):
-            self.unknown.add(str(target.get_kernel_name() or type(target).__name__))
+            self.unknown.add(_name(target))
 
     def _find(self, target: Any) -> bool:
         if not is_callable(target) or torch.autograd._profiler_enabled():
@@ -166,14 +177,18 @@ class _Survey:
             self.places[name] = known.returned[path].place
 
 
+def _name(target: Any) -> str:
+    return str(target.get_kernel_name() or type(target).__name__)
+
+
 def path_of(member: Any) -> Path:
     """Return the position of a `MultiOutput` in the result of its kernel."""
     return tuple(index for _, index in member.indices)
 
 
 def _allocates_nothing(target: Any) -> bool:
-    """Return True for products of matrices that BLAS computes where Inductor tells it."""
-    if not isinstance(target, ir.ExternKernelOut):
+    """Return True for products of matrices that the CPU's BLAS computes where Inductor tells it."""
+    if not isinstance(target, ir.ExternKernelOut) or real_gpu(target) is not None:
         return False
     name = str(target.get_kernel_name()).removeprefix("extern_kernels.")
     if name not in ("mm", "addmm", "bmm", "baddbmm"):
@@ -186,7 +201,13 @@ def _key(target: Any) -> tuple[Hashable, ...]:
     made = _shape(target) if isinstance(target, ir.ExternKernelOut) else None
     name = target.get_kernel_name() or target.op_overload
     constants = repr(target.constant_args), repr(target.kwargs), repr(_places(target))
-    return str(name), made, tuple(_shape(x) for x in target.inputs), *constants
+    return str(name), made, _device(target), tuple(_shape(x) for x in target.inputs), *constants
+
+
+def _device(target: Any) -> str:
+    """Return a name of the device that runs a kernel: GPUs of one kind have the same kernels."""
+    gpu = real_gpu(target)
+    return "cpu" if gpu is None else str(torch.cuda.get_device_name(gpu))
 
 
 def _places(target: Any) -> list[bool]:
@@ -259,14 +280,36 @@ def _peaks_above_end(events: Sequence[Any]) -> dict[int, int]:
     return found
 
 
+def _count(fresh: Mapping[Hashable, _FirstCall]) -> dict[Hashable, KernelMemory]:
+    """Call each kernel of a GPU a second time; return the bytes that it frees again."""
+    found = {}
+    for key, call in fresh.items():
+        operands = make_operands(call.target, call.places)
+        try:
+            _, rise = measure_call(
+                partial(call_kernel, call.target, operands), str(real_gpu(call.target))
+            )
+        except torch.OutOfMemoryError:
+            continue
+        finally:
+            del operands
+        if rise is not None:
+            found[key] = KernelMemory(rise.most - rise.kept, call.returned)
+    if fresh:
+        # Blocks of these calls, kept by the allocator, would count as reserved by the program.
+        torch.cuda.empty_cache()
+    return found
+
+
 @contextlib.contextmanager
-def _apart() -> Iterator[None]:
+def _apart(gpus: Sequence[str]) -> Iterator[None]:
     """Keep calls from the compilation around them, and the profiler from announcing its runs."""
     with (
-        mock.patch.dict(os.environ, {"KINETO_LOG_LEVEL": "99"}),
+        quiet_profiler(),
         unset_fake_temporarily(),
         torch.no_grad(),
         torch.autocast("cpu", enabled=False),
-        torch.random.fork_rng(devices=[]),
+        torch.autocast("cuda", enabled=False) if gpus else contextlib.nullcontext(),
+        torch.random.fork_rng(devices=gpus),
     ):
         yield

@@ -91,11 +91,12 @@ def make_operands(target: Any, places: Sequence[Place]) -> list[Any]:
 
 
 def make_tensor(like: Any, place: Place) -> Any:
-    """Return a tensor of zeros with the sizes and strides of a node, at a place."""
+    """Return a tensor of zeros with the device, sizes and strides of a node, at a place."""
     size, stride, dtype = hints(like.get_size()), hints(like.get_stride()), like.get_dtype()
     last = sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     elements = place.offset + last + 1 if all(size) else place.offset
-    whole = torch.zeros(max(elements, place.storage // dtype.itemsize), dtype=dtype)
+    count = max(elements, place.storage // dtype.itemsize)
+    whole = torch.zeros(count, dtype=dtype, device=like.get_device())
     tensor = whole.as_strided(size, stride, place.offset)
     tensor = torch._conj(tensor) if place.conjugate else tensor
     return torch._neg_view(tensor) if place.negate else tensor

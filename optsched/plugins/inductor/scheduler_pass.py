@@ -64,6 +64,8 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         Least saving for which Inductor's own order is replaced.
     cuda
         True to order graphs of a GPU, too.
+    measure
+        True to measure the first calls of each graph.
     """
 
     time_limit: float
@@ -73,6 +75,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     lifecycle: bool = False
     min_gain: MinGain = DEFAULT_GAIN
     cuda: bool = False
+    measure: bool = False
 
     def uuid(self) -> str | None:
         """Return a digest of all that decides the plans; None disables Inductor's caches."""
@@ -84,9 +87,8 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             stored = None if self.store is None else PlanStore(self.store).digest()
         except OptschedError:
             return None
-        settings = repr(
-            (self.time_limit, stored, self.reorder, self.reuse, self.min_gain, self.cuda)
-        )
+        chosen = (self.time_limit, stored, self.reorder, self.reuse, self.min_gain)
+        settings = repr((*chosen, self.cuda, self.measure))
         return hashlib.sha256((sources_digest() + settings).encode()).hexdigest()
 
     def __call__(self, nodes: list[Any]) -> list[Any]:
@@ -95,7 +97,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             # A subgraph of an op: the graph that contains it was left to Inductor.
             return nodes
         start = time.perf_counter()
-        name = _graph_name()
+        name, meter = _graph_name(), None
         self._leave_to_inductor()
         try:
             require_support(nodes, self.time_limit, cuda=self.cuda)
@@ -104,6 +106,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             ordered = self._apply(nodes, decision)
             record = _describe(decision, name, len(nodes), applied=ordered is not nodes)
             record = replace(record, note=_note(kernels, decision, runs_on_gpu(nodes)))
+            meter = (decision.start, _device(nodes)) if self.measure else None
         except Exception as error:
             self._leave_to_inductor()
             reason = _reason(error)
@@ -115,7 +118,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         remember(replace(record, seconds=time.perf_counter() - start))
         # Written into the compiled module, so that a process that loads it from the cache reports
         # it too.
-        leave_record(V.graph, record)
+        leave_record(V.graph, record, meter)
         return ordered
 
     def _leave_to_inductor(self) -> None:
@@ -185,6 +188,12 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
     if not decision.own_is_valid:
         order += "; Inductor's own order breaks one that a mutation needs"
     return replace(record, order=order)
+
+
+def _device(nodes: Sequence[Any]) -> str:
+    """Return the device of a graph, of which a supported graph has one."""
+    devices = [device for node in nodes if (device := node.get_device()) is not None]
+    return "cpu" if not runs_on_gpu(nodes) else str(devices[0])
 
 
 def _note(kernels: MeasuredKernels, decision: Decision, on_gpu: bool) -> str:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 VARIABLE = "OPTSCHED"
-_SWITCHES = {"cuda"}
+_SWITCHES = {"cuda", "measure"}
 _NUMBERS = {"time_limit"}
 _TEXTS = {"store", "min_gain", "peak"}
 _OFF = ("", "0")

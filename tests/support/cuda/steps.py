@@ -33,15 +33,29 @@ def default_type(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
+_placed: list[str] = ["cuda"]
+"""The device of steps that are built, the innermost last."""
+
+
+@contextlib.contextmanager
+def placed_on(device: str) -> Iterator[None]:
+    """Build steps on another device, such as a real GPU or the CPU."""
+    _placed.append(device)
+    try:
+        yield
+    finally:
+        _placed.pop()
+
+
 def on_gpu(
     network: Callable[[], nn.Module],
     inputs: Callable[[], tuple[Any, ...]],
     dtype: torch.dtype = torch.float32,
 ) -> Build:
-    """Return a build whose tensors are on the fake device; integers keep their type."""
+    """Return a build whose tensors are on the GPU; integers keep their type."""
 
     def build() -> tuple[nn.Module, tuple[Any, ...]]:
-        with torch.device("cuda"), default_type(dtype):
+        with torch.device(_placed[-1]), default_type(dtype):
             return network(), inputs()
 
     return build
