@@ -66,7 +66,10 @@ def test_kernels_read_a_tensor_once() -> None:
     [
         ({"nodes": ((0, 1), (1, 2))}, "list a part twice"),
         ({"nodes": ((0,),)}, "at least two parts"),
-        ({"nodes": ((0, 2),), "local": frozenset()}, "wait for each other: '[ab]' -> '[ab]' -> '[ab]'"),
+        (
+            {"nodes": ((0, 2),), "local": frozenset()},
+            "wait for each other: '[ab]' -> '[ab]' -> '[ab]'",
+        ),
         ({"local": frozenset({0, 1, 2})}, "'x' is local, but an input"),
         ({"nodes": ((0, 1),)}, "'q' is used outside of its fused node"),
         ({"local": frozenset({1})}, "op 'c' may overwrite 'q'"),

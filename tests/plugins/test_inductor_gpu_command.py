@@ -113,7 +113,7 @@ def test_a_step_on_the_cpu_is_planned_measured_and_explained(
 
 
 class FakeGpu:
-    """What the command asks `torch.cuda`."""
+    """The functions of `torch.cuda` that the command calls."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

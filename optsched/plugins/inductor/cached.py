@@ -1,8 +1,8 @@
 """Records of graphs that are served from Inductor's caches and bypass the pass.
 
 Inductor's cache has the Python module that it wrote for a graph. The plugin adds two lines to this
-module: when it is loaded, in this process or in another, it reports the record of its order. If
-the graph is to be measured, they also pass on the function that runs it.
+module: when it is loaded, in this process or in another, it reports the record of its order. For a
+graph to be measured, they also pass on the function that runs the graph.
 
 This module does not import torch at its top, as cached modules import it.
 

@@ -82,6 +82,7 @@ def read_facts(
         estimate=_read_estimate(nodes, outputs),
         max_arguments=CppScheduling.MAX_FUSED_KERNEL_ARGS_NUM,
         misaligned=frozenset(V.graph.unaligned_buffers),
+        tuples=not V.graph.cpp_wrapper,
     )
     return add_triton_rules(facts, nodes) if runs_on_gpu(nodes) else facts
 

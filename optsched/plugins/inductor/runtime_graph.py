@@ -135,6 +135,8 @@ def _find_storages(facts: WrapperFacts) -> _Storages:
         _add_outputs(facts, node, found)
     # The wrapper has no line that deletes them, so they live to the end of the call.
     never_deleted = {name for name, buffer in facts.buffers.items() if not buffer.freed}
+    if not facts.tuples:
+        never_deleted |= found.of_name.keys() - facts.buffers.keys() - facts.graph_inputs
     found.keep(facts.outputs | never_deleted)
     return found
 

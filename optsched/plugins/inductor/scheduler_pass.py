@@ -148,7 +148,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             store=None if self.store is None else PlanStore(self.store),
             min_gain=self.min_gain,
         )
-        if self.lifecycle:
+        if self.lifecycle and not V.graph.cpp_wrapper:
             runs = decision.best if decision.gains else decision.own
             lives = plan_lives(facts, runs.order, reuse=runs.reuse, name=name)
             expect_lives(V.graph, lives)
@@ -191,7 +191,7 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
 
 
 def _device(nodes: Sequence[Any]) -> str:
-    """Return the device of a graph, of which a supported graph has one."""
+    """Return the device of a supported graph, which runs on a single one."""
     devices = [device for node in nodes if (device := node.get_device()) is not None]
     return "cpu" if not runs_on_gpu(nodes) else str(devices[0])
 

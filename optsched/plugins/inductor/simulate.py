@@ -387,8 +387,13 @@ class _Memory:
     def _return_tuple(self, call: ExternCall) -> None:
         held = []
         for member in call.members:
-            self.members[member.name] = self._member_storages(member)
-            held += self.members[member.name]
+            storages = self._member_storages(member)
+            if not self.facts.tuples:
+                self.holds[member.name] = storages
+                self._name(member.name, storages)
+                continue
+            self.members[member.name] = storages
+            held += storages
         if held:
             self.holds[call.name] = held
 

@@ -68,8 +68,10 @@ def require_support(nodes: Sequence[Any], time_limit: float, *, cuda: bool = Fal
 
 
 def _require_settings() -> None:
-    if V.graph.cpp_wrapper:
-        raise KeptOrderError("the wrapper is written in C++")
+    if V.graph.cpp_wrapper and config.aot_inductor.allow_stack_allocation:
+        raise KeptOrderError("the C++ wrapper allocates on the stack")
+    if V.graph.is_const_graph:
+        raise KeptOrderError("it folds the constants of another graph")
     if config.cpu_backend != "cpp":
         raise KeptOrderError(f"the CPU backend is {config.cpu_backend}")
     if config.memory_planning and V.graph.is_inference:
@@ -92,6 +94,8 @@ def _require_gpu(nodes: Sequence[Any], devices: Collection[Any], cuda: bool) -> 
         raise KeptOrderError("it runs on a GPU, which is opt-in: enabled(cuda=True)")
     if len(devices) > 1:
         raise KeptOrderError(f"it runs on several devices: {listed(sorted(map(str, devices)), 3)}")
+    if V.graph.cpp_wrapper:
+        raise KeptOrderError("the wrapper is written in C++, which is known on the CPU alone")
     if torch.version.hip is not None:
         raise KeptOrderError("the GPU is programmed with ROCm")
     if setting := next((name for name, on in _gpu_settings().items() if on), None):

@@ -268,6 +268,10 @@ class WrapperFacts:
         Buffers whose address is not aligned, which are reused apart from the others.
     extreme_inputs
         The fewest and the most inputs that the graph may own, if that depends on the caller.
+    tuples
+        True if a kernel's tuple holds all its members, as in Python; False if each member has a
+        name of its own from the call on, as in a C++ wrapper. A member that nobody reads then lives
+        to the end.
     """
 
     nodes: tuple[WrapperNode, ...]
@@ -280,6 +284,7 @@ class WrapperFacts:
     max_arguments: int
     misaligned: frozenset[str] = frozenset()
     extreme_inputs: tuple[tuple[OwnedInput, ...], ...] = ()
+    tuples: bool = True
 
     def with_inputs(self, inputs: tuple[OwnedInput, ...]) -> WrapperFacts:
         """Return the facts of the same graph where it owns these inputs."""

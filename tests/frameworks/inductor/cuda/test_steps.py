@@ -82,7 +82,7 @@ def test_what_was_not_looked_at_is_refused_by_name() -> None:
         "cooperative_reductions": "cooperative_reductions is on",
         "multi_kernel": "multi_kernel is on",
         "max_autotune": "max_autotune is on",
-        "cpp_wrapper": "the wrapper is written in C++",
+        "cpp_wrapper": "the wrapper is written in C++, which is known on the CPU alone",
         "mixed devices": "it runs on several devices: cpu, cuda:0",
         "partitions": (
             "the CUDA graph is split at node 'op3': custom partition op: aten::topk.default"
