@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Sorted(torch.nn.Module):  # type: ignore[misc]
-    """Kernels that return several tensors, of which the network reads a part."""
+    """A network that reads a part of what its kernels return."""
 
     def __init__(self) -> None:
         super().__init__()
