@@ -56,7 +56,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "measure": (
         "model.tflite",
         "model.onnx plan.json",
-        "model.onnx plan.json --json",
+        "program.pt2 --runtime executorch",
     ),
     "export": (
         "plan.json --to csv",

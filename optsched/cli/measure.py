@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
-from optsched.cli.options import MEMORY_MODEL, READING, Command, option
-from optsched.errors import PlanError
+from optsched.cli.options import MEMORY_MODEL, READING, Command, number, option, seconds
+from optsched.errors import PlanError, UsageError
+
+if TYPE_CHECKING:
+    from optsched.measure import Measurement
 
 
 def _measure(args: argparse.Namespace) -> int:
     from optsched.formats.apply import checked_plan
-    from optsched.measure import Request, measure_model
+    from optsched.measure import Request, compiler_of, measure_model
 
+    if compiler := compiler_of(args.graph, args.runtime):
+        return _measure_compiled(args, compiler)
     graph, plan = common.read_graph(args, args.graph), None
     if args.plan is not None:
         graph, plan, _ = checked_plan(graph, args.plan)
     found = measure_model(Request(args.graph, graph, plan, common.reading(args).options))
     record = {**found.to_dict(), "memory_model": graph.model_name}
+    return _print(args, found, record)
+
+
+def _measure_compiled(args: argparse.Namespace, compiler: str) -> int:
+    from optsched.measure import measure_compiled
+
+    if args.plan is not None:
+        raise UsageError(
+            f"{args.plan}: {compiler} compiles the ops of the file into others, which our plugin "
+            "plans; leave out the plan"
+        )
+    if unused := common.given(args, "dim", "profile", "inplace"):
+        raise UsageError(
+            f"{', '.join(unused)}: {compiler} runs the program with its own inputs; leave it out"
+        )
+    found = measure_compiled(args.graph, compiler, args.time_limit)
+    return _print(args, found, found.to_dict())
+
+
+def _print(args: argparse.Namespace, found: Measurement, record: dict[str, Any]) -> int:
     common.print_result(args, record, str(found))
     if found.same_outputs is False:
         raise PlanError(f"{args.graph}: the outputs with the plan differ from those without it")
@@ -27,8 +53,19 @@ def _measure(args: argparse.Namespace) -> int:
 MEASURE = Command(
     "run a model in its runtime, before and after a plan, and compare held with planned bytes",
     (
-        option("graph", metavar="model", help="model file: .onnx or .tflite"),
-        option("plan", nargs="?", help="plan file that solve wrote for this model"),
+        option("graph", metavar="model", help="model file: .onnx, .tflite, .pt2 or HLO text"),
+        option(
+            "plan",
+            nargs="?",
+            help="plan file that solve wrote for this model; compilers are run with our plugin "
+            "instead",
+        ),
+        option(
+            "--runtime",
+            choices=("torch", "executorch", "xla"),
+            help="compiler to use, for .pt2 files (default: torch, that is torch.compile)",
+        ),
+        number("--time-limit", seconds, "time limit of the plugin, in seconds", 20.0, "S"),
         *READING,
         *MEMORY_MODEL[:1],
     ),

@@ -14,11 +14,11 @@ from torch._inductor.exc import InductorError
 from torch._inductor.virtualized import V
 
 from optsched import plugins
+from optsched.measure.torch_calls import CallBytes, count_calls
 from optsched.plugins.inductor import enabled, scheduler_pass
 from optsched.plugins.inductor.candidates import Decision
 from optsched.plugins.inductor.simulate import Simulation, simulate
 from optsched.plugins.inductor.wrapper import WrapperFacts
-from tests.support.allocations import CallBytes, count_calls
 from tests.support.compiled_memory import NO_CACHE, no_kernels
 
 Step = Callable[[], object]

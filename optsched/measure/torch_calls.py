@@ -1,6 +1,8 @@
 """Bytes that calls of compiled graphs hold, counted block by block from the allocator's own events.
 
-Knows nothing of plans: a block is an address that torch's CPU allocator handed out.
+The counts rest on no plan: a block is an address that torch's CPU allocator handed out.
+
+This module imports torch at its top: import it inside the function that needs it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,82 @@
+"""Bytes that a compiled model holds, without and with our plugin in its compiler.
+
+The ops of such a model exist only inside its compiler, which fuses and splits those of the file. So
+the plan is made there, by the plugin, and no plan file is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from optsched.errors import FormatError, MissingDependencyError
+from optsched.formats.source import label_of
+from optsched.measure.result import Held, Measurement
+
+EXTRAS: Final = {"torch": "torch", "executorch": "executorch", "xla": "jax"}
+"""Extra of this project that installs each runtime; its names are those of the runtimes."""
+TITLES: Final = {"torch": "torch.compile", "executorch": "ExecuTorch", "xla": "XLA"}
+
+
+def measure_compiled(path: str, runtime: str, seconds: float) -> Measurement:
+    """Compile and run a model without and with the plugin.
+
+    Parameters
+    ----------
+    path
+        Path of an exported program of PyTorch, or of HLO text.
+    runtime
+        A key of :data:`EXTRAS`.
+    seconds
+        Time limit of the plugin, per graph.
+
+    Raises
+    ------
+    FormatError
+        If the runtime does not compile or run the model.
+    MissingDependencyError
+        If the runtime is not installed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder, "answer.json")
+        command = [sys.executable, "-m", "optsched.measure.compiled_child", runtime, path]
+        ran = subprocess.run(
+            [*command, str(seconds), str(answer)], capture_output=True, text=True, check=False
+        )
+        found = json.loads(answer.read_text("utf-8")) if answer.exists() else _aborted(ran.stderr)
+    if "missing" in found:
+        raise MissingDependencyError(found["missing"], EXTRAS[runtime])
+    if "error" in found:
+        raise FormatError(f"{label_of(path)}: {TITLES[runtime]} does not run it: {found['error']}")
+    return _measurement(found)
+
+
+def _aborted(printed: str) -> dict[str, str]:
+    """Return the error of a process that ended without an answer: its first fatal line."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    fatal = [line.partition("] ")[2] for line in lines if line.startswith("F") and "] " in line]
+    return {"error": (fatal or lines[-1:] or ["the process ended without a message"])[0][:300]}
+
+
+def _measurement(found: Mapping[str, Any]) -> Measurement:
+    before, after = (_held(found[side], found["beyond"]) for side in ("before", "after"))
+    return Measurement(
+        found["name"],
+        found["runtime"],
+        before,
+        after,
+        found["before"]["outputs"] == found["after"]["outputs"],
+        found["weights"],
+        notes=tuple(found["notes"]),
+    )
+
+
+def _held(ran: Mapping[str, Any], beyond: str) -> Held:
+    planned, held = ran["planned"], ran["held"]
+    more = 0 if planned is None else held - planned
+    return Held(planned, held, {beyond: more} if beyond and more > 0 else {})

@@ -1,0 +1,87 @@
+"""Process that compiles a model twice, without and with our plugin, and runs it both times.
+
+Compilers may abort, so each has a process of its own. Arguments: name of the runtime, path of the
+model, seconds for the plugin, and the file for the answer, a JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from optsched.errors import OptschedError
+
+MODULES: Final = {"torch": "torch_child", "executorch": "executorch_child", "xla": "xla_child"}
+"""Module that runs a model in each runtime."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A compiled model as its runtime ran it.
+
+    Parameters
+    ----------
+    planned
+        Bytes that were planned, None if the plugin left the model alone.
+    held
+        Bytes that the runtime held.
+    outputs
+        Digest of the outputs.
+    """
+
+    planned: int | None
+    held: int
+    outputs: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRuns:
+    """A model without and with the plugin.
+
+    Parameters
+    ----------
+    runtime
+        Name and version of the runtime.
+    name
+        Name of what was compiled.
+    before, after
+        The run with the compiler's own plan, and the one with ours.
+    beyond
+        Cause of bytes held beyond those planned; empty if there is none known.
+    weights
+        Bytes of weights, which no plan counts; None if they are unknown.
+    notes
+        Further lines for readers.
+    """
+
+    runtime: str
+    name: str
+    before: Ran
+    after: Ran
+    beyond: str = ""
+    weights: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def main(runtime: str, path: str, seconds: str, answer: str) -> None:
+    """Run a model in its runtime, and write the figures, or the error, as JSON."""
+    try:
+        module = import_module(f"optsched.measure.{MODULES[runtime]}")
+        found = asdict(module.run(path, float(seconds)))
+    except OptschedError as error:
+        found = {"error": str(error)}
+    except Exception as error:
+        # Compilers have classes of their own for models that they do not take.
+        lines = [line for line in str(error).splitlines() if line.strip()] or ["no message"]
+        found = {"error": f"{type(error).__name__}: {lines[0].strip()[:300]}"}
+        if isinstance(error, ModuleNotFoundError):
+            found["missing"] = error.name or ""
+    Path(answer).write_text(json.dumps(found), "utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,87 @@
+"""An exported program of PyTorch, lowered by ExecuTorch with its planner and with ours.
+
+Held bytes are those by which the heap grows when the runtime loads the program, that is the arenas
+of its methods. Objects of a method, and scratch that kernels allocate, are not part of them.
+
+This module imports executorch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
+from executorch.runtime import Runtime, Verification
+
+from optsched.measure.compiled_child import CompiledRuns, Ran
+from optsched.measure.torch_child import digest, load_program, weight_bytes
+from optsched.plugins import explain, forget
+from optsched.plugins.executorch import memory_planning
+
+LOADS = 3
+"""The first load also makes what the runtime keeps for all programs."""
+
+
+class _MallInfo(ctypes.Structure):
+    """Fields of `mallinfo2` of the C library, in bytes."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+def run(path: str, seconds: float) -> CompiledRuns:
+    """Lower and run a program twice; see :class:`CompiledRuns`."""
+    program = load_program(path)
+    before = _run(program, ExecutorchBackendConfig())
+    forget()
+    planning = memory_planning(time_limit=seconds, min_gain=0)
+    after = _run(program, ExecutorchBackendConfig(memory_planning_pass=planning))
+    return CompiledRuns(
+        runtime=f"ExecuTorch {version('executorch')}",
+        name=Path(path).stem,
+        before=before,
+        after=after,
+        beyond="headers of heap blocks",
+        weights=weight_bytes(program),
+        notes=(explain(), "scratch of kernels is not measured"),
+    )
+
+
+def _run(program: Any, settings: Any) -> Ran:
+    edge = to_edge(program, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+    lowered = edge.to_executorch(settings)
+    arenas = sum(lowered.exported_program().graph_module.meta["non_const_buffer_sizes"])
+    runtime, held = Runtime.get(), 0
+    for _ in range(LOADS):
+        gc.collect()
+        begin = _heap_bytes()
+        loaded = runtime.load_program(lowered.buffer, verification=Verification.Minimal)
+        held = _heap_bytes() - begin
+        (name,) = loaded.method_names
+        arguments, _ = program.example_inputs
+        method = loaded.load_method(name)
+        outputs = [x.clone() for x in method.execute([*arguments]) if isinstance(x, torch.Tensor)]
+        found = digest(outputs)
+        del loaded, method, outputs
+    return Ran(arenas, held if sys.platform == "linux" else arenas, found)
+
+
+def _heap_bytes() -> int:
+    """Return the bytes of all heap blocks in use; 0 without glibc."""
+    if sys.platform != "linux":
+        return 0
+    library = ctypes.CDLL(None)
+    library.mallinfo2.restype = _MallInfo
+    found = library.mallinfo2()
+    return int(found.uordblks + found.hblkhd)

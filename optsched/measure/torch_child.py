@@ -1,0 +1,105 @@
+"""An exported program of PyTorch, compiled by TorchInductor without and with our plugin.
+
+Bytes are those that torch's profiler sees allocated within the call of the compiled graph.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._inductor import config
+from torch.utils import _pytree as pytree
+
+from optsched.errors import FormatError
+from optsched.measure.compiled_child import CompiledRuns, Ran
+from optsched.measure.torch_calls import count_calls
+from optsched.plugins import forget, records
+from optsched.plugins.inductor import enabled
+from optsched.plugins.records import CompiledGraph
+
+_SETTINGS = {"force_disable_caches": True, "profiler_mark_wrapper_call": True}
+"""Settings with which each compilation is one, and its call is named in a profile."""
+
+
+def run(path: str, seconds: float) -> CompiledRuns:
+    """Compile and run a program twice; see :class:`CompiledRuns`."""
+    program = load_program(path)
+    before = _run(program, None)
+    forget()
+    after = _run(program, seconds)
+    record = records()[-1] if len(records()) == 1 else None
+    notes = (str(record),) if record else (f"{len(records())} graphs were compiled",)
+    return CompiledRuns(
+        runtime=f"torch.compile {torch.__version__}",
+        name=Path(path).stem,
+        before=Ran(None if record is None else record.before, *before),
+        after=Ran(_planned(record), *after),
+        weights=weight_bytes(program),
+        notes=notes,
+    )
+
+
+def load_program(path: str) -> Any:
+    """Read an exported program with its example inputs.
+
+    Raises
+    ------
+    FormatError
+        If PyTorch cannot read it, or it has no example inputs.
+    """
+    try:
+        program = torch.export.load(path)
+    except Exception as error:
+        raise FormatError(f"torch.export.load cannot read it ({type(error).__name__})") from None
+    if program.example_inputs is None:
+        raise FormatError("the program has no example inputs: export it with the inputs to run")
+    return program
+
+
+def weight_bytes(program: Any) -> int:
+    """Return the bytes of parameters and buffers."""
+    return sum(x.numel() * x.element_size() for x in program.state_dict.values())
+
+
+def digest(outputs: Any) -> str:
+    """Return a digest of all tensors of an output."""
+    found = sha256()
+    for value in pytree.tree_leaves(outputs):
+        is_tensor = isinstance(value, torch.Tensor)
+        data = value.detach().contiguous().view(-1).view(torch.uint8) if is_tensor else value
+        found.update(data.numpy().tobytes() if is_tensor else repr(data).encode())
+    return found.hexdigest()
+
+
+def _planned(record: CompiledGraph | None) -> int | None:
+    if record is None:
+        return None
+    return record.before if record.after is None else record.after
+
+
+def _run(program: Any, seconds: float | None) -> tuple[int, str]:
+    """Compile and run a program; return the bytes held in its second call, and its outputs."""
+    torch._dynamo.reset()
+    arguments, named = program.example_inputs
+    with _settings(seconds), torch.no_grad():
+        compiled = torch.compile(program.module())
+        compiled(*arguments, **named)
+        outputs: list[Any] = []
+        calls = count_calls(lambda: outputs.append(compiled(*arguments, **named)))
+    return max((call.rise for call in calls), default=0), digest(outputs)
+
+
+@contextmanager
+def _settings(seconds: float | None) -> Iterator[None]:
+    with ExitStack() as stack:
+        stack.enter_context(config.patch(_SETTINGS))
+        if seconds is not None:
+            stack.enter_context(enabled(time_limit=seconds, min_gain=0))
+        yield

@@ -1,0 +1,73 @@
+"""Programs measured in their compilers, without and with our plugin, from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optsched.cli import main
+
+HLO = Path(__file__).parents[2] / "instances" / "hlo"
+
+
+def write_branches(path: Path, width: int = 256) -> str:
+    """Write a program that computes all wide tensors first, as people write lists of branches."""
+    torch = pytest.importorskip("torch", reason="the extra torch is not installed")
+
+    class Branches(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            wide = [(x * number).repeat(1, width).cumsum(1) for number in range(1, 5)]
+            return sum(value.sum(1) for value in wide)
+
+    torch.export.save(torch.export.export(Branches(), (torch.randn(8, 8),)), path)
+    return str(path)
+
+
+def measured(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["measure", *words, "--time-limit", "5", "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert found["same_outputs"] is True
+    for side in ("before", "after"):
+        assert found[side]["close"], found
+    return found
+
+
+def test_executorch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("executorch", reason="the extra executorch is not installed")
+    program = write_branches(tmp_path / "branches.pt2")
+    found = measured(capsys, program, "--runtime", "executorch")
+    assert found["after"]["held"] < found["before"]["held"]
+    assert found["runtime"].startswith("ExecuTorch")
+
+
+def test_torch_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = measured(capsys, write_branches(tmp_path / "branches.pt2"))
+    assert found["after"]["held"] <= found["before"]["held"]
+    assert found["runtime"].startswith("torch.compile")
+
+
+def test_xla(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("jax", reason="the extra jax is not installed")
+    found = measured(capsys, str(HLO / "network-unscheduled.txt"))
+    assert found["after"]["held"] < found["before"]["held"]
+
+
+def test_what_cannot_be_measured_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("jax", reason="the extra jax is not installed")
+    module, other = str(HLO / "network-module.txt"), str(HLO / "network-unscheduled.txt")
+    cases = {
+        (module,): "the module is compiled already",
+        (other, "plan.json"): "leave out the plan",
+        (other, "--runtime", "torch"): "torch does not run hlo files; they are run by xla",
+        (other, "--dim", "n=2"): "--dim: xla runs the program with its own inputs",
+    }
+    for words, message in cases.items():
+        assert main(["measure", *words]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
