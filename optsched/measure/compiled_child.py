@@ -47,7 +47,7 @@ class CompiledRuns:
     runtime
         Name and version of the runtime.
     name
-        Name of what was compiled.
+        Name of the model.
     before, after
         The run with the compiler's own plan, and the one with ours.
     beyond
