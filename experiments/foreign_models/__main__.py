@@ -45,6 +45,8 @@ class Row:
         Bytes that the runtime held before and after, those with all of ONNX Runtime's fusions on
         top of the plan, and whether their difference to what is
         planned is below 2 % or has a named cause.
+    named
+        Bytes held with the settings of the session that `optsched apply` names.
     cause
         Causes of the difference after.
     same
@@ -66,6 +68,7 @@ class Row:
     cause: str = ""
     same: int = 0
     said: str = ""
+    named: int = -1
 
 
 def main() -> None:
@@ -111,7 +114,17 @@ def run_model(path: Path, folder: Path) -> Row:
     is_explained = int(measured.returncode == 0)
     fused = -1 if held["fused"] is None else held["fused"]
     bytes_held = (held["before"]["held"], after["held"], fused, is_explained)
-    return Row(name, size, tries, *figures, *bytes_held, causes, int(held["same_outputs"]))
+    same, named = int(held["same_outputs"]), named_bytes(path, plan, folder)
+    return Row(name, size, tries, *figures, *bytes_held, causes, same, named=named)
+
+
+def named_bytes(path: Path, plan: Path, folder: Path) -> int:
+    """Return the bytes held with the settings that `optsched apply` names; -1 if it names none."""
+    ran = optsched(
+        "apply", str(path), str(plan), "-o", str(folder / f"planned{path.suffix}"), "--json"
+    )
+    record = json.loads(ran.stdout) if ran.returncode == 0 else {}
+    return int(record.get("held", {}).get("held", -1))
 
 
 def optsched(*words: str) -> subprocess.CompletedProcess[str]:
@@ -128,10 +141,11 @@ def first_line(ran: subprocess.CompletedProcess[str]) -> str:
 
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as Markdown, and their sums."""
-    head = "model|kB|planned at try|own planner|planned|saved|held before|held after|explained"
+    head = "model|kB|planned at try|own planner|planned|saved|held before|held after|explained|with named settings"
     lines = [cells(row) for row in rows]
     opened = [row for row in rows if row.tries]
     ran = [row for row in rows if row.held_after >= 0]
+    named = [row for row in rows if row.named >= 0]
     saved = [row for row in opened if 0 <= row.planned < row.before]
     total = [
         f"**{len(rows)} models**",
@@ -143,6 +157,7 @@ def table(rows: Sequence[Row]) -> str:
         "",
         f"{sum(row.same for row in ran)} of {len(ran)} bit for bit",
         f"{sum(row.explained for row in ran)} of {len(ran)}",
+        f"at most held before: {sum(x.named <= x.held_before for x in named)} of {len(named)}",
     ]
     return markdown(head.split("|"), [*lines, total])
 
@@ -151,17 +166,17 @@ def cells(row: Row) -> list[str]:
     """Return the cells of one model."""
     first = [row.model, f"{row.kilobytes:,}"]
     if not row.tries:
-        return [*first, f"refused: {row.said}", *[""] * 6]
+        return [*first, f"refused: {row.said}", *[""] * 7]
     saved = f"{100 * (1 - row.planned / row.before):.1f} %" if row.before > 0 else ""
     proof = "" if row.proved else " (not proved)"
     figures = [str(row.tries), count(row.before), f"{row.planned:,}{proof}", saved]
     if row.held_after < 0:
-        return [*first, *figures, f"not run: {row.said}", "", ""]
+        return [*first, *figures, f"not run: {row.said}", "", "", ""]
     why = row.cause or ("exactly" if row.held_after == row.planned else "within 2 %")
     if not row.explained:
         why = "no"
-    fused = f" (fused {row.held_fused:,})" if 0 <= row.held_fused < row.held_after else ""
-    return [*first, *figures, count(row.held_before), count(row.held_after) + fused, why]
+    held = (count(row.held_before), count(row.held_after), why, count(row.named))
+    return [*first, *figures, *held]
 
 
 def count(value: int) -> str:

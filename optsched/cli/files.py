@@ -25,6 +25,7 @@ from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
+    from optsched.formats.apply import Applied
     from optsched.formats.hlo.logical import LogicalModule
 
 
@@ -172,11 +173,27 @@ def _apply(args: argparse.Namespace) -> int:
         "memory_model": done.graph.model_name,
         "load": done.load,
     }
+    load = _load_text(args, done, record)
     text = f"{args.output}: {done.moved} of {ops} ops moved, slab {slab:,} bytes"
     text = add_saving(done.graph, record, text, peak=done.checked.peak, slab=slab)
-    text += f"\n{done.load}" if done.load else ""
+    text += f"\n{load}" if load else ""
     common.print_result(args, record, text)
     return common.OK
+
+
+def _load_text(args: argparse.Namespace, done: Applied, record: dict[str, Any]) -> str:
+    """Return how to load the file with its plan, for ONNX models as measured, if that can be."""
+    if done.format != "onnx" or args.output == "-":
+        return done.load
+    from optsched.measure.onnxruntime import BASIC
+    from optsched.measure.ort_settings import find_settings
+
+    best = find_settings(args.graph, args.output, done.graph)
+    if best is None:
+        return done.load
+    record["load"] = done.load.replace(BASIC, best.level)
+    record["held"] = best.to_dict()
+    return f"{record['load']}\n{best}"
 
 
 def _export(args: argparse.Namespace) -> int:

@@ -39,40 +39,43 @@ from optsched.measure.result import Held, Measurement
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 
-_BASIC: Final = {"graph_optimization_level": "ORT_ENABLE_BASIC"}
-_PLANNED: Final = {"execution_order": "PRIORITY_BASED", "enable_mem_reuse": False, **_BASIC}
-"""Settings with which a planned model is loaded, as `optsched apply` prints them."""
+BASIC: Final = "ORT_ENABLE_BASIC"
+_BASIC: Final = {"graph_optimization_level": BASIC}
+IN_ORDER: Final = {"execution_order": "PRIORITY_BASED", "enable_mem_reuse": False}
+"""Settings with which a model runs in the order of its file."""
+_PLANNED: Final = {**IN_ORDER, **_BASIC}
+"""Settings with which the planned ops run, none of them fused."""
 _ALL: Final = {"graph_optimization_level": "ORT_ENABLE_ALL"}
 _EXTENDED: Final = {"graph_optimization_level": "ORT_ENABLE_EXTENDED"}
 FUSED = "ops fused by ONNX Runtime"
 REUSE = "freed buffers kept for reuse"
 
 
-def measure(request: Request) -> Measurement:
+def measure(asked: Request) -> Measurement:
     """Run a model in ONNX Runtime; see :func:`optsched.measure.measure_model`."""
     _require()
-    path, graph, plan = request.path, request.graph, request.plan
+    path, graph, plan = asked.path, asked.graph, asked.plan
     source = open_source(path)
     require_companions(source.folder, external_files(source))
     with tempfile.TemporaryDirectory() as folder:
-        inputs = _describe_inputs(path, dict(graph.dims))
+        inputs = describe_inputs(path, dict(graph.dims))
         optimized = str(Path(folder, "optimized.onnx"))
         write = {"optimized_model_filepath": optimized}
         runs = [
-            _request(path, inputs),
-            _request(path, inputs, enable_mem_reuse=False),
-            _request(path, inputs, **_EXTENDED, **write),
+            request(path, inputs),
+            request(path, inputs, enable_mem_reuse=False),
+            request(path, inputs, **_EXTENDED, **write),
         ]
         if plan is not None:
             planned = str(Path(folder, "planned.onnx"))
-            apply_plan(path, plan, planned, **request.options)
+            apply_plan(path, plan, planned, **asked.options)
             fixed = _write_fixed(source, graph, folder)
-            runs += [_request(fixed, inputs, **_BASIC), _request(planned, inputs, **_PLANNED)]
-            runs.append(_request(planned, inputs, **{**_PLANNED, **_ALL}))
-        found = _run_all(runs, folder)
+            runs += [request(fixed, inputs, **_BASIC), request(planned, inputs, **_PLANNED)]
+            runs.append(request(planned, inputs, **{**_PLANNED, **_ALL}))
+        found = run_all(runs, folder)
         _refuse_failure(path, found)
         left = _count_ops(optimized) if "error" not in found[2] else len(graph.ops)
-    own = read_recorded(path, profile=request.profile, dims=dict(graph.dims))["ort"]
+    own = read_recorded(path, profile=asked.profile, dims=dict(graph.dims))["ort"]
     before = _held(graph, own, found[1], fused=left < len(graph.ops))
     before = _with_reuse(before, found[0]["held"])
     notes, weights = _notes(len(graph.ops), left), _weight_bytes(path)
@@ -131,11 +134,12 @@ def _require() -> None:
         raise MissingDependencyError("onnxruntime", "runtimes")
 
 
-def _request(path: str, inputs: Sequence[Mapping[str, Any]], **settings: Any) -> dict[str, Any]:
+def request(path: str, inputs: Sequence[Mapping[str, Any]], **settings: Any) -> dict[str, Any]:
+    """Return a run of a model with attributes of the session's options."""
     return {"path": path, "inputs": inputs, "settings": settings}
 
 
-def _run_all(runs: Sequence[Mapping[str, Any]], folder: str) -> list[dict[str, Any]]:
+def run_all(runs: Sequence[Mapping[str, Any]], folder: str) -> list[dict[str, Any]]:
     """Run sessions in a process whose blocks are counted; one that ends badly is an error."""
     file = Path(folder, "runs.json")
     file.write_text(json.dumps(runs), "utf-8")
@@ -187,7 +191,7 @@ def _count_ops(path: str) -> int:
     return len(operation_nodes(parse_model(Path(path).read_bytes()).graph))
 
 
-def _describe_inputs(path: str, dims: Mapping[str, int]) -> list[dict[str, Any]]:
+def describe_inputs(path: str, dims: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return names, element types, shapes and values of the inputs to feed."""
     from onnx import TensorProto, helper
 

@@ -129,3 +129,17 @@ def test_ops_that_run_as_a_product_hold_its_second_factor(
     onnx.save(made, tmp_path / "net.onnx")
     record = measured(tmp_path / "net.onnx", tmp_path, capsys)
     assert record["after"]["planned"] == record["after"]["held"] == 3 * 64 * 64 * 4
+
+
+@pytest.mark.parametrize("name", ["branches", "cell", "control", "encoder", "forks", "iterations"])
+def test_the_settings_that_apply_names_hold_no_more_than_the_default(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, plan, out = str(MODELS / f"{name}.onnx"), str(tmp_path / "p"), str(tmp_path / "o.onnx")
+    dims = ["--dim", "batch=2"] if name == "encoder" else []
+    assert main(["solve", model, *dims, "--time-limit", "10", "-o", plan]) == 0
+    capsys.readouterr()
+    assert main(["apply", model, plan, "-o", out, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["held"]["held"] <= found["held"]["default"]
+    assert found["held"]["level"] in found["load"]
