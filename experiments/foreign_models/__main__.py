@@ -141,7 +141,8 @@ def first_line(ran: subprocess.CompletedProcess[str]) -> str:
 
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as Markdown, and their sums."""
-    head = "model|kB|planned at try|own planner|planned|saved|held before|held after|explained|with named settings"
+    head = "model|kB|planned at try|own planner|planned|saved|held before|held after|explained"
+    head += "|with named settings"
     lines = [cells(row) for row in rows]
     opened = [row for row in rows if row.tries]
     ran = [row for row in rows if row.held_after >= 0]
