@@ -44,7 +44,7 @@ _BASIC: Final = {"graph_optimization_level": BASIC}
 IN_ORDER: Final = {"execution_order": "PRIORITY_BASED", "enable_mem_reuse": False}
 """Settings with which a model runs in the order of its file."""
 _PLANNED: Final = {**IN_ORDER, **_BASIC}
-"""Settings with which the planned ops run, none of them fused."""
+"""Settings with which the planned ops run, without fusions."""
 _ALL: Final = {"graph_optimization_level": "ORT_ENABLE_ALL"}
 _EXTENDED: Final = {"graph_optimization_level": "ORT_ENABLE_EXTENDED"}
 FUSED = "ops fused by ONNX Runtime"

@@ -167,7 +167,7 @@ def test_a_limit_on_work_gives_the_same_answer_twice(
     for _ in range(2):
         assert main(["solve", graph, "--work", "100000", "--json"]) == 0
         records.append(json.loads(capsys.readouterr().out))
-        del records[-1]["runtime"]
+        del records[-1]["runtime"], records[-1]["compile_seconds"]
     assert records[0] == records[1]
     assert records[0]["settings"]["options"]["work"] == 100_000
     assert records[0]["settings"]["options"]["time_limit"] is None
