@@ -49,6 +49,7 @@ def worth_it(before: int, after: int, least: MinGain = DEFAULT_GAIN) -> bool:
     >>> worth_it(10_000_000, 9_999_960), worth_it(10_000_000, 9_000_000)
     (False, True)
     """
+    # Both limits: a share alone would move the ops of a tiny graph for a few bytes.
     saved = before - after
     return saved > 0 and saved >= least.size and saved >= least.share * before
 

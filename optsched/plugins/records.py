@@ -92,6 +92,7 @@ class CompiledGraph:
             text += f"; own order kept: {self.reason}"
         if self.note:
             text += f"; {self.note}"
+        # A record out of the cache has no time of its own.
         return text if self.cached else f"{text}; {self.seconds:.2f} s"
 
 

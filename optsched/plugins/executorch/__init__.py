@@ -74,12 +74,14 @@ def memory_planning(
     limits = limits or Limits(seconds=60.0 if time_limit is None else time_limit)
     # With capacities even a few bytes may decide whether the tensors fit.
     gain = parse_gain(0) if capacities else parse_gain(min_gain)
+    # The module with the pass imports executorch at its top, so it is imported only now.
     return planning_pass(reorder, _pools(capacities), limits, gain, options)
 
 
 def _pools(capacities: Mapping[int, Any] | None) -> list[Pool]:
     pools = []
     for number, capacity in sorted((capacities or {}).items()):
+        # Pool 0 of ExecuTorch holds constants, which are not planned.
         if number < 1:
             raise UsageError(f"mem_id must be 1 or more, got {number}")
         room = None if capacity is None else parse_bytes(capacity)

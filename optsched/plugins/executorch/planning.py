@@ -79,9 +79,12 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         min_gain: MinGain,
         **options: Any,
     ) -> None:
+        # With capacities the framework's algorithm is left out: it would put everything into one
+        # arena.
         algorithms = [self.optimal] if pools else [self.optimal, greedy]
         super().__init__(memory_planning_algo=MemoryPlanningAlgorithmSuite(algorithms), **options)
         self.reordering, self.pools, self.limits = reordering, pools, limits
+        # Set again by `run`: one pass object may plan several methods.
         self.clock = Clock.of(limits)
         self.min_gain = min_gain
 
@@ -92,7 +95,9 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
             begun = time.perf_counter()
             record = self._try_to_reorder(graph_module, graph_signature)
             remember(replace(record, seconds=time.perf_counter() - begun))
+        # Now the framework calls `optimal` with the new order.
         result = super().run(graph_module, graph_signature)
+        # The framework's own test that no two live tensors overlap, in the final order.
         self._verifier(graph_module, graph_signature).verify_storage_reuse()
         return result
 
@@ -124,6 +129,7 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
             module, self._sizes(module, signature), _mutable(signature), self.alignment
         )
         graph = program.graph
+        # The arena of the program's own order, for comparison.
         before = self._slab(graph, range(len(graph.ops)))
         result = solve(graph, pools=self.pools, limits=self.clock.share(SOLVE_SHARE))
         best = before if result.plan is None or result.slab is None else result.slab
@@ -134,11 +140,13 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
             before=before,
             after=after,
             bound=result.slab_bound,
+            # The bound is about the arena, so it proves the order only if the arena meets it.
             proof=str(result.slab_proof or "") if result.slab_bound == after else "",
             solver_seconds=result.runtime,
         )
         if result.plan is None or not gains:
             return replace(record, reason=kept_reason(before, best, self.min_gain))
+        # The last op may stand for copies of outputs; the program has no node for it.
         order = [v for v in result.plan.order if v < len(program.nodes)]
         reorder(module, [program.nodes[v] for v in order])
         moved = moved_ops(order, range(len(order)))
@@ -158,6 +166,7 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         return {
             spec: _round_up(spec.nbytes(), self.alignment)
             for spec in specs
+            # A tensor inside another one's storage has no bytes of its own.
             if spec.storage_base is None
         }
 
@@ -179,6 +188,7 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         packed = pack(problem, pools=self.pools or unlimited, own_pools=own_pools, limits=clock)
         if packed.shortage is not None:
             short = packed.shortage
+            # Nothing smaller fits either: the message names the tensors that exceed the pool.
             raise PlanError(f"{short.reason}: {short.required} of {short.available} bytes")
         if packed.slab is None:
             raise PlanError("tensors were not packed into the capacities within the limit")
@@ -190,17 +200,21 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         """Choose offsets: a memory planning algorithm of the framework's suite."""
         del signature
         for spec in specs:
+            # The framework asks for this: allocated sizes depend on the alignment.
             spec.realign(alignment)
         roots = [spec for spec in specs if spec.storage_base is None]
         try:
             own_pools = [_own_pool(spec) for spec in roots]
             packed = self._pack(_lifetimes(roots, alignment), own_pools, self.clock)
         except Exception as error:
+            # With capacities only this algorithm keeps them, so its error counts.
             if self.pools:
                 raise
             _LOG.warning("offsets are those of the framework's greedy algorithm: %r", error)
             return greedy(alignment, specs, module, None, padding)
+        # Bytes at the beginning of an arena that the framework has given to inputs.
         reserved = getattr(module, "input_mem_buffer_sizes", None) or []
+        # Arena 0 is never used, but the list is by `mem_id`.
         result = MemoryAlgoResult({}, [0, 0])
         for part in packed.packed:
             memory_id = int(part.pool.name)
@@ -240,6 +254,7 @@ def _lifetimes(specs: Sequence[Any], alignment: int) -> PackingProblem:
     count = len(specs)
     return PackingProblem(
         start=np.array([spec.lifetime[0] for spec in specs], np.int64),
+        # The framework's lifetimes include the last node, ours end before it.
         end=np.array([spec.lifetime[1] + 1 for spec in specs], np.int64),
         size=np.array([spec.allocated_memory for spec in specs], np.int64),
         alignment=np.full(count, alignment, np.int64),

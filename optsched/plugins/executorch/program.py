@@ -89,6 +89,7 @@ class ProgramGraph:
         """The current name of each storage, that of its last change."""
         self._build = GraphBuilder("executorch", "executorch: constants are not counted", alignment)
         self._add_inputs()
+        # Ops that draw random numbers keep their sequence, so that a seed gives the same numbers.
         seeded = [node.name for node in self.nodes if draws_random_numbers(node)]
         before = {second: first for first, second in pairwise(seeded)}
         for node in self.nodes:
@@ -100,20 +101,24 @@ class ProgramGraph:
 
     def _add_inputs(self) -> None:
         for node in self.module.graph.nodes:
+            # The graph of a branch has an order of its own, which this pass does not know.
             if node.op == "get_attr" and _is_subgraph(self.module, node):
                 raise FixedOrderError("it has control flow")
             if node.op == "placeholder":
                 kept = InputPolicy.KEPT if node.name in self.mutable else InputPolicy.FREED
                 for number, spec in enumerate(_specs(node)):
+                    # Two inputs may name one storage; the first stands for both.
                     if storage(spec) not in self._name:
                         self._build.input(self._new(node, number, spec), self._size(spec), kept)
 
     def _add_op(self, node: Any, after: str | None) -> None:
         reads = list(dict.fromkeys(self._reads(node)))
         changed = {storage(spec) for value in _overwritten(node) for spec in _specs(value)}
+        # The framework lets the op write into its argument's bytes, which the graph does not say.
         if "_share_alloc_with_arg_idx" in node.meta:
             raise FixedOrderError(f"{node.name} writes into a part of another tensor")
         mutates = {}
+        # A change makes a new name of the same bytes: readers of the old one run before it.
         for root in sorted(changed & self._name.keys(), key=self._name.__getitem__):
             old = self._name[root]
             self._name[root] = f"{old} after {node.name}"
@@ -125,6 +130,7 @@ class ProgramGraph:
             if spec.storage_base is not None or storage(spec) in self._name:
                 raise FixedOrderError(f"{node.name} writes into a part of another tensor")
             writes[self._new(node, number, spec)] = self._size(spec)
+        # An op without tensors, such as an assertion, has nothing that others read, only a place.
         control = [source.name for source in _ops_before(node) if not _specs(source)]
         control += [after] if after else []
         self._build.op(
@@ -149,6 +155,7 @@ class ProgramGraph:
             if storage(spec) not in self._name
         }
         if copies:
+            # Copies are made when all ops have run.
             everyone = [node.name for node in self.nodes]
             self._build.op("output", reads=results, writes=copies, control=everyone)
         self._build.output(*results)
@@ -196,6 +203,7 @@ def _ops_before(node: Any) -> Iterator[Any]:
             yield from _ops_before(value)
 
 
+# Depth first, so that views follow their operand at once.
 def reorder(module: Any, order: Sequence[Any]) -> None:
     """Put the nodes of a graph into the order of its ops.
 
@@ -218,11 +226,13 @@ def reorder(module: Any, order: Sequence[Any]) -> None:
 
     nodes = list(graph.nodes)
     fixed = [node for node in nodes if node.op in ("placeholder", "get_attr")]
+    # The rest of the nodes come last: unused views, for example.
     for node in (*fixed, *order, *nodes):
         if node.op != "output":
             put(node)
     output = nodes[-1]
     for node in done:
+        # Placeholders must come first, in the order of the signature.
         if node.op != "placeholder":
             output.prepend(node)
     graph.lint()

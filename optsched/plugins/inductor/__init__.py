@@ -112,6 +112,7 @@ def enabled(
 
     from optsched.plugins.inductor.lifecycle import watch
 
+    # The setting holds in this context only, also if an error leaves it.
     with config.patch(chosen), watch(lifecycle) if lifecycle else contextlib.nullcontext():
         yield
 
@@ -156,6 +157,8 @@ def options(
     except ImportError as error:
         raise MissingDependencyError("torch", "torch") from error
     if not is_tested(torch.__version__):
+        # A warning, no error: a training script must run with a new torch, only without the
+        # plugin.
         _LOG.warning(
             "torch %s is not supported, no order changed: the plugin knows the wrapper of torch %s",
             torch.__version__,
@@ -171,8 +174,10 @@ def options(
         return {}
     if present is not None and not isinstance(present, SchedulerPass):
         raise UsageError(f"Inductor's _post_fusion_custom_pass is already set to {present!r}")
+    # Absolute, since the graph may be compiled when the working folder has changed.
     path = None if store is None else str(Path(store).absolute())
     reorder, reuse = config.reorder_for_peak_memory, config.allow_buffer_reuse
+    # A context within another one: keep the settings from before the outer one.
     if present is not None:
         reorder, reuse = present.reorder, present.reuse
     split = {} if budget is None else _partitioner(config, budget, float(time_limit))

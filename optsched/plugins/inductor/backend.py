@@ -61,10 +61,12 @@ def settings(mode: str | None, chosen: Mapping[str, Any]) -> dict[str, Any]:
     theirs = {name: value for name, value in chosen.items() if name not in OURS}
     known = config.get_config_copy()
     for name in theirs:
+        # Inductor accepts both spellings.
         if name.replace("-", "_") not in known:
             raise UsageError(
                 f"backend 'optsched' has no option {name!r}: "
                 f"it has {listed(OURS, len(OURS))} and those of Inductor"
             )
+    # Torch's own wrapper knows what a mode means.
     inductor = torch._TorchCompileInductorWrapper(mode, theirs or None, None)
     return {**inductor.config, **options(**ours)}

@@ -37,9 +37,11 @@ def leave_record(graph: Any, record: CompiledGraph, meter: tuple[int, str] | Non
     meter
         Planned bytes live before a call and the device, if calls of the graph are to be measured.
     """
+    # A wrapper in C++ has no place for Python lines.
     if graph.cpp_wrapper:
         # No Python module is written.
         return
+    # Seconds are those of this compilation, which a later process does not spend.
     text = json.dumps(asdict(replace(record, seconds=0.0, solver_seconds=0.0, cached=True)))
     with _lock:
         _compiled_here.add(text)
@@ -67,6 +69,7 @@ def recall(
     module, meter
         Names of the module, and what :func:`leave_record` has for a graph to be measured.
     """
+    # Fields of a later version are left out rather than refused.
     known = {field.name for field in fields(CompiledGraph)}
     try:
         record = CompiledGraph(**{k: v for k, v in json.loads(text).items() if k in known})

@@ -97,6 +97,7 @@ def step_peak(
     ordered
         False for Inductor's own order instead of the one that the scheduler pass chooses.
     """
+    # Inside torch.compile a context exists already, with the fake tensors of this graph.
     outer = TracingContext.try_get()
     context = TracingContext(None if outer is None else outer.fake_mode)
     # AOTAutograd states these facts after the split; ownership and reuse in place depend on them.
@@ -107,11 +108,14 @@ def step_peak(
     )
     peaks: list[int] = []
     strides: list[list[int] | None] = []
+    # The forward graph first: its strides decide the layout of what the backward graph reads.
     for module, backward in zip(modules, (False, True), strict=True):
         measure = _Measure(min(seconds, ORDER_SECONDS), ordered)
         with tracing(context), config.patch(_post_fusion_custom_pass=measure):
             _lower(module, backward, context, strides)
         peaks.append(measure.peak)
+        # The outputs after the user's own are the saved tensors, in the order of the backward's
+        # inputs.
         strides = measure.strides[outputs:]
     logger.debug("forward %s, backward %s", *peaks)
     return max(peaks)
@@ -127,6 +131,7 @@ def donated(modules: Sequence[GraphModule], outputs: int) -> list[int]:
     forward, backward = (module.graph.output_node().args[0] for module in modules)
     inputs = modules[0].graph.find_nodes(op="placeholder")
     held = {_storage(node) for node in (*inputs, *forward[:outputs], *backward)}
+    # Held by the user as well, a tensor's bytes must stay as they are.
     return [i for i, node in enumerate(forward[outputs:]) if _storage(node) not in held]
 
 
@@ -157,6 +162,7 @@ def _lower(
             # A convolution's layout, for example, is not the one that was traced.
             inputs[i] = inputs[i].new_empty_strided(inputs[i].size(), known)
     try:
+        # A graph out of the cache would never reach the pass.
         with config.patch(fx_graph_cache=False):
             compile_fx_inner(twin, inputs, is_backward=backward, is_inference=False)
     except _MeasuredError:

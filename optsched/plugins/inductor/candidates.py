@@ -75,6 +75,8 @@ class Choice:
     def needs_no_more(self, other: Choice) -> bool:
         """Return True if this choice needs at most as much as another, for any held inputs."""
         pairs = zip((self.peak, *self.extremes), (other.peak, *other.extremes), strict=True)
+        # In every case, not only in the expected one: an order that saves on one assumption may
+        # cost on another.
         return all(ours <= theirs for ours, theirs in pairs)
 
 
@@ -168,6 +170,8 @@ def decide(
     recorded = {k: tuple(v) for k, v in document["extra"]["orders"].items()}
     framework = recorded[document["extra"]["chosen"]]
     own = weigh(facts, "inductor", framework, reuse=reuse, framework=framework)
+    # The solver runs on a graph of ops and buffers; the wrapper's own rules are for the
+    # simulation.
     solver = _Solver(facts, document, build_runtime_graph(facts, name), seconds)
     orders = {**recorded, **solver.orders(own.peak, store)}
     settings = (True, False) if reuse else (False,)
@@ -175,11 +179,13 @@ def decide(
     choices = [own] if is_valid_order(facts, framework, draws=False) else []
     valid = bool(choices)
     found = _weigh_all(facts, orders, settings, framework)
+    # Not only the expected case counts, see needs_no_more.
     choices += [choice for choice in found if not valid or choice.needs_no_more(own)]
     if not choices:
         raise PlanError("no candidate order keeps the accesses that mutations need apart")
     # Among equal peaks, prefer Inductor's setting of reuse, then the order closest to its own.
     best = min(choices, key=lambda c: (c.peak, c.reuse is not reuse, c.moved))
+    # Measured before moves are taken back, as that keeps the peak.
     replaces = not valid or worth_it(own.peak, best.peak, min_gain)
     # A stored plan was improved when it was stored.
     if replaces and best.name != STORED and best.moved:
@@ -234,6 +240,7 @@ def with_fewest_moves(
     # The greedy search comes first: it gives the exact one an upper limit on the moves.
     back = [order, *move_back(graph, baseline, order, peak, clock.share(0.5))]
     fewest = fewest_moves(graph, baseline, peak, clock=clock, known=back[-1]).order
+    # Candidates from the fewest moves up; the first that the simulation accepts is the answer.
     for found in ([] if fewest is None else [fewest]) + back[::-1]:
         nodes = runtime.node_order(found)
         if moved_ops(nodes, framework) >= best.moved or clock.expired():
@@ -270,6 +277,7 @@ class _Solver:
         self.solved: Plan | None = None
 
     def orders(self, to_beat: int, store: PlanStore | None) -> dict[str, Order]:
+        # A store makes a second compilation quick: nothing is solved.
         """Return the two orders, or the stored one; skip the second if it cannot be better."""
         stored = None if store is None else store.get(self.runtime.graph, MINIMUM_PEAK)
         if stored is not None and stored.plan is not None:
@@ -287,6 +295,8 @@ class _Solver:
         plan, graph = self.solved, self.runtime.graph
         if plan is None:
             return
+        # The estimate's optimum was found in another graph, so it is not stored as a plan of this
+        # one.
         order = self.runtime.op_order(best.order)
         # The order with fewer moves is stored, so that a later look-up moves as few nodes.
         if best.name == OPTIMUM and order != plan.order:
@@ -303,6 +313,8 @@ class _Solver:
     def _least_estimate(self) -> dict[str, Order]:
         """Solve Inductor's estimate, which may be right where the wrapper frees buffers late."""
         before = [sorted(node.predecessors) for node in self.facts.nodes]
+        # Without the edges that Inductor has lost, its estimate would accept orders that compute
+        # wrong numbers.
         extra = {**self.document["extra"], "pred_nodes": before}
         graph = read_inductor({**self.document, "extra": extra}, name=self.runtime.graph.name)
         result = self._solve(graph)
@@ -317,6 +329,7 @@ class _Solver:
     def _solve(self, graph: Graph) -> Result:
         start = time.perf_counter()
         try:
+            # Half of the rest: the second search needs a share as well.
             return solve(graph, objective=Objective.PEAK, limits=Limits(seconds=self.left() / 2))
         finally:
             self.seconds_spent += time.perf_counter() - start

@@ -127,23 +127,28 @@ def capture(
     from torch._inductor import config as inductor_config
     from torch._subclasses.fake_tensor import FakeTensorMode
 
+    # A compiled form from before would be used again, without a call of our backend.
     torch._dynamo.reset()
     lowering = _Lowering(fake_cuda, observe)
     with contextlib.ExitStack() as stack:
         # A graph from a cache would never reach the scheduler.
         stack.enter_context(functorch_config.patch(enable_autograd_cache=False))
         stack.enter_context(inductor_config.patch(fx_graph_cache=False))
+        # Sizes seen in earlier runs would make them symbolic.
         stack.enter_context(dynamo_config.patch(automatic_dynamic_local_pgo=False))
         stack.enter_context(inductor_config.patch(reorder_for_peak_memory=True))
         stack.enter_context(inductor_config.patch(dict(settings or {})))
         if activation_memory_budget is not None:
             budget = {"activation_memory_budget": float(activation_memory_budget)}
             stack.enter_context(functorch_config.patch(budget))
+        # Modules and tensors made in here have no bytes.
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         stack.enter_context(torch.set_grad_enabled(phase == "train"))
         module, args, kwargs = build()
         module.train(phase == "train")
         compiled = torch.compile(module, backend=lowering.backend, dynamic=False)
+        # The trace runs in fake tensors, so that the graph breaks and the backward graph come as
+        # they would.
         output = compiled(*args, **kwargs)
         if phase == "train":
             _loss(torch, output).backward()
@@ -162,6 +167,7 @@ def write(path: str | PathLike[str], graph: CapturedGraph) -> None:
     graph
         Graph to write.
     """
+    # mtime=0: no time stamp, so equal graphs give equal files.
     text = json.dumps(graph.document, separators=(",", ":"))
     with open(path, "wb") as file:
         file.write(gzip.compress(text.encode(), compresslevel=9, mtime=0))
@@ -231,6 +237,7 @@ class _Lowering:
         from torch._inductor.compile_fx import compile_fx_inner
 
         with contextlib.ExitStack() as stack:
+            # Raises after it has recorded the graph, so no code is generated.
             stack.enter_context(mock.patch.object(memory, "reorder_for_peak_memory", record))
             if self.fake_cuda:
                 from optsched.plugins.inductor import fake_cuda
@@ -254,6 +261,7 @@ def _boxed(graph_module: Any) -> Callable[[list[Any]], Any]:
 
     def run(args: list[Any]) -> Any:
         values = list(args)
+        # The convention: the callee empties the list, so that the caller holds nothing.
         args.clear()
         return graph_module(*values)
 
@@ -268,6 +276,7 @@ def _loss(torch: Any, output: Any) -> Any:
         raise UsageError("phase 'train': no output of the module has a gradient")
     if len(wanted) == 1 and wanted[0].numel() == 1:
         return wanted[0]
+    # A sum of all outputs sends a gradient to each of them.
     return torch.stack([t.sum() for t in wanted]).sum()
 
 

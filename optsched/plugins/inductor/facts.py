@@ -68,6 +68,7 @@ def read_facts(
     """
     outputs = frozenset(V.graph.get_output_names())
     read = _read_nodes(nodes, kernels)
+    # Before anything else is read: a graph that is not understood is left to Inductor.
     _require_owned(read, owned.expected)
     facts = WrapperFacts(
         nodes=read,
@@ -84,6 +85,7 @@ def read_facts(
         misaligned=frozenset(V.graph.unaligned_buffers),
         tuples=not V.graph.cpp_wrapper,
     )
+    # Rules for C++ kernels are the base; those of Triton change some facts.
     return add_triton_rules(facts, nodes) if runs_on_gpu(nodes) else facts
 
 
@@ -91,6 +93,7 @@ def _find_released(
     nodes: Sequence[WrapperNode], owned: Sequence[OwnedInput], outputs: frozenset[str]
 ) -> tuple[OwnedInput, ...]:
     """Return the inputs freed before the call ends; the wrapper only deletes names with a use."""
+    # An output is returned under its name, so the wrapper does not delete it.
     used = frozenset[str]().union(*(node.used for node in nodes)) - outputs
     kept = {given.storage for given in owned if given.name not in used}
     return tuple(given for given in owned if given.storage not in kept)
@@ -110,19 +113,23 @@ def _require_owned(nodes: Sequence[WrapperNode], owned: Sequence[OwnedInput]) ->
 def _read_nodes(
     nodes: Sequence[Any], kernels: Mapping[str, KernelMemory]
 ) -> tuple[WrapperNode, ...]:
+    # By inner name, because dependencies name inner nodes.
     position = {n.get_name(): v for v, fused in enumerate(nodes) for n in fused.get_nodes()}
     index = {node: v for v, node in enumerate(nodes)}
     real = V.graph.scheduler.mutation_real_name
     used = [
+        # The name as it was before a mutation and the name after it are one storage.
         frozenset(real.get(name, name) for name in node.used_or_aliased_buffer_names())
         for node in nodes
     ]
     known = [frozenset(index[u] for u in node.mpi_node.pred_nodes) for node in nodes]
     needed = find_guards(nodes)
+    # Two sets of guards: with draws for our orders, without them to judge Inductor's own.
     drawn = [own | draws for own, draws in zip(needed, find_draws(nodes), strict=True)]
     guards = settle_conflicts(drawn, known)
     apart = settle_conflicts(needed, known)
     members: dict[str, list[Any]] = {}
+    # Members of a tuple are nodes of their own; the call that returns it must know them.
     for node in nodes:
         if isinstance(node.node, ir.MultiOutput):
             members.setdefault(node.node.inputs[0].get_name(), []).append(node.node)
@@ -137,6 +144,7 @@ def _read_nodes(
             on_device=node.get_device() is not None,
             arguments=_read_arguments(node),
             kind=_kind(node),
+            # Edges needed only for random numbers, without those of mutations and dependencies.
             draws_after=guards[v] - apart[v] - known[v],
         )
         for v, node in enumerate(nodes)
@@ -156,6 +164,7 @@ def _read_definitions(fused: Any, position: Mapping[str, int]) -> tuple[Definiti
         Definition(output.get_name(), find_candidates(fused, inner, output, position, kept_rows))
         for inner in fused.get_nodes()
         for output in inner.get_outputs()
+        # Removed buffers were fused away, so the wrapper has no line for them.
         if output.node.should_allocate() and output.get_name() not in V.graph.removed_buffers
     )
 
@@ -178,6 +187,7 @@ def _read_extern(
     layout = target.get_output_spec()
     if isinstance(target, ir.MultiOutput):
         return ExternCall(Returned.MEMBER, name, parent=target.inputs[0].get_name())
+    # Members first the ones that are read, then those that only the tuple holds.
     if isinstance(layout, ir.MultiOutputLayout):
         read = members.get(name, ())
         found = tuple(_read_member(m, target, memory) for m in read)
@@ -292,6 +302,7 @@ def _read_estimate(nodes: Sequence[Any], outputs: Iterable[str]) -> tuple[Estima
 def _read_sizes(name: str, readers: Iterable[Any], index: Mapping[Any, int]) -> dict[int, int]:
     return {
         index[node]: V.graph.get_dep_size_hint(
+            # The last one, as in Inductor.
             [d for d in node.read_writes.reads if d.name == name][-1]
         )
         for node in readers

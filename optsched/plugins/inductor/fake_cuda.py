@@ -49,6 +49,7 @@ def move_graph(graph_module: Any, example_inputs: Sequence[Any]) -> list[Any]:
     def move(tensor: Any) -> Any:
         if tensor.device.type != "cpu":
             return tensor
+        # One tensor may stand in several nodes: it gets one twin.
         # The original is kept beside its twin, so that its id is not used again.
         return twins.setdefault(id(tensor), (_twin(tensor), tensor))[0]
 
@@ -60,6 +61,7 @@ def move_graph(graph_module: Any, example_inputs: Sequence[Any]) -> list[Any]:
         for key in ("val", "example_value"):
             if key in node.meta:
                 node.meta[key] = tree_map_only(FakeTensor, move, node.meta[key])
+        # Ops such as `ones` name their device as an argument.
         node.args = torch.fx.node.map_aggregate(node.args, redirect)
         node.kwargs = torch.fx.node.map_aggregate(node.kwargs, redirect)
     graph_module.recompile()
@@ -67,6 +69,7 @@ def move_graph(graph_module: Any, example_inputs: Sequence[Any]) -> list[Any]:
 
 
 def _twin(tensor: Any) -> Any:
+    # Without the fake mode in force, which would refuse to make a tensor for another one.
     with _disable_current_modes():
         meta = torch.empty_strided(
             tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta"
@@ -86,6 +89,7 @@ def device_answers() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
 
         def answer(owner: Any, name: str, value: Any) -> None:
+            # Everything is taken back when the context ends.
             stack.enter_context(mock.patch.object(owner, name, value))
 
         for owner in (torch.cuda, CudaInterface):
@@ -93,6 +97,7 @@ def device_answers() -> Iterator[None]:
         answer(torch.cuda, "get_device_capability", lambda *_, **__: _CAPABILITY)
         answer(torch.cuda, "current_device", lambda: _DEVICE.index)
         answer(torch.cuda, "device_count", lambda: 1)
+        # Inductor asks for the version to choose features of the compiler.
         answer(torch.version, "cuda", "12.8")
         for module in (torch.utils._triton, scheduler, utils):
             if hasattr(module, "has_triton"):

@@ -34,7 +34,9 @@ def find_guards(nodes: Sequence[Any]) -> list[frozenset[int]]:
         for storage in _accessed(inner) | mutated:
             accesses.setdefault(storage, []).append(_Access(lowered, v, storage in mutated))
     guards: list[set[int]] = [set() for _ in nodes]
+    # Accesses in the order of lowering, which is the order of the program.
     for found in accesses.values():
+        # Without a mutation the accesses are reads of one value, in any order.
         if any(access.mutates for access in found):
             _guard(sorted(found), guards)
     return [frozenset(before - {v}) for v, before in enumerate(guards)]
@@ -56,6 +58,7 @@ def find_draws(nodes: Sequence[Any]) -> list[frozenset[int]]:
 
 def _lowered(nodes: Sequence[Any]) -> Iterator[tuple[int, int, Any]]:
     """Yield `(position when lowered, position of the fused node, inner node)`."""
+    # Numbered as lowered: the list of operations is not touched by fusion or reordering.
     position = {op.get_operation_name(): i for i, op in enumerate(V.graph.operations)}
     for v, node in enumerate(nodes):
         for inner in node.get_nodes():
@@ -105,6 +108,7 @@ def draws_numbers(target: Any) -> bool:
     """Return True if an op draws random numbers; attention whose dropout is 0 does not."""
     op = getattr(target, "op_overload", None)
     if torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ()):
+        # The schema's tag holds for all dropout rates.
         return False
     return _argument(target, "dropout_p") not in (0, 0.0)
 
@@ -164,6 +168,7 @@ def _aliased(name: str) -> Sequence[str]:
 def _storage(name: str) -> str:
     """Return the first name of the storage that a name stands for."""
     real = V.graph.scheduler.mutation_real_name
+    # Names may lead in a circle through views; each is visited once.
     seen = set()
     while name not in seen:
         seen.add(name)

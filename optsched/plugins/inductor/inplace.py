@@ -57,6 +57,8 @@ def find_candidates(
     kept_rows
         Buffers of `fused` that its outer loop keeps as a row inside the kernel.
     """
+    # The conditions of this function are those of `decide_inplace_update` in Inductor's scheduler,
+    # one by one.
     if not isinstance(inner, SchedulerNode) or not config.inplace_buffers:
         return ()
     if not V.graph.has_feature(inner.get_device(), BackendFeature.INPLACE_BUFFERS):
@@ -68,6 +70,7 @@ def find_candidates(
         return ()
     if isinstance(node.get_output_spec(), ir.CommBufferLayout):
         return ()
+    # Names of the whole kernel: a reader within it does not count as a later one.
     ops = {n.get_name() for n in fused.get_nodes()}
     found = []
     for read in inner.read_writes.reads:
@@ -76,6 +79,7 @@ def find_candidates(
         source = source or scheduler.name_to_buf.get(read.name)
         if source is None or source.node is None or source.get_name() in kept_rows:
             continue
+        # The sizes must agree, as one tensor object becomes the other.
         if _may_be_overwritten(source, inner, ops) and can_match_buffer_size(source.node, node):
             found.append(InplaceCandidate(source.get_name(), _others(source, inner, ops, position)))
     return tuple(found)
@@ -86,6 +90,7 @@ def _may_be_overwritten(source: Any, inner: Any, ops: set[str]) -> bool:
         return False
     if isinstance(source.node.get_output_spec(), _NEVER_OVERWRITTEN):
         return False
+    # A node without a kernel, such as a view of a constant, has no bytes of its own to give.
     maker = source.defining_op
     if isinstance(maker, NopKernelSchedulerNode):
         return False
@@ -106,6 +111,7 @@ def _is_at_our_disposal(name: str) -> bool:
 def _used_last_by(source: Any, inner: Any, ops: set[str]) -> bool:
     """Return True if `inner` is the last user in its kernel and the graph does not return it."""
     own = [user for user in source.users if user.node is inner]
+    # `can_inplace` is the scheduler's word on this one use.
     if not own or not own[0].can_inplace:
         return False
     for user in source.users:
@@ -129,6 +135,7 @@ def _accessed_alike(source: Any, ops: set[str]) -> bool:
 
 def _others(source: Any, inner: Any, ops: set[str], position: Mapping[str, int]) -> frozenset[int]:
     names = {user.node.get_name() for user in source.users} - ops - set(inner.ancestors)
+    # All other readers must have run; that depends on the order, so their positions are listed.
     return frozenset(position[name] for name in names - set(V.graph.removed_operations))
 
 
@@ -185,6 +192,7 @@ def find_kept_rows(fused: Any) -> set[str]:
 
 
 def _loops(outer: Any) -> tuple[Any, ...]:
+    # The node with a reduction has all loops of the kernel.
     _, (group, reduction) = max(outer.get_nodes(), key=lambda node: int(node.is_reduction())).group
     return (*group, *reduction)
 
@@ -196,6 +204,7 @@ def _is_row(node: Any, nodes: Sequence[Any]) -> bool:
         return False
     if not buffer.node.get_layout().is_contiguous():
         return False
+    # The index of element (i, j, k) of a contiguous buffer, built from the innermost loop out.
     index, stride = 0, 1
     for variable, size in reversed(node._body.var_ranges.items()):
         index += stride * variable

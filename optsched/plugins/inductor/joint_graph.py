@@ -35,12 +35,14 @@ def require_known(joint: GraphModule) -> None:
     KeptOrderError
         For user checkpoint tags, effects, collectives, graphs within, and symbolic sizes.
     """
+    # The user's own tags say what runs again; a plan would overrule them.
     if has_recomputable_ops(joint):
         raise KeptOrderError("the graph has checkpoint tags of its user")
     for node in joint.graph.nodes:
         if is_sym_node(node):
             raise KeptOrderError(f"node {node.name!r} is a symbolic size")
         target = str(node.target)
+        # An op with effects must run once, and a collective must run on all machines alike.
         if node.op == "call_function" and any(word in target for word in _EFFECTS):
             raise KeptOrderError(f"node {node.name!r} ({target}) has effects or communicates")
         if node.op == "get_attr" and isinstance(getattr(joint, target, None), GraphModule):
@@ -53,10 +55,12 @@ def forward_ends(joint: GraphModule, graph: Graph, outputs: int) -> list[str]:
     listed = torch.utils._pytree.tree_leaves(end.args)
     makers = dict.fromkeys(
         name
+        # A node that only takes a member of a tuple has no op in the plan.
         for node in listed[:outputs]
         if isinstance(node, Node) and (name := _maker(node)) in graph.op_ids
     )
     tangents = {x for x in joint.graph.find_nodes(op="placeholder") if "tangents" in str(x.target)}
+    # All that depends on a tangent belongs to the backward graph.
     after = set(tangents)
     for node in joint.graph.nodes:
         if any(x in after for x in node.all_input_nodes):

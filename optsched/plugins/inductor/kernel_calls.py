@@ -53,6 +53,7 @@ def _function(target: Any) -> Callable[..., Any] | None:
     """Return the function of a name of the wrapper, such as `extern_kernels.mm`."""
     from torch._inductor.select_algorithm import extern_kernels
 
+    # The wrapper names functions by a dotted path.
     start, _, rest = str(target.python_kernel_name).partition(".")
     known = {"extern_kernels": extern_kernels, "aten": torch.ops.aten}
     if start not in known or not rest:
@@ -67,6 +68,7 @@ def _function(target: Any) -> Callable[..., Any] | None:
 def call_kernel(target: Any, operands: Sequence[Any]) -> Any:
     """Call a kernel of the graph on other tensors; return what it returns."""
     constants = [_hint(x) for x in target.constant_args]
+    # A fallback has its own way to put tensors and constants back into the op's arguments.
     if isinstance(target, ir.FallbackKernel):
         args, kwargs = target.unflatten_args(operands, constants)
         return target.op_overload(*args, **{**kwargs, **target.kwargs})
@@ -76,12 +78,14 @@ def call_kernel(target: Any, operands: Sequence[Any]) -> Any:
         return _scatter(target, operands, constants)
     function = _function(target) or target.op_overload
     if isinstance(target, ir.ExternKernelOut):
+        # Inductor allocates the result of such a kernel and passes it as `out`.
         made = make_tensor(target, Place())
         return function(*operands, *constants, **target.kwargs, out=made)
     return function(*operands, *constants, **target.kwargs)
 
 
 def _put(target: Any, operands: Sequence[Any], accumulate: bool) -> Any:
+    # A dimension without an index has None in its place.
     given = iter(operands[2:])
     indices = [None if index is None else next(given) for index in target.indices]
     return torch.ops.aten.index_put_(operands[0], indices, operands[1], accumulate)
@@ -91,6 +95,7 @@ def _scatter(target: Any, operands: Sequence[Any], constants: Sequence[Any]) -> 
     changed, index, *source = operands
     dimension, *value = constants
     given = {name: value for name, value in target.kwargs.items() if value is not None}
+    # Only the reducing op has this argument.
     if "scatter_reduce" not in str(target.op_overload):
         given.pop("include_self", None)
     return target.op_overload(changed, dimension, index, *source, *value, **given)

@@ -142,6 +142,7 @@ class _Survey:
     def __init__(self, effort: KernelEffort) -> None:
         self.max_bytes = effort.max_bytes
         # The second calls take as long as the first.
+        # Time of this thread: other threads that compile must not use it up.
         self.end = time.thread_time() + effort.seconds / 2
         self.keys: dict[str, Hashable] = {}
         self.fresh: dict[Hashable, _FirstCall] = {}
@@ -156,11 +157,14 @@ class _Survey:
             self.unknown.add(_name(target))
 
     def _find(self, target: Any) -> bool:
+        # Two profilers cannot run at the same time; the user's own comes first.
         if not is_callable(target) or torch.autograd._profiler_enabled():
             return False
         places = find_places(target, self.places)
+        # The same call on the same layout does the same, so that it is made once per process.
         key = (type(target), *_key(target), *places)
         if key not in _known and key not in self.fresh:
+            # An over-long call cannot be interrupted, so large ones are not begun.
             if time.thread_time() > self.end or _operand_bytes(target) > self.max_bytes:
                 return False
             returned = _call_once(target, places)
@@ -229,6 +233,7 @@ def _call_once(target: Any, places: Sequence[Place]) -> dict[Path, ReturnedTenso
     except Exception:
         # It does not work on zeros, or not on what this module knows to give it.
         return None
+    # Storages are compared by address, while the operands are alive.
     return dict(_describe(returned, [x.untyped_storage()._cdata for x in operands]))
 
 
@@ -259,6 +264,7 @@ def _profile(fresh: Mapping[Hashable, _FirstCall]) -> dict[Hashable, KernelMemor
             operands = make_operands(target, places)
             with torch.profiler.record_function(f"{_MARK}{i}"):
                 kept = call_kernel(target, operands)
+            # Deleted after its mark: the results do not count as scratch.
             del kept
     scratch = _peaks_above_end(profile.profiler.kineto_results.events())
     return {
@@ -273,6 +279,7 @@ def _peaks_above_end(events: Sequence[Any]) -> dict[int, int]:
     for mark in (e for e in events if e.name().startswith(_MARK)):
         begin, end = mark.start_ns(), mark.start_ns() + mark.duration_ns()
         live = peak = 0
+        # What is live at the end is what the kernel returned.
         for _, change in (c for c in changes if begin <= c[0] <= end):
             live += change
             peak = max(peak, live)

@@ -61,11 +61,14 @@ def find_places(target: Any, known: Mapping[str, Place]) -> tuple[Place, ...]:
 
 def _find_place(operand: Any, known: Mapping[str, Place]) -> Place:
     offset = 0
+    # Views of views: offsets add up.
     while isinstance(operand, ir.ReinterpretView) or _is_part(operand):
         view = operand if isinstance(operand, ir.ReinterpretView) else operand.layout.view
         offset += hints([view.layout.offset])[0]
         operand = find_root(view)
     name = operand.get_name()
+    # A measured place is better than the size by the graph, as kernels may return parts of larger
+    # storages.
     place = known.get(name) or Place(_storage_bytes(name, operand))
     return place._replace(offset=place.offset + offset)
 
@@ -78,6 +81,7 @@ def _storage_bytes(name: str, operand: Any) -> int:
     if name in V.graph.graph_inputs:
         names, examples = list(V.graph.graph_inputs), V.graph.example_inputs or ()
         given = dict(zip(names, examples, strict=False)).get(name)
+        # Without an example its size is unknown; 0 leaves the size that the strides imply.
         if len(names) != len(examples) or not isinstance(given, torch.Tensor):
             return 0
         size = given.untyped_storage().nbytes()
@@ -93,6 +97,7 @@ def make_operands(target: Any, places: Sequence[Place]) -> list[Any]:
 def make_tensor(like: Any, place: Place) -> Any:
     """Return a tensor of zeros with the device, sizes and strides of a node, at a place."""
     size, stride, dtype = hints(like.get_size()), hints(like.get_stride()), like.get_dtype()
+    # The last element by the strides; gaps between rows count.
     last = sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     elements = place.offset + last + 1 if all(size) else place.offset
     count = max(elements, place.storage // dtype.itemsize)

@@ -78,6 +78,7 @@ def expect_lives(graph: Any, lives: GraphLives) -> None:
 
 def _find(file: str) -> GraphLives | None:
     with _lock:
+        # The path of a wrapper is known once it is written, after the pass has run.
         written = [(graph, lives) for graph, lives in _compiling if graph.cache_path]
         _compiling[:] = [entry for entry in _compiling if not entry[0].cache_path]
         _by_file.update((graph.cache_path, lives) for graph, lives in written)
@@ -98,12 +99,14 @@ def watch(mode: str) -> Iterator[None]:
     """
 
     def enter(frame: FrameType, event: str, _: Any) -> Any:
+        # The wrapper's function is called `call`, in a file of its own.
         if event != "call" or frame.f_code.co_name != "call":
             return None
         lives = _find(frame.f_code.co_filename)
         return None if lives is None else _Observer(lives, mode).see
 
     before = sys.gettrace()
+    # The trace function of this thread: threads that the program starts are not watched.
     sys.settrace(enter)
     try:
         yield
@@ -137,6 +140,7 @@ class _Observer:
 
     def see(self, frame: FrameType, event: str, _: Any) -> Any:
         """Compare the events of the last line; stop at the first difference."""
+        # Only lines: a call inside a line is part of it.
         if self.differs or event not in ("line", "return"):
             return self.see
         try:
@@ -166,6 +170,7 @@ class _Observer:
         born = []
         for name in (*(self.lives.inputs & names.keys()), *(self.lives.buffers & names.keys())):
             value = names[name]
+            # The same object under the same name is nothing new.
             if not isinstance(value, torch.Tensor) or self.held.get(name) == id(value):
                 continue
             self.held[name] = id(value)
@@ -186,6 +191,7 @@ class _Observer:
         key = id(storage)
         if key not in self.storages:
             self.storages[key] = found = _Storage(set(), watched=False)
+            # atexit=False: what goes with the end of the process does not count.
             weakref.finalize(storage, self._let_go, key, found).atexit = False
         return self.storages[key]
 

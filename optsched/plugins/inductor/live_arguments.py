@@ -41,6 +41,7 @@ def find_handed_over() -> list[OwnedInput] | None:
     """
     arguments = _waiting_arguments()
     names = list(V.graph.graph_inputs)
+    # Another function of that name, or another call: compare with the graph's inputs.
     if arguments is None or len(arguments) != len(names):
         return None
     with unset_fake_temporarily():
@@ -54,6 +55,7 @@ def find_handed_over() -> list[OwnedInput] | None:
 
 def _waiting_arguments() -> list[Any] | None:
     frame = sys._getframe()
+    # Up through the callers to the function that waits for this compilation.
     while frame is not None:
         if frame.f_code.co_name == _WAITS and _ARGUMENTS in frame.f_code.co_varnames:
             found = frame.f_locals.get(_ARGUMENTS)
@@ -72,6 +74,8 @@ class _References(NamedTuple):
 
 def _find_shared(arguments: Sequence[Any]) -> set[int]:
     """Return the storages to which something beside the list of arguments refers."""
+    # Measured on a tensor that nothing else holds, as the numbers differ between versions of
+    # Python.
     (alone,) = _count_references([torch.empty(1)])
     tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
     listed = Counter(map(id, tensors))
@@ -81,6 +85,7 @@ def _find_shared(arguments: Sequence[Any]) -> set[int]:
             # Twice per place: in the list of arguments, and in `tensors`.
             alone.python + 2 * listed[id(value)] - 1,
             alone.tensor,
+            # Each further tensor on the same storage holds it once more.
             alone.storage + by_storage[_storage(value)] - 1,
         )
         for value in tensors

@@ -75,6 +75,7 @@ class Ownership:
 def find_owned_inputs(nodes: Sequence[Any]) -> Ownership:
     """Return the inputs of the current graph that it frees; remember what a forward graph saves."""
     context = TracingContext.try_get()
+    # Three sources, the most certain first: the waiting call, the forward graph, Inductor's names.
     if V.graph.is_backward:
         handed_over = find_handed_over()
         if handed_over is not None:
@@ -92,6 +93,7 @@ def _guess_ownership(saved: dict[str, _SavedTensor]) -> Ownership:
     expected = _owned(saved, lambda holder: holder is _Holder.CALL, tangents=True)
     least = _owned(saved, lambda holder: holder is _Holder.CALL, tangents=False)
     most = _owned(saved, lambda holder: holder is not _Holder.PROGRAM, tangents=True)
+    # The extremes: nothing that is unknown is freed, and all of it is.
     return Ownership(expected, tuple(found for found in (least, most) if found != expected))
 
 
@@ -119,6 +121,7 @@ def _read_saved(context: Any) -> dict[str, _SavedTensor]:
     metadata = context.fw_metadata
     returned = 0 if metadata is None else metadata.num_forward
     storages = [_root(value) for value in V.graph.graph_outputs]
+    # Returned outputs come first, saved tensors after them.
     held = {root.get_name() for root in storages[:returned] if root is not None}
     fixed = _fixed_inputs(metadata)
     saved = {}
@@ -133,6 +136,7 @@ def _read_saved(context: Any) -> dict[str, _SavedTensor]:
 
 def _holder(name: str, returned: set[str], fixed: set[str]) -> _Holder:
     if name in fixed or name in V.graph.constants:
+        # An output or input may live on in the program: nobody here can tell.
         return _Holder.PROGRAM
     if name in returned or name in V.graph.graph_inputs:
         return _Holder.UNKNOWN

@@ -96,6 +96,7 @@ def _sort(units: Sequence[Unit], nodes: Sequence[WrapperNode]) -> tuple[Unit, ..
         for u, unit in enumerate(units)
     ]
     try:
+        # Not in the hook's order, which may break an edge that a mutation needs.
         order = list(TopologicalSorter(dict(enumerate(before))).static_order())
     except CycleError as error:
         raise GraphError("the order that mutations need is a cycle") from error
@@ -115,12 +116,14 @@ class _Storages:
             self.buffers[name] = Buffer(name, size)
 
     def view(self, name: str, viewed: str) -> None:
+        # A view of bytes that are not counted is not counted either.
         if viewed in self.of_name:
             self.of_name[name] = self.of_name[viewed]
 
     def keep(self, names: Iterable[str]) -> None:
         """Keep the storages of some names to the end."""
         for storage in {self.of_name[name] for name in names if name in self.of_name}:
+            # LIVE: such an output has its bytes at the end, but is not copied.
             self.buffers[storage] = replace(self.buffers[storage], output=OutputPolicy.LIVE)
 
 
@@ -172,6 +175,7 @@ def _overwritten_inside(facts: WrapperFacts, node: WrapperNode) -> dict[str, str
     """Return the outputs of a kernel that overwrite an earlier output of it in every order."""
     found: dict[str, str] = {}
     for definition in node.definitions:
+        # Only the first candidate: whether a later one is free depends on the order.
         for first in definition.candidates[:1]:
             inside = first.source in node.outputs and first.source not in facts.local
             if inside and not first.others and first.source not in found.values():
@@ -193,6 +197,8 @@ class _GraphWriter:
         ops = tuple(self._op(u, unit) for u, unit in enumerate(self.units))
         pairs = {pair for u, unit in enumerate(self.units) for pair in self._pairs(ops[u], u, unit)}
         graph = Graph(name, ops, tuple(self.buffers), tuple(sorted(pairs)), "inductor runtime")
+        # Pairs whose source has another use stay candidates; those that always hold become part of
+        # the graph.
         return graph.with_inplace()
 
     def _op(self, u: int, unit: Unit) -> Op:
@@ -207,6 +213,7 @@ class _GraphWriter:
         # Nodes of a unit run one after another, each with scratch of its own.
         scratch = max(map(self._scratch, nodes))
         workspace = None
+        # The most, not the sum: one node's scratch is freed before the next one's is taken.
         if scratch:
             workspace = self._number(Buffer(f"workspace of {nodes[0].name}", scratch))
             writes.append(workspace)

@@ -98,6 +98,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             return nodes
         start = time.perf_counter()
         name, meter = _graph_name(), None
+        # Settings of an earlier graph must not decide about this one.
         self._leave_to_inductor()
         try:
             require_support(nodes, self.time_limit, cuda=self.cuda)
@@ -108,6 +109,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             record = replace(record, note=_note(kernels, decision, runs_on_gpu(nodes)))
             meter = (decision.start, _device(nodes)) if self.measure else None
         except Exception as error:
+            # The compilation may have stopped half way, with the settings of our order.
             self._leave_to_inductor()
             reason = _reason(error)
             # An unsupported graph is expected; any other error is a fault that somebody should see.
@@ -177,6 +179,7 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
         proof=decision.proof,
         solver_seconds=decision.solver_seconds,
     )
+    # A true bound is at most any peak; this one is of a graph that counts too much.
     if decision.bound is not None and decision.bound > best.peak:
         # The runtime shares bytes that the graph counts twice, so the graph's bound does not apply.
         record = replace(record, bound=None, proof="")

@@ -107,6 +107,7 @@ def simulate(
     """
     writer = _LineWriter(facts, order)
     lines = writer.write()
+    # `_hand_on` changes the list of lines, so the second pass must precede the third.
     reused = _hand_on(facts, order, lines, writer.inplace) if reuse else []
     memory = _Memory(facts)
     memory.run(lines, timeline)
@@ -132,6 +133,7 @@ class _LineWriter:
         self.lines: list[_Line] = []
         self.inplace: list[Pair] = []
         self.gone: set[str] = set()
+        # Allocated, freed and waiting by name, as in Inductor's code generation.
         self.allocated: set[str] = set()
         self.freed: set[str] = set()
         self.waiting: set[str] = set()
@@ -152,6 +154,7 @@ class _LineWriter:
             self.waiting |= last_used[step]
             self._define(node, step)
             if node.scratch:
+                # Below, the kernel's workspace is there while its outputs exist already.
                 self._sum_up(node, node.scratch, step)
             self._call(node, step)
             self.done.add(v)
@@ -192,6 +195,7 @@ class _LineWriter:
         """Take back the lines of local buffers that share bytes with local buffers only."""
         groups: dict[str, set[str]] = {}
         for output, source in self.inplace[first_pair:]:
+            # Names that share bytes form a group, which vanishes only as a whole.
             union = groups.get(output, {output}) | groups.get(source, {source})
             groups.update(dict.fromkeys(union, union))
         local = set(local)
@@ -221,6 +225,7 @@ class _LineWriter:
 
     def _flush(self, step: int) -> None:
         """End the call of the collected kernels, and free the buffers that are dead by now."""
+        # Sorted, since sets have no order and the pool is a stack.
         for name in sorted(self.waiting - self.gone - self.freed):
             buffer = self.facts.buffers.get(name)
             if buffer is None:
@@ -277,6 +282,7 @@ def _hand_on(
         buffer = facts.buffers.get(line.name)
         if buffer is None or buffer.reuse_key is None:
             continue
+        # Alignment decides too: a misaligned buffer serves a misaligned one only.
         key = (buffer.reuse_key, line.name in misaligned)
         if line.kind is _Kind.FREE:
             pool.setdefault(key, []).append(i)
@@ -284,8 +290,11 @@ def _hand_on(
             # The buffer freed last is taken first, as in Inductor.
             free = lines[pool[key][-1]]
             between = range(free.step + 1, line.step)
+            # If nothing runs in between, reuse costs nothing. Otherwise the buffer stays in memory
+            # there.
             if between and buffer.size + max(live[s] for s in between) > highest:
                 continue
+            # Taken from the stack, and its line of release is dropped below.
             given.add(pool[key].pop())
             for s in between:
                 live[s] += buffer.size
@@ -304,11 +313,13 @@ def estimate_peak(facts: WrapperFacts, order: Order) -> tuple[int, list[int]]:
         last = max((step_of[v] for v in buffer.readers), default=birth)
         allocated, freed = buffer.allocated, buffer.freed
         if buffer.read_sizes:
+            # The size depends on which reader is the last: a reader may see a part.
             latest = max(buffer.read_sizes, key=step_of.__getitem__)
             allocated = freed = buffer.read_sizes[latest]
         change[birth] += allocated
         if not buffer.kept:
             change[last + 1] -= freed
+    # Prefix sums: bytes at a step are all changes up to it.
     live, total = [], 0
     for difference in change:
         total += difference
@@ -343,9 +354,12 @@ class _Memory:
             else:
                 self._share(given.name, storages[given.storage])
         self.start = self.peak = self.live
+        # The wrapper has no line that allocates its inputs.
         self.lives.clear()
         for line in lines:
             self._execute(line)
+            # Scratch exists only during the call, so that it raises the peak and not the live
+            # bytes.
             extra = line.extern.workspace if line.extern else 0
             if self.live + extra > self.peak:
                 self.peak, self.peak_at = self.live + extra, line.name
@@ -366,6 +380,7 @@ class _Memory:
 
     def _take_over(self, line: _Line) -> None:
         self._share(line.name, self.holds[line.source])
+        # An output keeps its own name.
         if line.source not in self.facts.outputs:
             self._drop(line.source)
 
@@ -432,6 +447,7 @@ class _Memory:
     def _drop(self, name: str) -> None:
         for storage in self.holds.pop(name, ()):
             self.holders[storage] -= 1
+            # The last name gone: the allocator gets the bytes back.
             if not self.holders[storage]:
                 self.live -= self.sizes[storage]
                 if storage in self.first_name:

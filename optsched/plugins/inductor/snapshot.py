@@ -43,6 +43,7 @@ def take_snapshot(
     baseline, freeable = memory.prepare_planning_info(
         nodes, name_to_buf, name_to_fused_node, graph_inputs, graph_outputs
     )
+    # The tests that Inductor itself makes before it reorders.
     memory.validate_graph_acyclic(nodes)
     memory.validate_unique_buffer_names(nodes, name_to_buf, freeable)
     document = _export(nodes, freeable, name_to_fused_node, graph_inputs, graph_outputs)
@@ -53,6 +54,7 @@ def take_snapshot(
     }
     position = {node: i for i, node in enumerate(nodes)}
     document["extra"] = {
+        # Kept for captured files, which are read years later.
         "torch": torch.__version__,
         "peaks": {"baseline": baseline, **peaks},
         "orders": {
@@ -78,6 +80,7 @@ def _export(*args: object) -> dict[str, Any]:
     def trace(*_: object, payload_fn: Callable[[], str], **__: object) -> None:
         caught.append(payload_fn())
 
+    # Torch writes the file to its trace log only, so the log is replaced for a moment.
     with mock.patch.object(torch._logging, "trace_structured", trace):
         memory.export_graph_for_simulator(*args)
     document: dict[str, Any] = json.loads(caught[-1])

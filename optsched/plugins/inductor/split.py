@@ -62,6 +62,8 @@ class _Splitter:
         self.latest: dict[Node, Node] = {}
         """Present copy of each computed node, for the forward and for the backward graph."""
         self.views: dict[tuple[Node, bool], tuple[list[Node], Node]] = {}
+        # Ops that the plan runs; all other nodes are views and members of tuples, made where
+        # needed.
         self.computed: set[Node] = set()
         self.behind: dict[Node, None] = {}
         """New nodes of the backward graph."""
@@ -72,12 +74,14 @@ class _Splitter:
         self.computed = {self.nodes[name] for name, _ in runs}
         for node in self.joint.graph.nodes:
             if node.op in ("placeholder", "get_attr"):
+                # Inputs are copied first, in their order: the calling convention depends on it.
                 self.given[node] = self.graph.node_copy(node, self.given.__getitem__)
         for name, again in runs:
             self._run(self.nodes[name], again)
         end = next(iter(self.joint.graph.find_nodes(op="output")))
         listed = torch.utils._pytree.tree_leaves(end.args)
         results = [
+            # Results after the user's outputs belong to the backward graph.
             self.take(x, i >= outputs) if isinstance(x, Node) else x for i, x in enumerate(listed)
         ]
         made = self.graph.output(tuple(results))
@@ -98,6 +102,7 @@ class _Splitter:
         behind = again or node.name not in self.forward
         made = self.graph.node_copy(node, lambda x: self.take(x, behind))
         made.meta = dict(node.meta)
+        # PyTorch's extraction would move a repeat to the forward graph without this tag.
         if again:
             made.name = f"{node.name}_again"
             made.meta[TAG] = "must_be_in_backward"
@@ -111,6 +116,7 @@ class _Splitter:
         """Return the new node by which a node of one of the two graphs reads an old one."""
         if node in self.given:
             return self.given[node]
+        # The backward graph reads the repeat if there was one, and otherwise the saved first run.
         if node in self.computed:
             return self.latest[node] if behind and node in self.latest else self.first[node]
         if behind and self._is_part_of_first(node):
@@ -118,6 +124,7 @@ class _Splitter:
             behind = False
         sources = [self.take(x, behind) for x in node.all_input_nodes]
         known = self.views.get((node, behind))
+        # A view whose sources are still the same is not made twice.
         if known is not None and known[0] == sources:
             return known[1]
         made = self.graph.node_copy(node, lambda x: self.take(x, behind))
@@ -140,6 +147,7 @@ class _Splitter:
         read = [x for node in self.behind for x in node.all_input_nodes]
         for node in (*read, *(x for x in results if isinstance(x, Node))):
             tangent = node.op == "placeholder" and "tangents" in str(node.target)
+            # A constant need not be saved, and gradients come with the call.
             if node not in self.behind and node.op != "get_attr" and not tangent:
                 found.add(node)
         return found

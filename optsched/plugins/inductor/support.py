@@ -54,6 +54,7 @@ def require_support(nodes: Sequence[Any], time_limit: float, *, cuda: bool = Fal
     KeptOrderError
         If the graph has a feature that the rules do not cover.
     """
+    # Also tested where the plugin is switched on; a pass restored from a cache comes here first.
     if not is_tested(torch.__version__):
         known = ", ".join(TESTED_TORCH)
         raise UnknownTorchError(f"torch {torch.__version__} is not one of {known}")
@@ -76,6 +77,7 @@ def _require_settings() -> None:
         raise KeptOrderError(f"the CPU backend is {config.cpu_backend}")
     if config.memory_planning and V.graph.is_inference:
         raise KeptOrderError("memory_planning is on")
+    # Joined later, kernels allocate at other times than simulated.
     if config.combo_kernels:
         raise KeptOrderError("combo_kernels is on: nodes are joined later")
     # Two features that torch 2.13 does not have: pools since 2.14, retained inputs since 2.15.
@@ -130,6 +132,7 @@ def _require_kernel(node: Any) -> None:
         raise KeptOrderError(f"node {name!r} is a {kind}, which is not known on a GPU")
     if isinstance(node.node, ir.UserDefinedTritonKernel):
         raise KeptOrderError(f"node {name!r} is a kernel of the program's own")
+    # With CUDA graphs, each part of a split graph has a memory pool of its own.
     cudagraphs = config.triton.cudagraphs and config.graph_partition
     if cudagraphs and (reason := V.graph.scheduler.should_partition(node)):
         raise KeptOrderError(f"the CUDA graph is split at node {name!r}: {reason}")

@@ -27,6 +27,7 @@ def switch_on() -> None:
     would fail with it: the logger `optsched.plugins.inductor` has one line.
     """
     text = os.environ.get(VARIABLE, "")
+    # The usual case costs no import.
     if text in _OFF:
         return
     import logging
@@ -36,6 +37,7 @@ def switch_on() -> None:
 
         from optsched.plugins.inductor import options
 
+        # Set until the process ends: only a context could take it back.
         for name, value in options(**parse(text)).items():
             setattr(config, name, value)
     except Exception as error:

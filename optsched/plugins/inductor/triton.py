@@ -78,6 +78,8 @@ def add_triton_rules(facts: WrapperFacts, nodes: Sequence[Any]) -> WrapperFacts:
     vanished = {name for sums in mixed.values() for name in sums.vanished}
     buffers = {name: buffer for name, buffer in facts.buffers.items() if name not in partial}
     changed = []
+    # Three changes: sums move to the workspace, vanished nodes call nothing, workspaces are
+    # buffers.
     for v, (node, facts_of_node) in enumerate(zip(nodes, facts.nodes, strict=True)):
         known = _without(facts_of_node, partial, final)
         if all(inner.get_name() in vanished for inner in node.get_nodes()):
@@ -96,6 +98,7 @@ def add_triton_rules(facts: WrapperFacts, nodes: Sequence[Any]) -> WrapperFacts:
         buffers=buffers,
         # A kernel that makes and reads a final sum does not keep it: the wrapper makes it.
         local=facts.local.difference(final, partial, *map(_find_crossing, nodes)),
+        # No argument fits: each kernel is called at once.
         max_arguments=-1,
     )
 
@@ -142,6 +145,7 @@ def _scan_workspace(node: Any) -> _Workspace | None:
     scans = [inner for inner in node.get_nodes() if not inner.is_extern() and inner.is_split_scan()]
     if not scans:
         return None
+    # The grid of Inductor's split scan: one flag and one value per block.
     numel, rnumel = scans[0].group[1]
     blocks = numel * CeilDiv(rnumel, config.triton.min_split_scan_rblock)
     with V.graph.set_current_device(node.get_device()):
@@ -152,6 +156,7 @@ def _scan_workspace(node: Any) -> _Workspace | None:
 def _scan_bytes(dtype: Any) -> int:
     """Return the bytes per block: a word for flag and value, or three words for 64 bits."""
     itemsize = upcast_compute_type(dtype).itemsize
+    # Flag and value of at most 2 bytes share a word; with 4 bytes they are two words.
     return 4 if itemsize <= 2 else 8 if itemsize == 4 else 24
 
 
@@ -159,15 +164,18 @@ def _find_crossing(node: Any) -> set[str]:
     """Return the buffers of a kernel that one of its loops writes and a later one reads."""
     if node.is_extern() or type(node).__name__ not in ("SchedulerNode", "FusedSchedulerNode"):
         return set()
+    # As the code generator itself chooses the node that decides the loops.
     inner = list(node.get_nodes())
     _, (numel, rnumel) = max(inner, key=lambda n: n.is_reduction()).group
     if rnumel == 1 or node.is_split_scan():
         return set()
+    # Some backends combine several; the one for Triton is inside.
     backend = V.graph.scheduler.get_backend(node.get_device())
     backend = getattr(backend, "_triton_scheduling", backend)
     schedule = backend.generate_node_schedule(inner, numel, rnumel)
     features = SIMDKernelFeatures(schedule, numel, rnumel)
     if V.choices.should_use_persistent_reduction(features, False):
+        # A persistent reduction has the whole row in registers: one loop only.
         return set()
     return _read_in_later_loops(schedule)
 
@@ -212,6 +220,7 @@ class _MixedSums:
     def workspace(self) -> _Workspace:
         """A row of float32 sums for each part of the longer axis."""
         numel, rnumel = MixOrderReduction.get_numel_rnumel(self.node.node1)
+        # The formula of `_pick_split_size` in torch/_inductor/codegen/simd.py.
         split = config.triton.mix_order_reduction_split_size
         if split is None:
             device = DeviceProperties.create(self.node.get_device())
@@ -235,6 +244,7 @@ class _MixedSums:
         for name in self.final:
             buffer = V.graph.get_buffer(name)
             # Sums of another type are converted from a tensor of float32.
+            # The float32 sum and the converted one exist together for a moment.
             converted = buffer.get_dtype() != torch.float32
             temporary = 4 * math.prod(_hint(size) for size in buffer.get_size())
             yield ExternCall(Returned.TENSOR, name, workspace=temporary if converted else 0)

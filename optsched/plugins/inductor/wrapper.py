@@ -297,6 +297,7 @@ def is_valid_order(facts: WrapperFacts, order: tuple[int, ...], *, draws: bool =
     With `draws` false, random numbers may be drawn in another order.
     """
     step = {v: i for i, v in enumerate(order)}
+    # Both: no node twice, and none missing.
     if len(step) != len(facts.nodes) or len(order) != len(facts.nodes):
         return False
     return all(

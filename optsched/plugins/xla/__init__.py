@@ -83,6 +83,7 @@ def enabled(
     except ImportError as error:
         raise MissingDependencyError("jax", "jax") from error
     if not jax.__version__.startswith(TESTED_JAX):
+        # A warning, no error: the program must run with a new jax as well.
         _LOG.warning("jax %s is not one of %sx: nothing is changed", jax.__version__, TESTED_JAX)
         yield
         return
@@ -93,10 +94,12 @@ def enabled(
 
     settings = repr((float(time_limit), tuple(modules), least, gain))
     place = {"stage": xla.PipelineStage.POST_SCHEDULER, "platforms": "cpu"}
+    # Own cache folder first: nothing compiled with our hook may get into the shared one.
     with own_folder(settings, tuple(modules)) as kept:
         scheduler = Scheduler(float(time_limit), tuple(modules), least, gain, kept)
         xla.register_hlo_module_transformation(scheduler, name=scheduler.name, **place)
         try:
             yield
+        # By name, so that a nested context with other settings stays.
         finally:
             xla.clear_hlo_module_transformation(scheduler.name, **place)

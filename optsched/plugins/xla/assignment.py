@@ -66,6 +66,7 @@ class Assignment:
 
         Results in the place of a donated argument are not counted.
         """
+        # Constants and arguments are the caller's.
         groups = self.values.groups
         tables = sum(group.size for group in groups if group.is_table and group.live_out)
         made = (groups[slot[0]] for slot in self._slots)
@@ -76,6 +77,7 @@ class Assignment:
         """Bytes of temporaries outside the results' memory: tables, and the packed values."""
         total = 0
         for size in _temporary_last(self._allocations()):
+            # The alignment comes before each allocation, not after the last.
             total = _round_up(total) + size
         return total
 
@@ -89,6 +91,8 @@ class Assignment:
                 made.append((group, group.size if group.is_table and not group.live_out else None))
         ordered = [size for _, size in sorted(made, key=lambda x: _turn(x[0]))]
         ordered += [self._packed] if self._packed else []
+        # Values that run inside an op take part in the partition below, which is why they are
+        # counted.
         return ordered + [None] * count_thread_local(self.values.module)
 
     @cached_property
@@ -106,6 +110,7 @@ class Assignment:
             key=lambda i: (_length(blocks[i].lives), -blocks[i].size, blocks[i].number),
         )
         clashes = _clashes(blocks)
+        # XLA tries both sequences and takes the better one.
         return min(_packed_bytes(blocks, clashes, turn) for turn in (by_size, by_life))
 
     @cached_property
@@ -136,6 +141,7 @@ class Assignment:
     def _fits(self, g: int, slot: list[int]) -> bool:
         group, size = self.values.groups[g], self.values.groups[slot[0]].size
         if group.size > size or (group.live_out and group.size != size):
+            # A returned group's memory has exactly its size, so only an equal one may share it.
             return False
         return not any(self._clash(g, other) for other in slot)
 
@@ -148,10 +154,12 @@ class Assignment:
         ranges = self._timeline.ranges
         first, second = ranges[a], ranges[b]
         if first[0] > second[0]:
+            # Sorted by begin, so that two comparisons decide.
             a, b, first, second = b, a, second, first
         if first[1] < second[0]:
             return False
         if first[1] != second[0]:
+            # They meet at one step, where an op may write its result over the operand.
             return True
         # XLA looks only at the instruction that hands the value on last.
         return (a, self._timeline.last_position(a)) not in self.values.replaces.get(b, ())
@@ -181,12 +189,14 @@ class _Replay:
         """Return the blocks of these values: at a step all results come, then the rest goes."""
         born: dict[int, list[int]] = {}
         dying: dict[int, list[int]] = {}
+        # Sorted as XLA takes them at one step.
         for v in sorted(packed, key=lambda v: (*self.ranges[v], self.values.values[v].number)):
             born.setdefault(self.ranges[v][0], []).append(v)
             dying.setdefault(self.ranges[v][1], []).append(v)
         for step in sorted(born.keys() | dying.keys()):
             leaving = dying.get(step, [])
             for v in born.get(step, ()):
+                # At a step results are born first: an op needs operands and results together.
                 self._begin(v, leaving)
             for v in leaving:
                 self._end(v)
@@ -237,6 +247,8 @@ def _temporary_last(allocations: Sequence[int | None]) -> list[int]:
     left, right = list(allocations), len(allocations)
     for first in range(len(left)):
         if first >= right or left[first] is None:
+            # `std::partition` swaps the first that should go right with the last that should go
+            # left.
             continue
         right -= 1
         while right > first and left[right] is not None:
@@ -255,6 +267,7 @@ def _clashes(blocks: Sequence[_Block]) -> list[IntArray]:
     owner = np.repeat(np.arange(len(blocks)), [len(block.lives) for block in blocks])
     lives = np.array([life for block in blocks for life in block.lives])
     found = []
+    # A block's lives are several, since it stands empty in between.
     for block in blocks:
         there = np.zeros(len(owner), bool)
         for begin, end in block.lives:
@@ -273,6 +286,7 @@ def _packed_bytes(
         taken = sorted(
             (offset[j], offset[j] + blocks[j].size) for j in clashes[i].tolist() if j in offset
         )
+        # The tightest hole; among equals the lowest, as only a smaller one replaces it.
         for begin, end in taken:
             if begin - at >= size and (hole is None or begin - at < hole[0]):
                 hole = begin - at, at

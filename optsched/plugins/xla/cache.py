@@ -59,6 +59,7 @@ class CachedRecords:
     def add(self, layout: str, record: CompiledGraph) -> None:
         """Append a record to the file; if the folder cannot be written, log a warning."""
         line = json.dumps({"layout": layout, **dataclasses.asdict(record)})
+        # A warning only: the plan is valid without its record.
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
@@ -91,10 +92,12 @@ class CachedRecords:
     def _find(self, name: str, layout: str, allocated: int) -> CompiledGraph:
         """Return the latest record of a module that allocates so much."""
         lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
+        # From the end: the latest record is the one of the file in the cache.
         for line in reversed(lines):
             fields = json.loads(line)
             if (fields.pop("layout"), fields["name"]) == (layout, name):
                 record = CompiledGraph(**fields)
+                # None: the record of a module that kept its own order.
                 if record.after in (None, allocated):
                     return dataclasses.replace(record, seconds=0.0, note=FOUND)
         note = f"{FOUND}, where it has no record of a plan"
@@ -112,12 +115,14 @@ def _newest(function: str) -> Any:
 
 def _plain(name: str) -> str:
     """Return a name of a function or of its module without what only one of them has."""
+    # jit(step) is the function's name, jit_step the module's.
     return re.sub(r"\W+", "_", name).strip("_")
 
 
 def _allocated(executable: Any) -> int:
     """Return the bytes of temporaries and results, less donated bytes."""
     stats = executable.get_compiled_memory_stats()
+    # Donated bytes are in `alias`: they were not allocated.
     total = stats.temp_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes
     return int(total)
 
@@ -156,6 +161,7 @@ def own_folder(settings: str, modules: Sequence[str]) -> Iterator[CachedRecords 
     finally:
         monitoring.unregister_event_listener(kept.on_event)
         monitoring.unregister_event_duration_listener(kept.on_duration)
+        # Someone else may have set a folder in the meantime; that one stays.
         if jax.config.jax_compilation_cache_dir == own:
             _use_folder(shared)
 
@@ -164,4 +170,5 @@ def _use_folder(folder: str) -> None:
     from jax.experimental.compilation_cache import compilation_cache
 
     compilation_cache.set_cache_dir(folder)
+    # jax reads the folder once, so its cache object must be made again.
     compilation_cache.reset_cache()

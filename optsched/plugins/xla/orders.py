@@ -76,9 +76,11 @@ class ModuleOrders:
         values = ModuleValues(own)
         begun = clock.seconds()
         self.before = Assignment(values, self.listed).allocated
+        # If XLA's own number is uncertain, no comparison with it is worth anything.
         if not is_certain(values, self.listed):
             raise KeptScheduleError(UNCERTAIN)
         self.seconds = clock.seconds() - begun
+        # XLA drops donation from a module that the hook returns, so ours is weighed without it.
         self.parsed = replace(own, aliases=())
         require_time(clock)
         self.graph = graph_of(self.parsed)
@@ -95,6 +97,7 @@ class ModuleOrders:
         """Return an order of ops if less is allocated for it than for the best one, for certain."""
         sequence = full_sequence(self.parsed, self.graph, order)
         allocated = Assignment(self.values, sequence).allocated
+        # Less for certain: ties that XLA may break either way must not turn a gain into a loss.
         if allocated >= best.allocated or not is_certain(self.values, sequence):
             return best
         return WeighedOrder(source, sequence, allocated)

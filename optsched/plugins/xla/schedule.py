@@ -97,6 +97,7 @@ class Scheduler:
     min_bytes: int
     min_gain: MinGain
     kept: CachedRecords | None = None
+    # A number per context, as XLA identifies hooks by name.
     name: str = field(default_factory=lambda: f"optsched_{next(_NUMBERS)}")
 
     def __call__(self, serialized: bytes) -> bytes | None:
@@ -128,6 +129,7 @@ class Scheduler:
         try:
             module = _hlo.HloModule.from_serialized_hlo_module_proto(serialized)
             answer.module = module.name
+            # Other modules are not even parsed.
             if any(fnmatchcase(module.name, pattern) for pattern in self.modules):
                 self._reschedule(module, answer)
         except KeptScheduleError as error:
@@ -154,7 +156,11 @@ class Scheduler:
             before=before,
             after=best.allocated if gains else before,
             bound=bound if bound <= best.allocated and not orders.donates else None,
+            # Met in the in-place graph, which XLA's own sharing may still beat: not a proof about
+            # XLA.
             proof="bound of the in-place graph" if gains and bound == best.allocated else "",
+            # XLA's own order has another source name, so an order is named only where it replaces
+            # that.
             order=best.source if gains else "",
             reason="" if gains else kept_reason(before, best.allocated, self.min_gain),
             solver_seconds=solver_seconds,
@@ -170,6 +176,7 @@ class Scheduler:
         tried = clock.share(HEURISTICS_SHARE, reserve)
         require_time(tried)
         best, bound = orders.own(), 0
+        # The best ones first, each once.
         for name in dict.fromkeys((*FIRST, *OWN_ORDERINGS)):
             if tried.expired():
                 break
@@ -179,6 +186,7 @@ class Scheduler:
         graph = orders.graph
         models = {"in-place": graph.with_inplace(), "all": graph, "temporaries": uncounted(graph)}
         for number, (name, model) in enumerate(models.items()):
+            # Equal shares of the rest: a third of it, then half, then all.
             part = clock.share(1 / (len(models) - number), reserve)
             if part.expired():
                 break
@@ -195,5 +203,6 @@ def _set_schedule(module: Any, entry_name: str, sequence: Sequence[str]) -> None
     entry = next(x for x in module.computations() if x.name == entry_name)
     by_name = {x.name: x for x in entry.instructions()}
     schedule.set_sequence(entry, [by_name[name] for name in sequence])
+    # Verified here, where an error still means that XLA keeps its own schedule.
     schedule.verify()
     module.set_schedule(schedule)

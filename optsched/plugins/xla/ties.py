@@ -28,9 +28,11 @@ def is_certain(values: ModuleValues, sequence: Sequence[str]) -> bool:
 
 def _other_numbers(values: ModuleValues) -> Iterator[ModuleValues]:
     computations = walk(values.module, values.module.entry)
+    # A single computation has one numbering.
     if len(computations) == 1:
         return
     calls = {name: _called(values, name) for name in computations}
+    # A fixed seed: the same module gets the same answer in every run.
     generator = random.Random(0)
     for _ in range(TRIED):
         turn = list(range(len(values.values)))
@@ -44,6 +46,7 @@ def _called(values: ModuleValues, name: str) -> set[str]:
 
 
 def _callees_first(calls: dict[str, set[str]], generator: random.Random) -> list[str]:
+    # Kahn's algorithm with random keys among the computations that are ready.
     """Return a random order of computations, each after all that it calls."""
     waiting = {name: len(called) for name, called in calls.items()}
     ready = [(generator.random(), name) for name, count in waiting.items() if not count]

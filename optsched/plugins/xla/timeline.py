@@ -50,9 +50,11 @@ class Timeline:
         for made in (instructions[x] for x in sequence):
             called = made.called if made.opcode in CALLERS else ()
             if made.opcode == "while":
+                # The condition runs before the body.
                 called = tuple(sorted(called, key=lambda x: x == made.body))
             for callee in called:
                 self._flatten(callee, computations[callee].instructions)
+            # After what it calls: the caller's own step is the last.
             self.step[made.name] = len(self.step)
         self.spans[name] = begin, len(self.step)
 
@@ -70,6 +72,7 @@ class Timeline:
             found.append((begin, max(begin, last)))
         for group in self.values.groups:
             turn = sorted(group.values, key=lambda v: (*found[v], self.values.values[v].number))
+            # Values of one memory follow each other: the first ends where the second begins.
             for one, other in pairwise(turn):
                 first, second = found[one], found[other]
                 found[other] = second[0], max(first[1], second[1])

@@ -64,6 +64,7 @@ class ModuleValues:
         self._joining: set[str] = set()
         self._same: dict[int, int] = {}
         self._head: list[int] = []
+        # In this order: joining needs values, numbering needs joins, and groups need both.
         returned = self._read(module.entry, None)
         self._donate(returned)
         self._number()
@@ -103,6 +104,7 @@ class ModuleValues:
         given = {made.literal: self._at[made.name] for made in entry if made.opcode == "parameter"}
         for leaf, number, path in self.module.aliases:
             value = given[str(number)][path]
+            # A donated argument is the module's own memory from the start.
             self.outside.discard(value)
             self.donated.add(value)
             self.values[value].begins = self.module.entry
@@ -115,6 +117,7 @@ class ModuleValues:
         if made.opcode == "parameter" and given is not None:
             return given[int(made.literal)]
         if made.opcode == "get-tuple-element":
+            # The index is the first part of the path, which goes away.
             return {p[1:]: v for p, v in read[0].items() if p[:1] == (made.index,)}
         if made.opcode == "call":
             return self._read(made.called[0], read)
@@ -133,10 +136,12 @@ class ModuleValues:
 
     def _compute(self, made: Instruction, read: Sequence[Tree], tree: Tree) -> None:
         for path, number in overwritten(made, self.module.computations).items():
+            # Only whole operands can be overwritten: `()` is their own place.
             if path in tree and number < len(read) and () in read[number]:
                 self._join(tree[path], read[number][()])
         if not self.values[tree[()]].is_table:
             self.values[tree[()]].operands = tuple(x[()] for x in read if () in x)
+        # A copy is made to have other bytes, so it never replaces its operand.
         if made.opcode != "copy":
             self._note_replaced(made, tree)
 
@@ -145,11 +150,13 @@ class ModuleValues:
         condition = next(name for name in made.called if name != made.body)
         begins = [self._begin(name) for name in (condition, made.body)]
         for name, tree in zip((condition, made.body), begins, strict=True):
+            # The body's parameter is defined first: the body reads it.
             self._read(name, [tree])
         last = self._at[self.module.computations[made.body].root]
         self._joining.add(made.name)
         for path, value in state.items():
             members = [*(tree[path] for tree in begins), result[path]]
+            # The body returns what it got: no new value in any round.
             if last[path] == begins[1][path]:
                 self._same.update(dict.fromkeys(members, value))
             else:
@@ -170,6 +177,7 @@ class ModuleValues:
         self._joining.add(made.name)
         for path, value in result.items():
             ends = [tree[path] for tree in branches]
+            # All branches return the same value, so the choice defines none.
             if len(set(ends)) == 1:
                 self._same[value] = ends[0]
             for end in ends:
@@ -204,6 +212,7 @@ class ModuleValues:
         """Number each value for ties as XLA does: values that join others come last."""
         callers_first = walk(self.module, self.module.entry)[::-1]
         places, numbers = map(self._instructions, (callers_first, self.module.computations))
+        # Callers first for places, and in the order of the text for numbers, as XLA does it.
         for value in self.values:
             value.place, value.number = places[value.definer], numbers[value.definer]
         self._number_joined(range(len(self.values)))
@@ -246,10 +255,12 @@ class ModuleValues:
         """Note where each value is handed out and read."""
         for computation in self.module.computations.values():
             for made in computation.instructions.values():
+                # A computation that runs inside an op, such as a reduction's, has no values here.
                 if made.name not in self._at:
                     continue
                 for value in map(self._resolve, self._at[made.name].values()):
                     self.values[value].positions.append(made.name)
+                    # A result lives to the end of its computation, not to a step.
                     if made.name == computation.root:
                         self.values[value].spans.append(computation.name)
                     else:
@@ -263,6 +274,7 @@ class ModuleValues:
         for value in range(len(self.values)):
             if value not in self._same:
                 groups.setdefault(self._root(value), []).append(value)
+        # Memory of the caller: arguments and constants are not allocated.
         outside = [groups.pop(head, []) for head in {self._root(value) for value in self.outside}]
         root = self.module.computations[self.module.entry].root
         returned = {self._root(value) for value in self._at[root].values()}
@@ -305,6 +317,7 @@ class ModuleValues:
         for operand in made.operands:
             tree = self._at[operand]
             if made.opcode == "get-tuple-element":
+                # Taking a member reads only the table of pointers.
                 yield tree[()], user
             else:
                 yield from ((value, user) for value in tree.values())

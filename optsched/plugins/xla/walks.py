@@ -16,6 +16,7 @@ def walk(module: HloModule, name: str) -> list[str]:
     """Return a computation after all computations that it calls, the first call first."""
     found: dict[str, None] = {}
     for made in module.computations[name].instructions.values():
+        # Only calls that run instructions of the module; a reduction's function is inside its op.
         for callee in made.called if made.opcode in CALLERS else ():
             found.update(dict.fromkeys(walk(module, callee)))
     return [*found, name]
@@ -42,12 +43,14 @@ def count_thread_local(module: HloModule) -> int:
 def post_order(computation: Computation) -> dict[str, int]:
     """Return the place of each instruction in a depth-first walk, the first operand first."""
     found: dict[str, None] = {}
+    # The root first; instructions it does not need follow in the order of the text.
     for name in (computation.root, *computation.instructions):
         put(name, computation.instructions, found)
     return {name: number for number, name in enumerate(found)}
 
 
 def put(name: str, instructions: Mapping[str, Instruction], done: dict[str, None]) -> None:
+    # Iterative, as a module may be thousands of instructions deep.
     """Append an instruction after all that it needs: control predecessors first, then operands."""
     waiting = [name]
     while waiting:
