@@ -119,6 +119,7 @@ def own_order(graph: Graph) -> tuple[str, tuple[int, ...]]:
     """
     stock, ids = stock_of(graph), tuple(range(len(graph.ops)))
     recorded = {} if graph.origin is None else graph.origin.orders
+    # The framework's preferred record first: not every file has all of them.
     for name in stock.orders:
         if name in recorded:
             return stock.order_title, recorded[name]
@@ -132,6 +133,7 @@ def alignment_of(path: str | Path, text: str) -> int:
     """
     if text != FRAMEWORK:
         return parse_alignment(text)
+    # Standard input can be read only once, so its content is not looked at here.
     row = None if str(path) == "-" else sniff_file(path)
     if row is None or row.alignment is None:
         what = "standard input" if row is None else f"files of the format {row.name}"
@@ -417,6 +419,7 @@ def write_module(module: Module, path: str | Path) -> None:
     ...     read_module(f"{folder}/module.json") == module
     True
     """
+    # Imported late: the module's format imports this package.
     _check_call("write_module(module, path)", path, module, Module)
     from optsched.formats.native_module import module_document
 
@@ -488,6 +491,7 @@ def write_plan(
     """
     call = "write_plan(plan, path, graph)"
     _check_call(call, path, plan, (Plan, Planned))
+    # A result has its graph and its bounds; a bare plan has neither.
     if isinstance(plan, Plan):
         chosen: Plan | None = plan
     else:

@@ -61,11 +61,13 @@ class AllocationLog:
         """
         block = self._live.pop((pool, address), None)
         if block is None:
+            # Without a size, nothing is known of the block.
             if size is None:
                 raise FormatError(
                     f"event {self.steps} frees address {address:#x}, which nothing allocated"
                 )
             block = self._add(pool, address, size, "from before", 0)
+            # `_add` takes every block for live; this one ends with the event.
             del self._live[pool, address]
         if size not in (None, block.size):
             raise FormatError(
@@ -77,6 +79,7 @@ class AllocationLog:
 
     def preexisting(self, pool: str, address: int, size: int, label: str = "") -> None:
         """Record a block that existed throughout, unless an event mentioned it."""
+        # An address in use at the end, without any event, was in use from the start.
         if (pool, address) not in self._live:
             self._add(pool, address, size, label or "throughout", 0)
 
@@ -98,8 +101,10 @@ class AllocationLog:
 
     def _add(self, pool: str, address: int, size: int, label: str, start: int) -> AllocatedBlock:
         if size > MAX_TOTAL_BYTES:
+            # The total of all blocks is limited when the problem is made.
             raise FormatError(f"event {self.steps}: {size} bytes are above the limit of 2**62")
         text = " ".join(label.split())[:MOST_LABEL]
+        # The number makes names unique: labels are mostly types or stack frames.
         block = AllocatedBlock(f"{len(self.blocks)} {text}".strip(), pool, size, start)
         self.blocks.append(block)
         self._live[pool, address] = block

@@ -50,6 +50,7 @@ def read_trace(
         for entry in entries
         if entry.text("action") in _ACTIONS
     )
+    # If the allocator worked by other rules than ours, its segments cannot be restored.
     unlike = _difference(settings, segments, entries)
     start = () if unlike else tuple(_Undone(segments, events, settings).segments())
     return AllocatorTrace(settings, start, events, unlike)
@@ -98,6 +99,7 @@ class _Undone:
         self.sizes: dict[int, int] = {}
         for segment in segments:
             self._add_final(segment)
+        # Last event first: the state at the end is known, the state at the beginning is wanted.
         for event in reversed(events):
             self._undo(event)
 
@@ -107,6 +109,7 @@ class _Undone:
         begins = sorted(self.held)
         inside: dict[int, list[int]] = {begin: [] for begin in begins}
         for address in starts:
+            # The last segment that begins at or below the address, if it reaches that far.
             i = bisect_right(begins, address) - 1
             if i >= 0 and address < begins[i] + self.held[begins[i]].size:
                 inside[begins[i]].append(address)
@@ -137,6 +140,7 @@ class _Undone:
         address = event.key
         assert isinstance(address, int)
         if event.action is Action.ALLOCATE:
+            # Undone, an allocation frees its address, and a free makes it used again.
             self.used.pop(address, None)
             self.sizes.pop(address, None)
         elif event.action is Action.FREE:
@@ -144,6 +148,7 @@ class _Undone:
         elif event.action is Action.OBTAIN:
             self.held.pop(address, None)
         else:
+            # Its kind is not in the event: `_is_small` decides by what it held.
             self.held[address] = _Segment(event.size, event.stream, None)
 
     def _is_small(self, segment: _Segment, starts: Iterable[int]) -> bool:
@@ -167,6 +172,8 @@ class _Undone:
             elif event.action is Action.ALLOCATE:
                 i = bisect_right(addresses, event.key) - 1
                 if i >= 0 and addresses[i] < event.key < limits[addresses[i]]:
+                    # A block freed in the meantime may have been split or merged: what follows
+                    # says nothing.
                     if addresses[i] not in closed:
                         cut[addresses[i]] = event.key
                     closed.add(addresses[i])
@@ -182,6 +189,7 @@ class _Undone:
     ) -> Iterator[RestoredBlock]:
         at, end = begin, begin + segment.size
         for address, following in pairwise([*starts, end]):
+            # A hole between blocks is a free block of its own.
             if address > at:
                 yield RestoredBlock(address - at, None)
             requested = self.used[address]
@@ -198,6 +206,8 @@ class _Undone:
         size = round_request(requested, self.settings.divisions)
         if small:
             return size
+        # The allocator does not split off a rest this small, so the block takes all of it.
         if room - size <= SMALL_REQUEST:
             return room
+        # An allocation inside the room began where the block ended.
         return cut if cut - size <= SMALL_REQUEST else size

@@ -110,6 +110,7 @@ def apply_plan(
     2
     """
     check_options(Content.GRAPH, options)
+    # Tested first: the output may be a link to the model.
     refuse_same_file(output, model, plan)
     options = with_planned_dims(model, plan, options)
     with opened(model, Content.GRAPH) as (row, source):
@@ -142,12 +143,15 @@ def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph
         if plan.plan is None:
             raise UsageError("the result has no plan")
         if plan.graph is not None:
+            # The plan may use writes in place, which the file's graph only lists as possible.
             graph = _in_place(graph, plan.graph.in_place)
         plan = plan.plan
     if isinstance(plan, Plan):
         return graph, plan, check_plan(graph, plan)
     with opened(plan, Content.PLAN) as (row, source):
         name = source.document.get("graph")
+        # A plan file names its graph: a plan of another model is refused before any name is looked
+        # up.
         if isinstance(name, str):
             check_graph(graph, name, source.document.get("contents"))
         found, claims = read_as(row, source, {"graph": graph})
@@ -158,6 +162,7 @@ def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph
 def with_planned_dims(
     model: str | Path, plan: str | Path | Plan | Planned, options: dict[str, Any]
 ) -> dict[str, Any]:
+    # Sizes that the model leaves open are fixed in the plan's file.
     """Return the options of a model's reader with the dimensions that the plan was made for."""
     given = options.get("dims")
     if isinstance(plan, str | Path):
@@ -182,5 +187,6 @@ def _same_file(one: str | Path, other: str | Path) -> bool:
     if STANDARD_STREAM in (str(one), str(other)):
         return False
     if os.path.exists(one) and os.path.exists(other):
+        # Neither may exist, and links count: the real paths decide.
         return os.path.samefile(one, other)
     return os.path.realpath(one) == os.path.realpath(other)

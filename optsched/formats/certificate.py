@@ -96,6 +96,7 @@ def _step_document(step: Step, tables: _Tables) -> dict[str, Any]:
         case SetStep():
             kind = "last" if step.last else "first"
         case _:
+            # Start and end share a class, as do first and last, so these were named above.
             kind = next(kind for kind, (make, _) in _STEPS.items() if make is type(step))
     body: dict[str, Any] = {"kind": kind}
     for key, field in _STEPS[kind][1].items():
@@ -110,9 +111,11 @@ def read_certificate_document(graph: Graph, document: object) -> Certificate:
     top = Record(document, "certificate")
     check_format(top, CERTIFICATE_FORMAT)
     top.refuse_unknown(_KEYS)
+    # The in-place model has fewer live bytes, so a bound for it holds there alone.
     if top.flag("inplace", False) and not graph.in_place:
         raise PlanError(f"certificate is for the in-place model, but graph {graph.name!r} is not")
     ids = _Ids(_ids(top, "ops", graph.op_ids, graph), _ids(top, "buffers", graph.buffer_ids, graph))
+    # Steps are numbered in messages, as a file may have thousands.
     steps = [
         _read_step(Record(value, f"step {number}"), ids)
         for number, value in enumerate(top.items("steps"))
@@ -147,9 +150,11 @@ class _Ids:
 
     def forced(self, record: Record, depth: int = MOST_CASES) -> Forced:
         if not record.has("input"):
+            # A record has either a flow, or an input with a flow for each case.
             return self.flow(record)
         if record.has("releases") or record.has("passes"):
             raise FormatError(f"{record.where}: expected a flow or two cases, got both")
+        # Cases nest, and the reader is recursive: a crafted file must not exhaust the stack.
         if not depth:
             raise FormatError(f"{record.where}: cases nested more than {MOST_CASES} deep")
         cases = []
@@ -198,6 +203,8 @@ def _read_lists(ids: _Ids, record: Record, key: str) -> tuple[tuple[int, ...], .
 def _read_states(ids: _Ids, record: Record, key: str) -> tuple[tuple[int, int], ...]:
     where = f"{record.where}, {key}"
     return tuple(
+        # A state refers to an earlier one, 0 stands for the empty one: hence number + 1 possible
+        # parents.
         (_place(parent, number + 1, f"{where}: parent"), ids.op(op, where))
         for number, (parent, op) in enumerate(_row(row, 2, where) for row in record.items(key))
     )
@@ -278,4 +285,5 @@ def _place(value: object, count: int, where: str) -> int:
 def write_certificate(graph: Graph, certificate: Certificate) -> bytes:
     """Return a certificate's file content, one step per line."""
     document = certificate_document(graph, certificate)
+    # No blanks: a certificate of a large graph has megabytes of numbers.
     return json_bytes(document, rows=("steps",), separators=(",", ":"))

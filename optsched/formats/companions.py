@@ -41,10 +41,13 @@ def copy_companions(folder: str, names: Sequence[str], output: str | Path) -> No
         )
     target = Path(os.path.realpath(output)).parent
     wanted = [(Path(folder) / name, target / name) for name in names]
+    # All tests first, then all copies: an error leaves nothing half done.
     require_companions(folder, names)
     for kept, copied in wanted:
         _check(copied, kept, output)
     for kept, copied in wanted:
+        # A copy that is the same file stays. A missing folder is reported when the model is
+        # written.
         if not copied.exists() and target.is_dir():
             _copy(kept, copied)
 
@@ -70,6 +73,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 def _copy(kept: Path, copied: Path) -> None:
     """Copy whole or not at all."""
+    # A random name in the same folder, so that the last step is a rename.
     beside = copied.with_name(f".optsched-{secrets.token_hex(8)}.tmp")
     try:
         copied.parent.mkdir(parents=True, exist_ok=True)

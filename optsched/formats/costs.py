@@ -55,6 +55,7 @@ def with_costs(graph: Graph, model: CostModel | str | None = None) -> Graph:
         If the model is unknown, or needs operations but the graph states costs of another unit.
     """
     if model is None:
+        # A cost without a unit, or counted by an importer, says nothing about seconds.
         model = CostModel.KERNEL if graph.cost_unit in ("", COST_UNIT) else CostModel.GIVEN
     chosen = choose_member(CostModel, model, "cost model")
     if chosen is CostModel.GIVEN:
@@ -75,6 +76,7 @@ def with_costs(graph: Graph, model: CostModel | str | None = None) -> Graph:
 def _cost(graph: Graph, op: Op, model: CostModel) -> int:
     if model is CostModel.FLOPS:
         return op.cost
+    # A view that only renames bytes costs nothing.
     if op.writes and all(graph.buffers[b].alias_of is not None for b in op.writes):
         mutates = any(graph.buffers[b].mutates for b in op.writes)
         if not mutates:
@@ -83,11 +85,13 @@ def _cost(graph: Graph, op: Op, model: CostModel) -> int:
     fused = model is CostModel.KERNEL and is_fusible(op.kind)
     read = {graph.roots[b] for b in op.reads}
     if fused:
+        # Fused, an op reads its other operands only, and its own result stays in a register.
         moved = sum(graph.buffers[b].size for b in read if not _is_fused(graph, b))
     else:
         moved = sum(graph.buffers[b].size for b in (*read, *op.writes))
     if model is CostModel.BYTES:
         return moved
+    # The roofline: the slower one of arithmetic and memory decides.
     return max(flops // FLOPS_PER_PS, int(moved / BYTES_PER_PS))
 
 
@@ -123,6 +127,7 @@ def costs_of(graph: Graph, costs: Mapping[str, int], unit: str) -> Graph:
             f"costs name op {unknown[0]!r}, which is not in graph {graph.name!r}: "
             "they may be of another graph"
         )
+    # All or none: a missing cost would count as 0 and the op would be run again for nothing.
     missing = [op.name for op in graph.ops if op.name not in costs]
     if missing:
         raise FormatError(f"costs miss op {missing[0]!r} of graph {graph.name!r}")

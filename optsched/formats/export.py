@@ -118,6 +118,7 @@ def _module_layout(
         raise UsageError(f"{plan}: plan of a module; give the module's file as well")
     module = read_module_file(graph, options)
     plans, claims = read_file(plan, Content.MODULE_PLAN, module=module)
+    # One claim for the whole file: the format writes the same model for all computations.
     if any(claim["inplace"] for claim in claims.values()):
         module = module.with_graphs(Graph.with_inplace)
     name = computation or module.entry
@@ -151,6 +152,7 @@ def _json(layout: PlanLayout) -> bytes:
     rows = map(asdict, layout.buffers)
     buffers = [{key: x for key, x in row.items() if x not in (None, "")} for row in rows]
     slab = sum(layout.slabs.values())
+    # Empty cells are left out, so that a plan without a graph has names and offsets only.
     document: dict[str, Any] = {"graph": layout.graph, "slab": slab}
     if _pooled(layout):
         document["slabs"] = dict(layout.slabs)
@@ -165,8 +167,10 @@ def _csv(layout: PlanLayout) -> bytes:
         columns.append("pool")
     texts = ("name", "view_of", "pool")
     rows = [columns]
+    # By name, so that files of two plans can be compared line by line.
     for buffer in sorted(layout.buffers, key=lambda x: x.name):
         cells = {c: getattr(buffer, c) for c in columns}
+        # Names come from a model file: a spreadsheet must not run one as a formula.
         rows.append([shield(cells[c]) if c in texts else str(cells[c]) for c in columns])
     return "".join(",".join(row) + "\n" for row in rows).encode()
 
@@ -183,6 +187,7 @@ def _minimalloc(layout: PlanLayout) -> bytes:
         size=_column(x.size for x in rows),
         alignment=_column(x.alignment for x in rows),
         name=layout.graph,
+        # Rows that were dropped are dropped from the pairs as well.
         keep_apart=[x for x in _kept(layout.keep_apart, rows) if len(x) == 2],
         must_share=[x for x in _kept(layout.must_share, rows) if len(x) > 1],
     )
@@ -222,15 +227,18 @@ def _c_header(layout: PlanLayout) -> bytes:
         "",
         "#include <stdint.h>",
         "",
+        # C99 has no static_assert, so an array of negative size does its work.
         f"#define {require}(condition, what) extern char what[(condition) ? 1 : -1]",
     ]
     macros: dict[str, str] = {}
     for pool, size in layout.slabs.items():
         slab = names.new(f"{prefix}_{pool}_SLAB_BYTES" if pool else f"{prefix}_SLAB_BYTES")
+        # A 32-bit target cannot address more than SIZE_MAX.
         macros[pool] = slab
         wrong = f"{slab}_is_larger_than_the_address_space"
         lines += [
             f"#define {slab} UINT64_C({size})",
+            # lcm: each offset is aligned to its own alignment only if the slab is to all.
             f"{require}({slab} <= SIZE_MAX, {wrong});",
         ]
         held = [x.alignment for x in layout.buffers if x.pool == pool and x.alignment is not None]
@@ -271,6 +279,7 @@ def _c_buffer(
 def _comment(name: str) -> str:
     """Return a name that is safe in a C comment: on one line, ASCII, not ending the comment."""
     text = name[:200].encode("unicode_escape").decode()
+    # The end of a comment, a comment in a comment, and trigraphs.
     for harmful, shown in (("*/", r"*\x2f"), ("/*", r"/\x2a"), ("??", r"?\x3f")):
         text = text.replace(harmful, shown)
     return f'"{text}"'
@@ -283,9 +292,11 @@ class _Identifiers:
         self.used: set[str] = set()
 
     def new(self, name: str) -> str:
+        # C99 promises that 31 characters count; compilers take far more than 120.
         stem = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()[:120] or "X"
         stem = f"N{stem}" if stem[0].isdigit() else stem
         found, number = stem, 1
+        # Three macros have this stem, and each must be new.
         while self.used & _macros(found):
             number += 1
             found = f"{stem}_{number}"
@@ -313,9 +324,11 @@ def _program(layout: PlanLayout) -> bytes:
     born, dying = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
     for buffer, birth in zip(layout.buffers, layout.births, strict=True):
         if buffer.end is None or buffer.end <= birth:
+            # A buffer that is not live in any step needs no slice.
             continue
         born[birth].append(_slice(buffer, slabs[buffer.pool]))
         if buffer.end < len(layout.order):
+            # The last reader is the op before `end`.
             dying[buffer.end - 1].append(f"del tensors[{buffer.name!a}]")
     lines = [f"# {layout.graph!a}: {len(layout.order)} ops, {len(layout.buffers)} buffers"]
     for pool, size in layout.slabs.items():
@@ -325,6 +338,7 @@ def _program(layout: PlanLayout) -> bytes:
     for step, op in enumerate(layout.order):
         lines += [*born[step], f"run({op!a})", *dying[step]]
     if not layout.order:
+        # Without an op there is only step 0, where inputs are born.
         lines += born[0]
     lines += [f"release_slab({slab})" for slab in slabs.values()]
     return ("\n".join(lines) + "\n").encode("ascii")

@@ -10,6 +10,7 @@ from typing import Any
 from optsched.errors import FormatError, UsageError
 from optsched.runtime.text import nearest
 
+# A sentinel of its own, as a default may be None.
 _REQUIRED: Any = object()
 _SHORT = Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict, _SHORT.maxstring = 3, 4, 4, 60
@@ -80,11 +81,13 @@ class Record:
             if default is _REQUIRED:
                 raise FormatError(f"{self.where}: {_label(key)} is missing")
             return default
+        # A bool is an int in Python, but not in a file.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise FormatError(f"{self.where}: {_label(key)} must be {wanted}, got {show(value)}")
         return value
 
 
+# A key with a line break in it must not break the message.
 def _label(key: str) -> str:
     return key if key.isprintable() else repr(key)
 

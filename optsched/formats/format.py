@@ -70,6 +70,7 @@ class Source:
         text = ""
         try:
             text = decode_text(self.data)
+            # Other text is left to its reader; only text that starts like JSON must be valid JSON.
             if text.lstrip()[:1] in ("{", "["):
                 value = parse_json(text)
                 if isinstance(value, dict):
@@ -81,6 +82,7 @@ class Source:
 
     def is_tagged(self, name: str) -> bool:
         """Return True for a JSON object whose key `format` is this name and some version."""
+        # The version is checked by the reader, which can say what it reads.
         tag = self.document.get("format")
         return isinstance(tag, str) and tag.startswith(f"{name}/")
 

@@ -58,6 +58,7 @@ def read_inductor(
     extra = Record(top.mapping("extra", {}), "extra")
     nodes = [Record(x, f"node number {i}") for i, x in enumerate(top.items("nodes"))]
     op_names = [node.text("name") for node in nodes]
+    # By name; a duplicate would vanish here, hence the comparison below.
     rows = {row.name: row for row in map(_read_row, top.items("buffers"))}
     if len(rows) != len(top.items("buffers")):
         raise FormatError("buffers: duplicate name")
@@ -65,6 +66,7 @@ def read_inductor(
         _use_true_bytes(rows, extra)
     writes = [[b for b in node.texts("buffer_names") if b in rows] for node in nodes]
     producer = {b: v for v, names in enumerate(writes) for b in names}
+    # Inputs are made by the caller, all others by a node.
     for row in rows.values():
         if not row.is_input and row.name not in producer:
             raise FormatError(f"buffer {row.name!r} is not an input and not listed by a node")
@@ -81,6 +83,7 @@ def read_inductor(
         # Without Inductor's own predecessors, only this makes readers of the old contents run
         # before these buffers are overwritten.
         overwriting = [x for x in extra.mapping("mutation_real_name", {}) if x in real]
+        # The name of a node's write alone says nothing about the order.
         names = find_names(real, overwriting, producer, uses)
         uses = [names.without_repeats(row) for row in uses]
     ops = _make_ops(op_names, writes, uses, ids, producer, extra)
@@ -119,6 +122,7 @@ def _find_births(rows: Mapping[str, _BufferRow], producer: Mapping[str, int]) ->
     allocates nothing and frees its own part. The file does not name the parent, but a child depends
     on it.
     """
+    # Bytes that a buffer allocates and does not free itself.
     left = {row.name: row.alloc for row in rows.values() if row.alloc and not row.size}
     for row in rows.values():
         if row.alloc == row.size or row.name in left:
@@ -127,6 +131,7 @@ def _find_births(rows: Mapping[str, _BufferRow], producer: Mapping[str, int]) ->
             raise FormatError(
                 f"buffer {row.name!r} allocates {row.alloc} bytes and frees {row.size}"
             )
+        # The first dependency with enough bytes left is the parent.
         parents = [d for d in row.deps if d in producer and left.get(d, -1) >= row.size]
         if not parents:
             raise FormatError(
@@ -165,6 +170,8 @@ def _uses(
     for v, own in enumerate(writes):
         deps = dict.fromkeys(d for b in own for d in rows[b].deps)
         used = [d for d in deps if d not in own]
+        # A direct use names the buffer as it is; others come through views, as Inductor's estimate
+        # has them.
         direct = [d for d in used if raw is None or rows[d].is_input or d in raw[v]]
         found.append(Uses(direct, [d for d in used if d not in direct]))
     return found
@@ -187,6 +194,7 @@ def _make_ops(
         carried = {producer[d] for d in used if d in producer}
         control: set[int] = set()
         if ordering is not None:
+            # Order that already follows from data needs no edge of its own.
             control = {u for u in ordering[v] if u not in carried}
         ops.append(
             Op(

@@ -38,6 +38,7 @@ class Names:
 
     def without_repeats(self, uses: Uses) -> Uses:
         """Drop names passed through to an op that uses the same bytes under another name."""
+        # The use under the newest name keeps the bytes alive already.
         own = {self.root(name) for name in uses.direct if name in self.view_of}
         return Uses(uses.direct, [name for name in uses.transferred if self.root(name) not in own])
 
@@ -63,9 +64,11 @@ def read_real_names(
     kept = {
         name: target
         for name, target in found.items()
+        # Only names without bytes: the others are buffers by Inductor's own count.
         if sizes.get(name) == (0, 0) and target in sizes and name in producer and name != target
     }
     for name, target in kept.items():
+        # Each name leads to one other, so following it finds every circle.
         seen, at = {name}, target
         while at in kept:
             if at in seen:
@@ -99,6 +102,7 @@ def find_names(
     """
     names = Names(dict(real))
     newest: dict[str, list[str]] = {}
+    # In the order of the file, so that `newest` grows as the names are made.
     for name in sorted(real, key=lambda name: producer[name]):
         family = newest.setdefault(names.root(name), [])
         read = [other for other in family if other in uses[producer[name]].direct]
@@ -106,13 +110,16 @@ def find_names(
         family.append(name)
     for name in overwriting:
         old = names.view_of.get(name)
+        # Several slices of one buffer, see the docstring.
         alike = [other for other in overwriting if names.view_of.get(other) == old]
         if old is None or len(alike) > 1:
             continue
+        # All names under which the old contents can be read.
         shown = {old, *(x for x in real if x not in overwriting and names.view_of[x] == old)}
         op = producer[name]
         users = {v for v, row in enumerate(uses) if shown.intersection(row.direct)}
         makers = {producer[x] for x in shown if x in producer}
+        # All of them come before the op in the file, so that an edge to it closes no cycle.
         if max(users | makers, default=-1) <= op and op not in makers:
             names.mutates.add(name)
     return names

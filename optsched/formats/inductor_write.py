@@ -77,6 +77,7 @@ class _Writer:
             if v in self.token:
                 buffers.append(_row(self.token[v], 0, 0, deps))
         for row in buffers:
+            # Inductor's simulator lists the dependencies that no input satisfies.
             row["unmet_deps"] = [name for name in row["deps"] if name not in named]
         nodes = [
             {"name": op.name, "buffer_names": self._made_by(v)} for v, op in enumerate(graph.ops)
@@ -93,6 +94,7 @@ class _Writer:
         names = dict.fromkeys(self.names[b] for b in (*op.reads, *op.uses) if self._is_known(b))
         for b in op.writes:
             birth, root = graph.buffers[b].birth, graph.roots[b]
+            # The part's maker depends on the op that allocated it.
             if birth is not None and birth in self.parent and birth != v:
                 names[self.parent[birth]] = None
             if root != b and self._is_known(root) and root not in op.writes:
@@ -147,6 +149,7 @@ class _Writer:
         }
         return {
             "source": graph.memory_model,
+            # Predecessors state the order exactly; without them the reader would have to guess it.
             "pred_nodes": [list(row) for row in graph.predecessors],
             "unmet_dep_names": [list(dict.fromkeys(row)) for row in direct],
             "kinds": [op.kind for op in graph.ops],

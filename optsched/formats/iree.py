@@ -78,6 +78,7 @@ def read_iree(source: Source) -> PackingTable:
     sizes = [-(-size // size_step) * size_step for *_, size in rows]
     if sum(sizes) > MAX_TOTAL_BYTES:
         raise FormatError(f"sizes add up to {sum(sizes)} bytes, above the limit of 2**62")
+    # Lifetimes include their last step; ours end before it.
     problem = PackingProblem(
         names=tuple(f"{pack.name}.{i}" for pack, i, *_ in rows),
         start=np.array([first for *_, first, _, _ in rows], np.int64),
@@ -91,6 +92,7 @@ def read_iree(source: Source) -> PackingTable:
     begin = 0
     for pack in packs:
         part = slice(begin, begin + len(pack.slices))
+        # Each pack is a slab of its own.
         offsets[part] = lay_out(
             problem.start[part], problem.end[part], problem.size[part], offset_step
         )
@@ -110,6 +112,7 @@ def lay_out(start: IntArray, end: IntArray, size: IntArray, alignment: int) -> I
     found = np.zeros(len(size), np.int64)
     placed = np.zeros(0, np.int64)  # by offset
     for i in range(len(size)):
+        # Sorted by offset, as the gaps between them are wanted.
         beside = placed[(start[placed] < end[i]) & (start[i] < end[placed])]
         found[i] = _smallest_gap(found[beside].tolist(), size[beside].tolist(), size[i], alignment)
         at = int(np.searchsorted(found[placed], found[i]))
@@ -136,10 +139,12 @@ def _packs(text: str) -> Iterator[_Pack]:
     functions = [(found.start(), found[1]) for found in _FUNCTION.finditer(text)]
     names: dict[str, int] = {}
     places = [found.start() for found in re.finditer(re.escape(_OP), text)]
+    # A pack's text reaches to the next one.
     for at, following in pairwise([*places, len(text)]):
         before = bisect(functions, (at, "")) - 1
         function = f"{functions[before][1]}." if before >= 0 else ""
         name = function + _result(text, at)
+        # Functions of other dialects have no names in this text.
         names[name] = names.get(name, 0) + 1
         name = name if names[name] == 1 else f"{name}#{names[name]}"
         yield _Pack(name, tuple(_slices(text[at:following], name, at, constants)))
@@ -147,6 +152,7 @@ def _packs(text: str) -> Iterator[_Pack]:
 
 def _result(text: str, at: int) -> str:
     """Return the name of the first result of the op at a position of the text."""
+    # The result may be on the line before.
     end = at - 1
     while end >= 0 and text[end].isspace():
         end -= 1
@@ -189,6 +195,7 @@ class _Constants:
     def value(self, name: str, at: int) -> int | None:
         """Return the value of a name at a position of the text; None if it is not a constant."""
         known = self._known.get(name, [])
+        # The last constant of this name before the op: names are reused between functions.
         before = bisect(known, (at, 0)) - 1
         if before >= 0:
             return known[before][1]

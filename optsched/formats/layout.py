@@ -85,6 +85,7 @@ def layout_of_document(document: Mapping[str, Any]) -> PlanLayout:
     buffers = tuple(
         PlacedBuffer(name, offsets.count(name), own_pools.text(name, "")) for name in offsets.value
     )
+    # The document has no graph, so this is the only limit that can be tested.
     limit = max([*(x.offset for x in buffers), *map(slabs.count, slabs.value)], default=0)
     if limit > MAX_ADDRESS:
         raise FormatError(
@@ -105,6 +106,8 @@ def layout_of(graph: Graph, plan: Plan) -> PlanLayout:
     placed = plan.placed(graph)
     ranges = live_ranges(placed, plan.order).tolist()
     kept = [b for b, x in enumerate(plan.offsets) if x is not None and placed.roots[b] == b]
+    # A buffer that dies as its bytes are overwritten ends a step early, as its successor owns
+    # them.
     spans = {b: (ranges[b][0], ranges[b][1]) for b in kept if ranges[b][1] > ranges[b][0]}
     dying = dying_pairs(placed, steps_of(placed, plan.order).tolist(), spans)
     spans = shared_spans(plan.offsets, dying, spans)

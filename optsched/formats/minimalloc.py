@@ -89,8 +89,10 @@ class PackingTable:
 
 def looks_like(text: str) -> bool:
     """Return True if the first line is the header of such a table."""
+    # Only the beginning of the first line, as any file is tested.
     first = text.lstrip("\ufeff\r\n").split("\n", 1)[0][:1000]
     found = {_COLUMNS.get(column.strip()) for column in first.split(",")}
+    # Two columns that no other format has together.
     return {"lower", "size"} <= found or {"upper", "size"} <= found
 
 
@@ -102,6 +104,7 @@ def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> 
     """
     columns, lines = _split(text)
     place = _find_columns(columns)
+    # The name of the column decides: `upper` is exclusive, `end` is not.
     inclusive = "end" in columns
     rows = [_TableRow(number, fields, place, inclusive) for number, fields in lines]
     _check_ids(rows)
@@ -120,6 +123,7 @@ def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> 
         keep_apart=_pairs(rows) if "apart" in place else np.zeros((0, 2), np.int64),
         must_share=_groups(rows) if "share" in place else (),
     )
+    # A column of blanks does not assign offsets.
     placed = offsets is not None and bool((offsets != UNPLACED).any())
     return PackingTable(
         problem,
@@ -145,9 +149,11 @@ def packing_of(problem: PackingProblem, offsets: IntArray | None = None) -> Pack
     for a, b in problem.keep_apart.tolist():
         apart[a].append(shield(problem.names[b], _LISTED))
     share = {i: str(number) for number, group in enumerate(problem.must_share) for i in group}
+    # Pins are required offsets, and a table has only one column for both.
     given = problem.pin if offsets is None and (problem.pin >= 0).any() else offsets
     rows = []
     for i, name in enumerate(problem.names):
+        # An empty field would be read as a missing id.
         if not name:
             raise FormatError(f"buffer number {i}: cannot write an empty name as CSV")
         fields = {
@@ -203,6 +209,7 @@ def _split(text: str) -> tuple[tuple[str, ...], list[tuple[int, tuple[str, ...]]
     if not lines:
         raise FormatError("file is empty, expected a CSV header")
     (_, header), *rows = lines
+    # Names are not quoted, so that a comma always separates.
     for number, fields in rows:
         if len(fields) != len(header):
             raise FormatError(
@@ -296,6 +303,7 @@ class _TableRow:
         limit, said = MAX_TOTAL_BYTES, "2**62"
         if column == "offset":
             limit, said = MAX_ADDRESS, "2**63 - 1"
+        # Compared by length first: Python takes long to read a long number.
         if len(digits) > 19 or int(digits) > limit:
             raise FormatError(f"{self.where}: {column} {text[:60]} exceeds {said}")
         value = -int(digits) if sign == "-" else int(digits)

@@ -32,6 +32,7 @@ _Policy = TypeVar("_Policy", bound=StrEnum)
 def graph_document(graph: Graph) -> dict[str, Any]:
     """Return a graph as a JSON object, which :func:`read_graph_document` restores."""
     expect("a document of a graph", graph, Graph)
+    # Written as candidates: in-place pairs are a choice of the planner, not of the file.
     graph = graph.without_inplace()
     document: dict[str, Any] = {"format": GRAPH_FORMAT, "name": graph.name}
     if graph.memory_model != "default":
@@ -68,6 +69,7 @@ def _op_document(graph: Graph, op: Op) -> dict[str, Any]:
         "cost": op.cost,
         "once": op.once,
     }
+    # Empty values are the defaults.
     return {key: value for key, value in written.items() if value}
 
 
@@ -78,6 +80,7 @@ def _buffer_document(graph: Graph, buffer: Buffer) -> dict[str, Any]:
         if field.default is MISSING or value != field.default:
             written[field.name] = value
     if buffer.alias_of is not None:
+        # A view has the size of its root.
         del written["size"]
         written["alias_of"] = graph.buffers[buffer.alias_of].name
     if buffer.birth is not None:
@@ -95,6 +98,7 @@ def read_graph_document(document: object) -> Graph:
     check_format(top, GRAPH_FORMAT)
     top.refuse_unknown(_GRAPH_KEYS)
     ops = _named_records(top, "ops", "op")
+    # Names first, since ops and buffers refer to each other.
     buffers = _named_records(top, "buffers", "buffer")
     names = _Names(ops, buffers)
     of_buffer, of_op = _buffer_fields(names), _op_fields(names)
@@ -113,6 +117,7 @@ def read_graph_document(document: object) -> Graph:
         must_share=_read_rows(top, "must_share", names),
         cost_unit=top.text("cost_unit", ""),
     )
+    # Streams and levels are shorter ways to write control edges.
     if "streams" in top.value:
         rows = Record(top.mapping("streams"), "streams")
         graph = in_streams(graph, {name: names.row("op", rows, name) for name in rows.value})
@@ -169,6 +174,7 @@ def _read_fields(record: Record, known: _Fields) -> dict[str, Any]:
     """Return the values of the fields that a record has."""
     try:
         return {key: known[key](record, key) for key in record.value}
+    # A field of the wrong name is reported with all of them.
     except KeyError:
         record.refuse_unknown(known)
         raise

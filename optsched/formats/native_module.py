@@ -54,6 +54,7 @@ def module_document(module: Module) -> dict[str, Any]:
     graphs = {name: graph_document(graph) for name, graph in module.graphs.items()}
     for name, graph in graphs.items():
         del graph["format"]
+        # A graph is named after its computation unless it says otherwise.
         if graph["name"] == name:
             del graph["name"]
     return {**document, "computations": graphs}
@@ -92,6 +93,7 @@ def module_plan_document(
     """
     slabs: dict[str, int] = {}
     rows = {}
+    # Callees first: a caller's graph has the callee's block in it.
     for name in module.computations:
         graph = module.with_blocks(name, slabs)
         slabs[name] = plans[name].slab(graph)
@@ -117,6 +119,7 @@ def read_module_plan(module: Module, document: object) -> tuple[dict[str, Plan],
     for name in module.computations:
         graph = module.with_blocks(name, slabs)
         plans[name], claims[name] = _named(name, read_plan_document, graph, rows[name])
+        # The block of a callee lies in its caller's slab, in one piece.
         if plans[name].pools and name != module.entry:
             raise PlanError(f"computation {name!r}: a called computation has one block, no pools")
         slabs[name] = plans[name].slab(graph)
@@ -141,6 +144,7 @@ def read_module_certificate(module: Module, document: object) -> dict[str, Certi
     shown: dict[str, int] = {}
     found: dict[str, Certificate] = {}
     for name in module.computations:
+        # The bound of a callee is the least block that it can have.
         graph = module.with_blocks(name, shown)
         found[name] = _named(name, read_certificate_document, graph, rows[name])
         shown[name] = found[name].bound
@@ -160,6 +164,7 @@ def _rows_of(module: Module, document: object, wanted: str, what: str) -> dict[s
             raise PlanError(
                 f"{what} of computation {name!r}, which is not in module {module.name!r}"
             )
+    # Both ways: nothing unknown, nothing missing.
     for name in module.graphs:
         if name not in rows:
             raise PlanError(f"computation {name!r} has no {what}")

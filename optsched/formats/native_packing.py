@@ -56,6 +56,7 @@ def _buffer_document(table: PackingTable, i: int) -> dict[str, Any]:
         "alignment": (int(problem.alignment[i]), 1),
         "pin": (int(problem.pin[i]), -1),
         "pool": (table.pools[i] if table.pools else "", ""),
+        # Values equal to the default are left out of the file.
         "offset": (UNPLACED if table.offsets is None else int(table.offsets[i]), UNPLACED),
     }
     row |= {key: value for key, (value, default) in optional.items() if value != default}
@@ -83,6 +84,7 @@ def read_packing_document(document: object, *, pins: bool = False) -> PackingTab
         end=_column(rows, "end"),
         size=_column(rows, "size"),
         alignment=_column(rows, "alignment", 1),
+        # With `pins` an offset of the file takes the place of a pin.
         pin=np.where(offsets == UNPLACED, pin, offsets) if pins else pin,
         gaps=gaps if any(gaps) else (),
         capacity=top.count("capacity") if "capacity" in top.value else None,
@@ -124,6 +126,7 @@ def _gaps(row: Record) -> tuple[Gap, ...]:
     gaps = []
     for item in row.items("gaps", []):
         is_list = isinstance(item, list) and len(item) in (2, 4)
+        # Not isinstance, which accepts True.
         if not is_list or not all(type(x) is int and 0 <= x <= MAX_TOTAL_BYTES for x in item):
             raise FormatError(
                 f"{row.where}: expected a gap [start, end] or [start, end, low, high]: {show(item)}"

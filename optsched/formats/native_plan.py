@@ -72,9 +72,11 @@ def plan_document(
     assigns buffers to pools. Peak and slab are those of the plan.
     """
     slabs = plan.slabs(graph)
+    # Measured here; the solver's own figures are not taken over.
     known = {**(claims or {}), "peak": plan.peak(graph), "slab": sum(slabs.values())}
     known["memory_model"] = graph.memory_model
     document: dict[str, Any] = {"format": PLAN_FORMAT, "graph": graph.name}
+    # A digest, so that a plan of an older version of the model is noticed.
     document["contents"] = contents_digest(graph)
     if graph.in_place:
         document["inplace"] = True
@@ -96,6 +98,7 @@ def plan_document(
     document["offsets"] = {
         graph.buffers[b].name: offset
         for b, offset in enumerate(plan.offsets)
+        # Views lie where their roots do.
         if offset is not None and graph.roots[b] == b
     }
     return document
@@ -137,6 +140,7 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
 def _read_order(graph: Graph, top: Record) -> tuple[int, ...]:
     """Return the order; with repeats, `graph` is the unrolled graph, whose ops are in order."""
     names = top.texts("order")
+    # The unrolled graph has an op per run, in the order of the file.
     if "recompute" in top.value and len(names) == len(graph.ops) and len(set(names)) < len(names):
         return tuple(range(len(names)))
     return tuple(_planned_id(graph, graph.op_ids, x, "op") for x in names)

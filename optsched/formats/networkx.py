@@ -69,6 +69,7 @@ def to_networkx(graph: Graph) -> nx.DiGraph:
     for op in document["ops"]:
         for key in _OPERANDS:
             for position, name in enumerate(op.get(key, ())):
+                # Positions keep the order of operands, and an op that reads a buffer twice.
                 ends = ("op", op["name"]), ("buffer", name)
                 edge = ends if key == "writes" else ends[::-1]
                 before = made.edges[edge].get(key, ()) if made.has_edge(*edge) else ()
@@ -121,6 +122,7 @@ def from_networkx(
     ['relu']
     """
     kind = getattr(source, "is_directed", bool)(), getattr(source, "is_multigraph", bool)()
+    # In a multigraph, edges between one pair could not be told apart.
     if kind != (True, False):
         raise GraphError(f"expected a networkx.DiGraph, got a {type(source).__name__}")
     bipartite = any("bipartite" in attributes for _, attributes in source.nodes(data=True))
@@ -156,6 +158,7 @@ def _op_graph_document(source: nx.DiGraph) -> dict[str, Any]:
                 "workspace": workspace,
             }
         )
+        # An output that no op reads is a result, unless the node says otherwise.
         read = any(not _is_control(edge) for _, _, edge in source.out_edges(node, data=True))
         size = _integer(attributes["size"], f"node {name!r}: size")
         output = {"output": "live"} if attributes.get("output", not read) else {}
@@ -211,6 +214,7 @@ def _operands(
     into = [(names[u], "reads", edge) for u, _, edge in source.in_edges(node, data=True)]
     out = [(names[v], "writes", edge) for _, v, edge in source.out_edges(node, data=True)]
     for name, usual, edge in (*into, *out):
+        # Past all positions that a graph of this size could have.
         given = {key: edge[key] for key in _OPERANDS if key in edge} or {usual: (len(source),)}
         for key, positions in given.items():
             found[key] += [(position, name) for position in positions]
@@ -220,6 +224,7 @@ def _operands(
 
 def _plain(value: Any) -> Any:
     """Return a value as a JSON value: any integer, including NumPy's, becomes an `int`."""
+    # True is an Integral.
     if isinstance(value, Integral) and not isinstance(value, bool):
         return int(value)
     if isinstance(value, list | tuple):

@@ -33,6 +33,7 @@ def open_source(path: str | Path) -> Source:
 def stem_of(path: str | Path) -> str:
     """Return the name of a file without its folder and known suffixes."""
     name = "stdin" if str(path) == STANDARD_STREAM else decoded(Path(path).name)
+    # .gz first, as in model.onnx.gz.
     stem = name.removesuffix(".gz")
     for suffix in _SUFFIXES:
         stem = stem.removesuffix(suffix)
@@ -44,6 +45,7 @@ def expect(source: Source, wanted: Content) -> Format:
 
     `FormatError` is raised if the format is unknown, has no reader, or holds something else.
     """
+    # A foreign format is known, so that the message can say what to do instead.
     row = find_format(source)
     if row.read is None:
         raise FormatError(f"cannot read {row.title} ({row.name}): {row.advice}")
@@ -73,6 +75,8 @@ def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
         if not isinstance(found, Graph):
             return found
         origin = _origin_of(row, source, options)
+    # A graph whose recorded orders cannot be read is still a graph; the error is kept for those
+    # who ask for the orders.
     return found.read_from(origin, options.get("dims") or {})
 
 
@@ -89,6 +93,7 @@ def read_orders(
     """Return the orders that a graph's file records, with those options that they depend on."""
     if row.orders is None:
         return {}
+    # Options with a value only: a reader's own default stays.
     used = {key: options[key] for key in row.order_options if options.get(key)}
     return row.orders(source, **used)
 
@@ -106,6 +111,7 @@ def read_module_file(path: str | Path, options: Mapping[str, Any]) -> Module:
     check_options(Content.GRAPH, options)
     with opened(path, Content.GRAPH) as (row, source):
         if row.modules is None:
+            # A single graph is a module with one computation.
             return module_of(read_as(row, source, options))
         refuse_options(row, options)
         origin = _origin_of(row, source, options)
@@ -124,6 +130,7 @@ def read_file(path: str | Path, wanted: Content, **options: Any) -> Any:
 def check_options(wanted: Content, options: Mapping[str, Any]) -> None:
     """Raise `UsageError` for an option that no format with the wanted content has."""
     known = _GENERAL.union(*(row.options for row in FORMATS.values() if row.holds is wanted))
+    # Options of other formats pass: one command reads files of several kinds.
     for key in options:
         if key not in known:
             near = nearest(key, sorted(known))

@@ -58,6 +58,7 @@ class _Machine:
         self.memo: dict[int, Any] = {}
 
     def result(self, at: int | None, size: int) -> object:
+        # Bytes after the end could be a second pickle, which other readers would run.
         if at is None or at + 1 != size:
             raise FormatError(f"pickle: ends at byte {at}, but the file has {size} bytes")
         if len(self.stack) != 1 or self.marks:
@@ -80,8 +81,10 @@ class _Machine:
             self._since_mark()
         elif name in ("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"):
             key = len(self.memo) if name == "MEMOIZE" else int(argument)
+            # The memo holds the object itself, as later instructions change it in place.
             self.memo[key] = self.stack[-1]
         elif name in ("GET", "BINGET", "LONG_BINGET"):
+            # Only memoized values, so that no reference leads out of this pickle.
             if int(argument) not in self.memo:
                 raise FormatError(
                     f"pickle: byte {at} gets value {argument}, which was never stored"

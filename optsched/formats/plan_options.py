@@ -34,6 +34,7 @@ def planned_dims(
         If a given size differs from that of the plan.
     """
     found = dict(given or {})
+    # Standard input cannot be read twice.
     if str(model) == STANDARD_STREAM:
         return found
     document = _plan_document(plan)
@@ -44,6 +45,7 @@ def planned_dims(
         sizes = {name: kept.count(name) for name in kept.value}
     for name, size in found.items():
         if sizes.get(name) != size:
+            # Given sizes must agree with the plan: another size would need another plan.
             raise UsageError(f"{label_of(plan)}: {_other_dimension(name, size, sizes)}")
     return _settable(model, sizes)
 
@@ -79,6 +81,7 @@ def _settable(model: str | Path, sizes: dict[str, int]) -> dict[str, int]:
     source = open_source(model)
     with errors_named(label_of(model)):
         row = find_format(source)
+        # A format without open dimensions has nothing to set.
         if "dims" not in row.options:
             return {}
         if row.describe is None:

@@ -60,6 +60,7 @@ class GraphReading:
 
     def __post_init__(self) -> None:
         if self.align not in ("", FRAMEWORK):
+            # Parsed once, so that equal options are equal texts.
             object.__setattr__(self, "align", str(parse_alignment(self.align)))
 
     @property
@@ -100,6 +101,7 @@ class GraphReading:
         """
         module, model = read_module(path, **self.options), self._memory_model(path)
         apart = model.workspace_apart or model.constants is not ConstantsRegion.OUTSIDE
+        # A region for workspace or constants belongs to the whole module, not to one computation.
         if module.calls and apart:
             raise UsageError(f"{path}: called computations cannot have separate regions")
         if module.calls and self.streams is not None:
@@ -129,6 +131,7 @@ class GraphReading:
     def record(self) -> dict[str, str | bool | None]:
         """Return the options as JSON values."""
         dims = ",".join(f"{name}={size}" for name, size in self.dims)
+        # Lists as texts, as in a command line.
         rules = {
             "first": ",".join(self.first),
             "last": ",".join(self.last),

@@ -55,10 +55,12 @@ def _tree_document(graph: Graph, tree: RecomputeTree) -> dict[str, Any]:
             "more": _tree_document(graph, tree.more),
         }
     rows: list[list[Any]] = []
+    # A round names sizes, not ops or buffers, after its op.
     for use in tree.rows:
         if use.kind == "round":
             rows.append([use.kind, graph.ops[use.op].name, *use.ids, use.multiplier])
             continue
+        # A live row has a buffer and an op, all others have ops.
         things = (graph.buffers, graph.ops) if use.kind == "live" else (graph.ops, graph.ops)
         names = [things[i][x].name for i, x in enumerate(use.ids)]
         rows.append([use.kind, graph.ops[use.op].name, *names, use.multiplier])
@@ -105,12 +107,14 @@ def read_recompute_document(graph: Graph, document: object) -> RecomputeCertific
 
 def _read_tree(graph: Graph, value: object, depth: int) -> RecomputeTree:
     record = Record(value, "certificate: tree")
+    # The reader is recursive; a crafted file must not exhaust the stack.
     if depth > MOST_DEPTH:
         raise FormatError(f"certificate: the tree is deeper than {MOST_DEPTH}")
     if "ops" in record.value:
         record.refuse_unknown(("ops", "at_most", "fewer", "more", *MOMENTS.values()))
         ops = tuple(_id(graph.op_ids, name, "op") for name in record.texts("ops"))
         fewer, more = (_read_tree(graph, record.value.get(x), depth + 1) for x in ("fewer", "more"))
+        # A branch without a moment is about the number of runs of an op.
         kind = next((kind for kind, field in MOMENTS.items() if record.has(field)), "r")
         at = _id(graph.op_ids, record.value[MOMENTS[kind]], "op") if kind in MOMENTS else -1
         return RecomputeBranch(ops, record.count("at_most"), fewer, more, kind, at)
@@ -123,6 +127,7 @@ def _read_tree(graph: Graph, value: object, depth: int) -> RecomputeTree:
 def _read_row(graph: Graph, row: object) -> RowUse:
     if not isinstance(row, list) or len(row) < 3 or row[0] not in KINDS:
         raise FormatError(f"certificate: {show(row)} is not a row")
+    # The kind, the op, what the kind names, and the multiplier.
     if len(row) != 3 + KINDS[row[0]]:
         raise FormatError(f"certificate: row {show(row)} must name {KINDS[row[0]] + 1} things")
     if row[0] == "round":

@@ -71,6 +71,7 @@ def _bytes(*heads: bytes, at: int = 0) -> Sniff:
 
 def _is_simulator_file(source: Source) -> bool:
     keys = source.document.keys()
+    # A simulator file has no format key, so its two keys decide.
     return "format" not in keys and {"nodes", "buffers"} <= keys
 
 
@@ -89,10 +90,12 @@ def _is_snapshot(source: Source) -> bool:
 
 def _is_archive_of(*marks: bytes) -> Sniff:
     """Return a test for a zip archive with a member name that contains one of the marks."""
+    # Names of members stand uncompressed in an archive's directory.
     return lambda x: x.data.startswith(_ZIP) and any(mark in x.data for mark in marks)
 
 
 def _is_safetensors(source: Source) -> bool:
+    # The header's length, in eight bytes, and then JSON.
     length = int.from_bytes(source.data[:8], "little")
     return source.data[8:9] == b"{" and 2 <= length <= len(source.data) - 8
 

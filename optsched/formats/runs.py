@@ -31,6 +31,7 @@ def runs_document(
 ) -> dict[str, Any]:
     """Return the plan file of a plan of an unrolled graph; `claims` go under `recompute`."""
     document = plan_document(unrolled.graph, plan)
+    # Names of the graph as it was given, each as often as it runs.
     document["order"] = [graph.ops[v].name for v in unrolled.reorder(plan.order)]
     document["contents"] = contents_digest(graph)
     document["recompute"] = dict(claims)
@@ -59,6 +60,7 @@ def unrolled_for(graph: Graph, document: Mapping[str, Any]) -> Graph:
     missing = [name for name in names if name not in graph.op_ids]
     if missing:
         raise PlanError(f"plan names op {missing[0][:200]!r}, which is not in graph {graph.name!r}")
+    # Another version of the model may have the same names.
     if document.get("contents") not in (None, contents_digest(graph)):
         raise PlanError(f"plan is not of graph {graph.name!r}: its contents differ")
     return unroll(graph, [graph.op_ids[name] for name in names]).graph

@@ -72,6 +72,7 @@ def read_bytes(path: str | Path, *, limit: int = MAX_BYTES, compressed: bool = T
         return unpack(data, limit=limit) if compressed else data
 
 
+# A pipe may keep the reader waiting, and Ctrl-C must end that.
 @released_interrupts()
 def _read_raw(path: str | Path, limit: int) -> bytes:
     if str(path) == STANDARD_STREAM:
@@ -125,6 +126,7 @@ def unpack(data: bytes, *, limit: int = MAX_BYTES) -> bytes:
                 size += len(chunk)
                 if size > limit:
                     raise FormatError(f"decompresses to more than the limit of {limit} bytes")
+        # A second pass: the first one only counted.
         return gzip.decompress(data)
     except EOFError:
         raise FormatError("gzip data is truncated") from None
@@ -158,6 +160,7 @@ def parse_json(text: str, *, limit: int = MAX_JSON_VALUES) -> Any:
             parse_float=_parse_float,
             parse_int=_parse_int,
         )
+        # A pair of escapes is fine, and only encoding tells.
         if _HALF_SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
@@ -171,6 +174,7 @@ def parse_json(text: str, *, limit: int = MAX_JSON_VALUES) -> Any:
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Of two equal keys the last would win, and readers differ in that.
     made = dict(pairs)
     if len(made) != len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
@@ -190,6 +194,7 @@ def _parse_float(text: str) -> float:
 
 
 def _parse_int(text: str) -> int:
+    # Python takes quadratic time to read a long integer.
     if len(text) > _MAX_DIGITS:
         raise FormatError(f"JSON integer {text[:20]}... has {len(text)} digits")
     return int(text)
@@ -208,6 +213,7 @@ def write_bytes(path: str | Path, data: bytes) -> None:
             if str(path) == STANDARD_STREAM:
                 _write_out(data)
             else:
+                # A link's target is replaced, not the link.
                 _replace_file(Path(os.path.realpath(path)), data)
         except (OSError, ValueError) as error:
             raise FormatError(f"cannot be written: {_reason(error)}") from None
@@ -241,6 +247,7 @@ def _replace_file(path: Path, data: bytes) -> None:
                 os.chmod(beside, stat.S_IMODE(mode))
             file.write(data)
             file.flush()
+            # On the disk before the rename, or a power cut could leave an empty file.
             os.fsync(file.fileno())
             os.replace(beside, path)
         except BaseException:

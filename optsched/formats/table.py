@@ -63,6 +63,7 @@ def register_format(
 
     def register(read: _Reader) -> _Reader:
         known = FORMATS.get(name)
+        # A format without a reader may get one.
         if known is not None and known.read is not None:
             check_owner("a format", name, known.read, read, "optsched.formats.FORMATS")
         FORMATS[name] = Format(
@@ -79,10 +80,12 @@ def register_format(
 def find_format(source: Source) -> Format:
     """Return the format of a file; raise `FormatError` for unknown content."""
     found = _first(source, readable=True)
+    # Plug-ins are loaded for unknown files only: importing them takes time.
     if found is None:
         _load_plugins()
         found = _first(source, readable=True) or _first(source, readable=False)
     if found is None:
+        # A defect of the text explains more than its first characters.
         raise source.trouble or FormatError(_describe(source))
     return found
 

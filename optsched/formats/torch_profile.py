@@ -31,8 +31,10 @@ def read_torch_profile(source: Source) -> PackingTable:
     memory = [e for e in events if e.get("name") == EVENT]
     labels = _Labels(events)
     log, reserved = AllocationLog(), dict[str, int]()
+    # By time, as threads write events on their own.
     for event in sorted(memory, key=_time):
         record = Record(event.get("args"), f"memory event at {show(event.get('ts'))}")
+        # One event has either sign: an allocation or a free.
         pool, count = _device(record), _integer(record, "Bytes")
         address = _integer(record, "Addr")
         if count > 0:
@@ -62,6 +64,7 @@ class _Labels:
         rows = self.rows.get(_key(thread), [])
         at = bisect_right(rows, (time, float("inf"), ""))
         # Ops are nested, so the last op that started and is still running is the innermost.
+        # Fifty: deeper nesting of ops does not occur in a trace.
         for _, end, name in reversed(rows[max(0, at - 50) : at]):
             if time <= end:
                 return name
@@ -89,4 +92,5 @@ def _integer(record: Record, key: str) -> int:
 def _device(record: Record) -> str:
     kind, number = _integer(record, "Device Type"), _integer(record, "Device Id")
     name = DEVICE_TYPES.get(kind, f"device{kind}")
+    # -1 is the host, which has no number.
     return name if number < 0 else f"{name}:{number}"

@@ -43,6 +43,7 @@ def read_torch_snapshot(source: Source) -> PackingTable:
         own = [x for x in segments if x.count("device", 0) == device]
         pool = f"cuda:{device}"
         entries = _entries(trace, device)
+        # Events first, then what lived at the end without one.
         for entry in entries:
             _take(log, pool, entry)
         for segment in own:
@@ -72,6 +73,7 @@ def _take(log: AllocationLog, pool: str, entry: Record) -> None:
 def _take_blocks(log: AllocationLog, pool: str, segment: Record) -> None:
     """Record a segment's final blocks that no event mentioned; these existed throughout."""
     at = segment.count("address", 0)
+    # Blocks lie side by side: a missing address follows from the sizes.
     for i, value in enumerate(segment.items("blocks")):
         block = Record(value, f"{segment.where}, block {i}")
         at = block.count("address", at)
@@ -83,6 +85,7 @@ def _take_blocks(log: AllocationLog, pool: str, segment: Record) -> None:
 
 def _most_reserved(segments: list[Record], entries: list[Record]) -> int:
     """Return the maximum bytes of all segments, traced back from the final state."""
+    # From the end backwards, since the state at the end is known.
     reserved = most = sum(segment.count("total_size") for segment in segments)
     for entry in reversed(entries):
         reserved -= RESERVING.get(entry.text("action"), 0) * entry.count("size", 0)

@@ -94,6 +94,7 @@ class _ScriptReader:
     """Buffer that each view is part of."""
 
     def add_input(self, value: str, kind: str, policy: InputPolicy) -> None:
+        # Unknown sizes count 0: inputs are the caller's.
         size = tensor_bytes(value, kind) or 0
         self._add(value, Buffer(value, size, input=policy))
         self.held[value] = (value,)
@@ -117,6 +118,7 @@ class _ScriptReader:
 
     def graph(self, name: str) -> Graph:
         """Return the graph; its results outlive it and so are unmanaged."""
+        # A result of the graph lives as long as its whole storage.
         for value in self.results:
             root = self._root(value)
             buffer = self.buffers[root]
@@ -136,6 +138,7 @@ class _ScriptReader:
                     f"line {node.line}: {node.kind} of {len(parts)} containers at once"
                 )
             whole = parts[0] if parts else ()
+            # Elements are told apart only if the container is unpacked in full.
             alike = len(whole) == len(node.outputs)
             for i, (value, _) in enumerate(node.outputs):
                 self._define(node, value, (whole[i],) if alike else whole)
@@ -156,16 +159,19 @@ class _ScriptReader:
                 continue
             size = tensor_bytes(value, kind)
             buffer = Buffer(value, size or 0, alignment=1)
+            # A tensor of unknown size is allocated apart from the slab.
             if size is None and is_tensor(kind):
                 buffer = _unmanaged(buffer)
             self._define(node, value, (value,))
             self._add(value, buffer)
             writes.append(value)
+            # Perhaps a view: its operand must live as long as this buffer.
             if shares or (space == "aten" and op_name in PERHAPS_VIEWS):
                 self.lasting[value] = tuple(self._root(b) for b in first)
         self._append(node, reads, writes)
 
     def _append(self, node: _ScriptNode, reads: Sequence[str], writes: Sequence[str]) -> None:
+        # Read under its newest name, so that a change comes before the read.
         current = list(dict.fromkeys(self.newest.get(self._root(b), b) for b in reads))
         current = [b for b in current if b not in writes]
         kept = set[str]().union(*(self._lasting(self._root(b)) for b in current))
@@ -179,6 +185,7 @@ class _ScriptReader:
             Op(
                 label,
                 reads=tuple(self.ids[b] for b in current),
+                # Not read, but kept alive.
                 uses=tuple(sorted(self.ids[r] for r in kept if r not in current)),
                 writes=tuple(self.ids[b] for b in writes),
                 control=control,
@@ -294,6 +301,7 @@ def _statements(text: str, first: int) -> Iterator[tuple[int, str]]:
     held: tuple[int, str] | None = None
     for number, line in enumerate(text.split("\n"), first):
         if not line.strip() or line.lstrip().startswith("#"):
+            # A literal may span lines, which are not statements.
             continue
         if _START.match(line):
             if held:
@@ -315,6 +323,7 @@ def _node(number: int, line: str) -> _ScriptNode:
     rest = right[call.end() :]
     if call[1] == "prim::Constant":
         return _ScriptNode(number, tuple(_outputs(left)), call[1], ())
+    # Attributes stand in brackets before the operands.
     if rest.startswith("["):
         rest = rest[rest.find("](") + 1 :]
     if not rest.startswith("(") or ")" not in rest:

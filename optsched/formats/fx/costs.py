@@ -29,6 +29,7 @@ def node_flops(node: FxNode, values: Mapping[str, TensorValue]) -> int:
 
 def _product(given: Sequence[_Shape], made: Sequence[_Shape]) -> int:
     """Return the work of a matrix product, batched or not, whose last operand is (..., k, n)."""
+    # A vector has one axis, the summed one.
     inner = given[-1][-2] if len(given[-1]) > 1 else given[-1][-1]
     return 2 * prod(made[0]) * inner
 
@@ -48,6 +49,7 @@ def _convolution(given: Sequence[_Shape], made: Sequence[_Shape]) -> int:
     Each element of the weight meets each place of the output; of the input, if it is transposed.
     """
     x, weight, y = given[0], given[1], made[0]
+    # The weight of a convolution is (out, in, ...), of a transposed one (in, out, ...).
     if y[1] == weight[0]:
         return 2 * y[0] * prod(y[2:]) * prod(weight)
     return 2 * x[0] * prod(x[2:]) * prod(weight)
@@ -62,12 +64,16 @@ def _convolution_backward(given: Sequence[_Shape], made: Sequence[_Shape]) -> in
 
 def _attention(given: Sequence[_Shape], made: Sequence[_Shape]) -> int:
     query, key, value = given[:3]
+    # Scores need the width of a query, the sum of values that of a value; each multiplies and
+    # adds.
     return 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
 
 
 def _attention_backward(given: Sequence[_Shape], made: Sequence[_Shape]) -> int:
     """Return the work of five products: scores again, and the gradients of all operands."""
     query, key, value = given[1:4]
+    # Scores and gradients of query and key use the query's width: three; those of value and
+    # weights the value's: two.
     return 2 * prod(query[:-1]) * key[-2] * (3 * query[-1] + 2 * value[-1])
 
 

@@ -61,6 +61,7 @@ def read_program(document: Mapping[str, Any], dims: Mapping[str, int]) -> FxProg
     sizes = OpenSizes(dims)
     graph = Record(module.mapping("graph"), "graph")
     inputs = _input_policies(Record(module.mapping("signature"), "signature"))
+    # Inputs first: symbols are often named after an input's axis.
     for name in inputs:
         sizes.take_input(name, _input_axes(graph, name))
     ranges = top.mapping("range_constraints", {})
@@ -77,6 +78,7 @@ def read_targets(document: Mapping[str, Any]) -> list[str]:
 
 def _module(top: Record) -> Record:
     major = Record(top.mapping("schema_version"), "schema_version").count("major")
+    # Another major version may have other meanings of the same keys.
     if major != SCHEMA:
         raise FormatError(f"schema version {major} of torch.export; this optsched reads {SCHEMA}")
     return Record(top.mapping("graph_module"), "graph_module")
@@ -87,6 +89,7 @@ def _input_policies(signature: Record) -> dict[str, InputPolicy]:
     found: dict[str, InputPolicy] = {}
     for value in signature.items("input_specs"):
         kind, spec = _only(value, "input_specs")
+        # Parameters and buffers belong to the module: they are there before and after.
         if kind in _CONSTANTS:
             for name in _tensors({"as_tensor": Record(spec, kind).mapping("arg")}):
                 found[name] = InputPolicy.CONSTANT
@@ -139,9 +142,11 @@ class _GraphReader:
     def _node(self, value: object, position: int) -> FxNode:
         record = Record(value, f"node number {position}")
         operator = record.text("target").removeprefix(EDGE).removeprefix("torch.ops.")
+        # Two prefixes of one operator: the edge dialect and torch.export.
         outputs = record.items("outputs")
         made = tuple(name for x in outputs for name in _tensors(x))
         name = record.text("name") if record.has("name") else next(iter(made), f"{position}")
+        # Messages name the op from here on, not its number.
         record.where = f"op {show(name)}"
         given = self._arguments(record)
         _require_known(operator, len(made), given.tensors, record.where)
@@ -166,6 +171,7 @@ class _GraphReader:
             entry = Record(given, f"{record.where}, argument {i}")
             key, argument = entry.text("name", "") or str(i), entry.mapping("arg")
             kind, content = _only(argument, entry.where)
+            # A computed value is among the scalars below, not among the settings.
             if kind in _SCALARS:
                 found.settings[key] = content
             elif kind == "as_graph":
@@ -182,6 +188,7 @@ class _GraphReader:
         policies = dict.fromkeys(names, InputPolicy.EXCLUDED)
         try:
             return _GraphReader(inner, self.sizes).read(policies)
+        # The reader calls itself for each level of graphs.
         except RecursionError:
             raise FormatError(f"{where}: graphs within graphs are nested too deeply") from None
 
@@ -196,6 +203,8 @@ class _GraphReader:
         meta = Record(known[name], label)
         number = meta.count("dtype")
         if number not in _DTYPES:
+            # Elements of fewer than 8 bits and quantized ones are packed in ways the file does not
+            # say.
             raise FormatError(f"{label}: elements of type {number} have no known size")
         if meta.count("layout") != _STRIDED:
             raise FormatError(f"{label} is of a layout (sparse, say) whose bytes are not known")
@@ -226,6 +235,7 @@ def _require_known(operator: str, results: int, arguments: Collection[str], wher
     package, _, overload = (*operator.split("."), "", "")[:3]
     unnamed = is_out_variant(overload) and (results > 1 or "out" not in arguments)
     if package == "aten" and (overload in OUT_OVERLOADS or unnamed):
+        # The name of the written argument is not in our tables.
         raise FormatError(f"{where} ({operator}) writes into arguments that are not called out")
     if package not in WITHOUT_VIEWS:
         raise FormatError(
@@ -237,6 +247,7 @@ def _require_known(operator: str, results: int, arguments: Collection[str], wher
 def _only(value: object, where: str) -> tuple[str, Any]:
     """Return key and value of a union: an object with one key that counts."""
     record = Record(value, where)
+    # A union is written as an object with the kind as its only key.
     if len(record.value) != 1:
         raise FormatError(f"{where}: expected an object with one key, got {show(value)}")
     return next(iter(record.value.items()))

@@ -44,7 +44,7 @@ def build_graph(
 
 @dataclass
 class _FxGraphMaker:
-    """Names of storages while the nodes go by.
+    """Names of storages, kept up to date while the nodes are visited in order.
 
     `root` is the first name of each tensor's storage, `current` the name under which a storage's
     present bytes are known, `version` how often they were overwritten before a tensor was named.
@@ -59,11 +59,13 @@ class _FxGraphMaker:
     scalars: dict[str, str] = field(default_factory=dict)
 
     def make(self, name: str, policy: OutputPolicy, model: str) -> Graph:
+        # All storages first: an output's view may be named before its base is returned.
         self._find_roots()
         build = GraphBuilder(name, model, cost_unit=COST_UNIT)
         self._add_inputs(build)
         for node in self.program.nodes:
             self._add(build, node)
+        # An output that is a view keeps its whole storage alive.
         for root in dict.fromkeys(
             self.root[x] for x in self._known(self.program.outputs, "output")
         ):
@@ -80,6 +82,7 @@ class _FxGraphMaker:
 
         def settle(name: str, base: str | None) -> None:
             key = values[name].storage
+            # Live tensors name their storage; in a file only the operators tell.
             known = storages.setdefault(key, name) if key is not None else name
             self.root[name] = self.root[base] if base is not None else self.root.get(known, name)
 
@@ -98,6 +101,8 @@ class _FxGraphMaker:
         return names
 
     def _add_inputs(self, build: GraphBuilder) -> None:
+        # A buffer of the module that the program changes is not constant: a read before and a read
+        # after differ.
         written = {self.root[x] for node in self.program.nodes for x in node.overwrites}
         for name, policy in self.program.inputs.items():
             if self.root[name] != name:
@@ -125,6 +130,7 @@ class _FxGraphMaker:
             once=_runs_once(node),
         )
         if target := self._overwritable(node):
+            # With `_` the operator would overwrite; the planner may decide to do so.
             build.inplace(node.name, node.outputs[0], target)
 
     def _waits(self, node: FxNode) -> list[str]:
@@ -133,6 +139,7 @@ class _FxGraphMaker:
         These are the makers of views under whose names it reads, of sizes and flags, and who drew
         random numbers before it does.
         """
+        # The random state is handled like a value: who draws waits for who drew before.
         given = [RANDOM_STATE] if draws_numbers(node.base, node.settings) else []
         found = [self.maker[x] for x in node.reads if x in self.maker]
         found += [self.scalars[x] for x in (*node.takes, *given) if x in self.scalars]
@@ -145,6 +152,7 @@ class _FxGraphMaker:
         for root in dict.fromkeys(self.root[x] for x in node.overwrites):
             self.times[root] = self.times.get(root, 0) + 1
             named = [x for x in node.outputs if self.root[x] == root]
+            # The op may return what it changed; otherwise the new bytes have a name of their own.
             new = named[0] if named else f"{root} after {node.name}"
             found[new], self.current[root] = self.current[root], new
         return found
@@ -167,9 +175,11 @@ class _FxGraphMaker:
 
     def _present(self, name: str) -> str:
         """Return the name by which a tensor's bytes are known as they are now."""
+        # An input may be a view of another input.
         root = self.root[name]
         if root in self.program.inputs and name != root and name in self.program.inputs:
             name = root
+        # Bytes that were overwritten since this tensor was named are known by another name.
         is_stale = self.version.get(name, 0) != self.times.get(root, 0)
         return self.current[root] if is_stale else name
 
@@ -182,6 +192,7 @@ class _FxGraphMaker:
         source, root = node.first, self.root[node.first]
         given, made = self.program.values[source], self.program.values[node.outputs[0]]
         is_whole = given.offset == 0 and given.span == self.program.values[root].nbytes
+        # `a + a` reads the operand twice, and a write would destroy the second read.
         alone = sum(self.root[x] == root for x in node.reads) == 1
         if root in self.program.inputs or not (alone and is_whole and given.is_like(made)):
             return None
@@ -212,6 +223,7 @@ def _body_bytes(node: FxNode) -> int:
     kind = node.base
     peaks = [_peak(body, node.name) for body in node.bodies]
     if kind == "while_loop":
+        # An iteration holds the old state while it makes the new one.
         # The state before an iteration beside what the iteration makes.
         body = node.bodies[-1]
         return sum(body.values[name].nbytes for name in body.outputs) + max(peaks)

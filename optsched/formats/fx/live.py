@@ -84,6 +84,7 @@ def from_fx(
     1024
     """
     found = read_module(program, example_inputs, dims=dims, inputs=inputs)
+    # A backward graph frees what the forward graph saved for it.
     saves = InputPolicy.FREED in found.inputs.values()
     model = MEMORY_MODEL.replace("inputs", "saved tensors freed, inputs") if saves else MEMORY_MODEL
     graph: Graph = build_graph(
@@ -101,12 +102,14 @@ def read_module(
 ) -> FxProgram:
     """Return what the nodes of a live program carry; arguments are those of :func:`from_fx`."""
     module, signature = _module_of(program)
+    # Asked for by name, so that a wrong one gets the list.
     try:
         policy = None if inputs is None else InputPolicy(inputs)
     except ValueError:
         raise UsageError(
             f"inputs must be one of {', '.join(InputPolicy)}, got {inputs!r}"
         ) from None
+    # A module that was never traced.
     if not _carries_shapes(module):
         if example_inputs is None:
             raise UsageError("nodes have no shapes; give example_inputs")
@@ -135,6 +138,7 @@ def _module_of(program: Any) -> tuple[Any, Any]:
 def _carries_shapes(module: Any) -> bool:
     for node in module.graph.nodes:
         if node.op in ("call_module", "call_method"):
+            # A module or method call hides any number of operators.
             return False
         if "val" not in node.meta and (node.op == "placeholder" or returns_something(node)):
             return False
@@ -150,6 +154,7 @@ def _traced(module: Any, example_inputs: Sequence[Any]) -> Any:
     # A mode of our own: that of a torch.compile around us would take sizes for open ones.
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     try:
+        # Outside of a running compilation, whose settings would apply.
         with tracing(None):
             given = [_twin(x, mode) if _is_tensor(x) else x for x in example_inputs]
             return make_fx(module, tracing_mode="real", _allow_non_fake_inputs=True)(*given)
@@ -185,6 +190,7 @@ class _ModuleReader:
 
     def read(self) -> FxProgram:
         nodes = list(self.module.graph.nodes)
+        # Inputs first, as in the file: symbols are declared before any size is asked.
         self._take_inputs([node for node in nodes if node.op == "placeholder"])
         found: list[FxNode] = []
         outputs: tuple[str, ...] = ()
@@ -201,6 +207,7 @@ class _ModuleReader:
 
     def _take_inputs(self, nodes: Sequence[Any]) -> None:
         constant: set[str] = set()
+        # All that the signature says the module holds.
         if self.signature is not None:
             for kind in ("parameters", "buffers", "lifted_tensor_constants"):
                 constant.update(getattr(self.signature, f"inputs_to_{kind}", {}))
@@ -224,6 +231,7 @@ class _ModuleReader:
         named = [str(node.target) for node in nodes]
         is_backward = any(x.startswith("tangents_") for x in named)
         joint = self.signature is not None or all(x.startswith(_CALLERS) for x in named)
+        # A joint graph has tangents too, but saves nothing between two graphs.
         if not is_backward or joint:
             return set()
         return {node for node in nodes if not str(node.target).startswith(_CALLERS)}
@@ -242,7 +250,7 @@ class _ModuleReader:
         return held
 
     def _take_item(self, node: Any) -> None:
-        """Let a part of a node's results go by the name of the node that takes it out."""
+        """Name a part of a node's results after the `getitem` node that takes it out."""
         source, key = node.args
         parts = self.names.get(source)
         if isinstance(parts, list) and isinstance(key, int) and -len(parts) <= key < len(parts):
@@ -251,6 +259,7 @@ class _ModuleReader:
             raise FormatError(
                 f"op {node.name!r} takes {show(key)} of a value that is not a list of tensors"
             )
+        # What depends on a part waits for the node that made the whole.
         self.makers[node] = self.makers.get(source, node.name)
 
     def _node(self, node: Any) -> FxNode:
@@ -265,6 +274,7 @@ class _ModuleReader:
             if names := tuple(self._tensors(given)):
                 arguments[key] = names
             elif isinstance(given, bool | int | float | str):
+                # The schema and our tables together: some schemas do not say what is written.
                 settings[key] = given
         written = dict.fromkeys(
             (*written_arguments(node), *writes_to(target, list(arguments), settings))
@@ -290,6 +300,7 @@ class _ModuleReader:
         """Return the names of a node's results in order; None for results that are not tensors."""
         name = f"{node.name}{path}"
         if isinstance(value, tuple | list):
+            # A part is known by the `getitem` that takes it, or else by its number.
             taken = {
                 user.args[1]: user
                 for user in reversed(node.users)
@@ -325,6 +336,7 @@ class _ModuleReader:
             str(value.dtype).removeprefix("torch."),
             value.dtype.itemsize,
             str(value.device),
+            # The address of the storage: two tensors with the same one share their bytes.
             storage=storage._cdata,
             storage_bytes=total if isinstance(total, int) else None,
         )
@@ -373,6 +385,7 @@ def _ranges(nodes: Sequence[Any]) -> dict[str, tuple[int | None, int | None]]:
     """Return the symbols of all sizes, with the least and the largest number of each."""
     found: dict[str, tuple[int | None, int | None]] = {}
     listed = (value for node in nodes for value in _listed(node.meta.get("val")))
+    # SymPy's integers and infinities: only the former are numbers for us.
     sizes = (size for value in listed if _is_tensor(value) for size in value.shape)
     for size in (size for size in sizes if not isinstance(size, int)):
         ranges = size.node.shape_env.var_to_range

@@ -29,10 +29,10 @@ VIEWS: Final = _names(
 EACH_VIEWED: Final = frozenset(
     ("atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "meshgrid")
 )
-"""Take a list; each output is a view of its own entry."""
+"""Operators on a list of tensors; each output is a view of its own entry."""
 
 RESHAPES: Final = frozenset(("flatten", "ravel", "reshape", "reshape_as"))
-"""Views where the strides allow it, copies elsewhere."""
+"""Operators whose result is a view where the strides allow it, and a copy elsewhere."""
 
 CONVERSIONS: Final = _names(
     "_autocast_to_full_precision _autocast_to_reduced_precision conj contiguous cpu cuda einsum "
@@ -43,24 +43,24 @@ CONVERSIONS: Final = _names(
 DROPOUTS: Final = frozenset(
     ("alpha_dropout", "dropout", "feature_alpha_dropout", "feature_dropout")
 )
-"""Return their argument itself where nothing is dropped."""
+"""Operators that return their argument itself if nothing is dropped."""
 
 RELABELLINGS: Final = _names(
     "as_strided_ detach_ requires_grad_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_"
 )
-"""Change how a tensor is looked at, not its bytes."""
+"""Operators that change the shape and strides of a tensor, not its bytes."""
 
 RESIZINGS: Final = _names(
     "_resize_output_ resize_ resize_as_ resize_as_sparse_ set_ set_data sparse_resize_ "
     "sparse_resize_and_clear_"
 )
-"""Give a tensor another storage."""
+"""Operators that give a tensor another storage."""
 
 OUT_OVERLOADS: Final = _names(
     "L Q U X dim_max dim_min dim_values eigenvalues eigvals grad_input inverse output result sign "
     "values values_stable"
 )
-"""Overloads that write into arguments of other names than `out`."""
+"""Overloads of operators that write into arguments with names other than `out`."""
 
 _STATISTICS = ("running_mean", "running_var")
 WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
@@ -106,7 +106,7 @@ OVERWRITES: Final = _names(
     "reciprocal relu relu6 remainder round rsqrt selu sgn sigmoid sign silu sin sinc sinh sqrt "
     "square sub tan tanh threshold trunc xlogy"
 )
-"""Have a twin with `_` that writes, element by element, into the first tensor."""
+"""Operators with a twin, as `add_`, that writes element by element into the first tensor."""
 
 UNKNOWN_EFFECTS: Final = ("triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional")
 """Operators that run kernels whose writes no program records."""
@@ -136,8 +136,10 @@ def writes_to(operator: str, arguments: Sequence[str], settings: Mapping[str, ob
     if base in RELABELLINGS:
         return []
     if base in _ONLY_IN_TRAINING and not _trains(settings):
+        # Statistics of a norm are updated in training alone.
         return []
     found = [x for x in WRITTEN.get(base, ()) if x in arguments]
+    # `add_` changes its argument, `__add__` does not, `__iadd__` does.
     is_inplace = base.endswith("_") and not base.endswith("__")
     if is_inplace or (base.startswith("__i") and base.endswith("__")):
         found += arguments[:1]
@@ -154,6 +156,7 @@ def is_out_variant(overload: str) -> bool:
 def draws_numbers(base: str, settings: Mapping[str, object]) -> bool:
     """Return True if an operator draws from the random state."""
     name = base.removesuffix("_")
+    # Their name in place, as `dropout_`, draws as well.
     if name in DROPOUTS:
         return not drops_nothing(settings)
     if name == "scaled_dot_product_attention" or name.startswith("_scaled_dot_product_"):
@@ -171,4 +174,5 @@ def drops_nothing(settings: Mapping[str, object]) -> bool:
 def _trains(settings: Mapping[str, object]) -> bool:
     """Return True if an operator is in training mode; without the setting, it may be."""
     told = [settings[key] for key in _TRAINING if key in settings]
+    # Not told: the worse case for each caller, that it trains.
     return any(told) if told else True

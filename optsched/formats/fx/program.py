@@ -45,6 +45,7 @@ class TensorValue:
     @property
     def span(self) -> int:
         """Bytes from the start of the storage to the end of the last element."""
+        # Without elements the sum below would be that of a last element.
         if 0 in self.sizes:
             return 0
         last = sum((n - 1) * step for n, step in zip(self.sizes, self.strides, strict=True))

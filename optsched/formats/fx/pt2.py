@@ -43,6 +43,7 @@ def read_pt2(source: Source, *, dims: Mapping[str, int] | None = None) -> Graph:
 def read_orders(source: Source) -> dict[str, tuple[int, ...]]:
     """Return the order of the program, which the interpreter of FX follows, and ExecuTorch."""
     targets = read_targets(_document(source))
+    # ExecuTorch runs nodes in the same order as FX.
     names = ["fx", "executorch"] if any(x.startswith(EDGE) for x in targets) else ["fx"]
     return dict.fromkeys(names, tuple(range(len(targets))))
 
@@ -60,7 +61,10 @@ def read_program_json(data: bytes) -> bytes:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             member = _find(archive.infolist())
             with archive.open(member) as stream:
+                # One byte more than allowed tells a file that is too large, without reading it
+                # all.
                 text = stream.read(MAX_BYTES + 1)
+    # All that zipfile raises on damaged archives.
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, OverflowError):
         raise FormatError("the archive is damaged or truncated") from None
     except (NotImplementedError, RuntimeError):
@@ -75,6 +79,7 @@ def _find(members: list[zipfile.ZipInfo]) -> zipfile.ZipInfo:
         raise FormatError(f"the archive has {len(members)} members, the limit is {MAX_MEMBERS}")
     found = []
     for member in members:
+        # Nothing is unpacked, but a name that leaves the folder shows that the archive is crafted.
         if ".." in re.split(r"[/\\]", member.filename) or member.filename.startswith("/"):
             raise FormatError(f"the archive names a path outside: {show(member.filename)}")
         if _MODEL.fullmatch(member.filename):

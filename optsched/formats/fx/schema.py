@@ -19,6 +19,7 @@ def operator_of(target: Any) -> Any:
     """
     import torch
 
+    # ExecuTorch's edge dialect wraps operators of PyTorch.
     wrapped = getattr(target, "_op", None)
     return wrapped if isinstance(wrapped, torch._ops.OpOverload) else target
 
@@ -36,6 +37,7 @@ def operator_name(target: Any) -> str:
     if isinstance(found, torch._ops.HigherOrderOperator):
         return f"higher_order.{found.name()}"
     module = str(getattr(found, "__module__", ""))
+    # Arithmetic on sizes; any other function could do anything.
     if module not in ("_operator", "math", "torch", "builtins"):
         raise FormatError(f"nothing is known of the function {show(str(found))}")
     return f"{module}.{found.__name__}"
@@ -73,11 +75,13 @@ def written_arguments(node: Any, *, results: bool = True) -> list[str]:
 def viewed_tensor(node: Any, tensors: Mapping[str, tuple[str, ...]]) -> str | None:
     """Return the tensor that an operator outside `aten` declares its results to be views of."""
     known = _schema(node)
+    # The tables cover `aten`, where some schemas are silent.
     if known is None or operator_of(node.target).namespace == "aten":
         return None
     shared = [x.alias_info for x in known.returns if x.alias_info is not None]
     for argument in known.arguments if shared else ():
         if argument.alias_info is not None and tensors.get(argument.name):
+            # The first tensor among those that the schema marks.
             return tensors[argument.name][0]
     return None
 

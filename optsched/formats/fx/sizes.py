@@ -29,6 +29,7 @@ class OpenSizeError(FormatError):
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction:
+    # A power of a power would fill the memory before any limit on its value.
     if exponent.denominator != 1 or abs(exponent) > _MAX_EXPONENT:
         raise ValueError
     return base ** int(exponent)
@@ -87,6 +88,7 @@ class OpenSizes:
             if symbol is None:
                 continue
             self.axes[f"{name}.{axis}"] = symbol
+            # Either name may be given, the symbol's or the axis'.
             for key in (symbol, f"{name}.{axis}"):
                 self.names[key] = None
                 if (
@@ -110,6 +112,7 @@ class OpenSizes:
             number = self.numbers.get(symbol)
             if number is None:
                 continue
+            # A size is at least 0, also without a range.
             if number < (least or 0) or (most is not None and number > most):
                 upper = "" if most is None else f" and at most {most}"
                 raise UsageError(
@@ -128,10 +131,12 @@ class OpenSizes:
         """
         if isinstance(size, int):
             found: Fraction | int = size
+        # The same expression stands at many tensors.
         elif size in self._known:
             return self._known[size]
         else:
             found = self._evaluate(size, what, hint)
+        # A half of an odd size shows a wrong number for a symbol.
         if found.denominator != 1 or not 0 <= found <= MAX_TOTAL_BYTES:
             raise FormatError(f"{what} is {show(str(found))}, which is not a size")
         if isinstance(size, str):
@@ -142,6 +147,7 @@ class OpenSizes:
         tree = _parse(text, what)
         try:
             return self._value(tree)
+        # `_value` looks up symbols, so that a KeyError is a symbol without a number.
         except KeyError as error:
             symbol = str(error.args[0])
             was = "" if hint is None else f" ({hint} when it was exported)"
@@ -154,6 +160,7 @@ class OpenSizes:
             raise FormatError(f"{what} is not an expression of sizes: {show(text)}") from None
 
     def _value(self, tree: ast.expr) -> Fraction:
+        # Nothing but calls of known names, so that no code of the file is run.
         if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
             raise ValueError
         name, arguments = tree.func.id, tree.args
@@ -167,6 +174,7 @@ class OpenSizes:
         if name not in _FUNCTIONS:
             raise ValueError
         found = Fraction(_FUNCTIONS[name](*map(self._value, arguments)))
+        # Before it grows further: the next multiplication would double it.
         if found.numerator.bit_length() + found.denominator.bit_length() > _MAX_BITS:
             raise ValueError
         return found
@@ -184,6 +192,7 @@ class OpenSizes:
 
 
 def _parse(text: str, what: str) -> ast.expr:
+    # ast.parse is recursive in the length of the text.
     if len(text) > MAX_TEXT:
         raise FormatError(f"{what} is an expression of {len(text)} characters")
     try:

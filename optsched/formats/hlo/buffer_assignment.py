@@ -52,10 +52,12 @@ def _offsets(lines: list[str], graph: Graph) -> dict[str, int]:
             head = _ALLOCATION.match(line)
             if head is None:
                 raise FormatError(f"line {number}: {show(line)} is not an allocation")
+            # Allocations lie end to end, each at a multiple of the alignment.
             base += -(-size // ALIGNMENT) * ALIGNMENT if counted else 0
             size, kinds = int(head[1]), head[2]
             counted = not any(word in kinds for word in _OUTSIDE)
             donated = "maybe-live-out" in kinds
+            # Parameters belong to the caller, unless the result takes their place.
             counted = counted and ("parameter" not in kinds or donated)
         elif line.lstrip().startswith("value:"):
             row = _VALUE.match(line)
@@ -63,8 +65,10 @@ def _offsets(lines: list[str], graph: Graph) -> dict[str, int]:
                 raise FormatError(f"line {number}: {show(line.strip())} is not a value")
             name = row[1] + (row[2] or "").replace("{}", "")
             b = graph.buffer_ids.get(name)
+            # Values of other computations have names that the graph does not have.
             if counted and b is not None:
                 found[name] = base + int(row[4])
+        # After this line come statistics.
         elif line.startswith("Total bytes"):
             break
     return found

@@ -1,4 +1,4 @@
-"""Which results of an instruction are an operand, take the place of one, or may do so.
+"""Results of an instruction that are one of its operands, replace one, or may overwrite one.
 
 The rules are XLA's own: what its alias analysis demands (updates of a part of an array), and what
 its buffer assignment allows where the operand dies (elementwise, also through a loop fusion).
@@ -65,10 +65,12 @@ def overwritten(
     if made.opcode in UPDATES:
         # A scatter has as many arrays as updates, and between them the indices.
         count = (len(made.operands) - 1) // 2 if made.opcode == "scatter" else 1
+        # The result of one array is not a tuple.
         return {((i,) if count > 1 else ()): i for i in range(count)}
     found = dict(made.aliases)
     if made.opcode == "fusion" and made.called:
         fused = computations[made.called[0]]
+        # A fusion is in place if its root updates a parameter.
         root = fused.instructions[fused.root]
         parts = root.operands if root.opcode == "tuple" else (root.name,)
         for i, name in enumerate(parts):
@@ -81,6 +83,7 @@ def overwritten(
 def _updated_parameter(fused: Computation, name: str) -> int | None:
     """Return the number of the parameter that a result of a fusion is an update of."""
     made = fused.instructions[name]
+    # Layout changes without bytes may stand on either side.
     if made.opcode == "bitcast" and made.operands:
         made = fused.instructions[made.operands[0]]
     if made.opcode not in UPDATES or not made.operands:
@@ -89,6 +92,7 @@ def _updated_parameter(fused: Computation, name: str) -> int | None:
     if source.opcode == "bitcast" and source.operands:
         source = fused.instructions[source.operands[0]]
     is_parameter = source.opcode == "parameter" and source.literal.isdecimal()
+    # Ten digits would be no parameter number.
     return int(source.literal) if is_parameter and len(source.literal) < 10 else None
 
 
@@ -102,7 +106,9 @@ def may_overwrite(
     if made.opcode in ELEMENTWISE:
         return True
     if made.opcode == "sort":
+        # A sort of several arrays writes each over itself.
         return leaf == number
+    # Only loop fusions write element by element.
     if made.opcode != "fusion" or made.kind != "kLoop" or not made.called:
         return False
     fused = computations[made.called[0]]
@@ -123,6 +129,7 @@ def _elementwise_from(fused: Computation, parameter: Instruction) -> bool:
             made.opcode == "dynamic-update-slice" and reached.isdisjoint(made.operands[1:])
         )
         if made.opcode != "tuple" and (
+            # Another shape means another place for some element.
             not same_place or {x.dims for x in leaves(made.shape)} != dims
         ):
             return False

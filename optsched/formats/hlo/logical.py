@@ -30,7 +30,7 @@ from optsched.model.graph import Graph
 from optsched.model.module import Call, Module
 
 POINTER_BYTES: Final = 8
-"""Of a row in the index table of a tuple."""
+"""Bytes of a row in the index table of a tuple."""
 MEMORY_MODEL: Final = "xla's memory scheduler; every instruction is an op"
 IGNORED: Final = ("parameter", "constant")
 """Opcodes whose bytes the list scheduler leaves out of its priorities."""
@@ -86,6 +86,7 @@ def read_logical_module(source: Source, *, pointer_bytes: int = POINTER_BYTES) -
     """
     parsed = parse_module(source.text)
     every = [x for c in parsed.computations.values() for x in c.instructions.values()]
+    # Fused computations run inside an op and have no buffers.
     fused = {name for made in every if made.opcode == "fusion" for name in made.called}
     graphs: dict[str, Graph] = {}
     logical: dict[str, LogicalComputation] = {}
@@ -117,6 +118,7 @@ class _LogicalReader:
     def graph(self) -> Graph:
         """Return the graph: what each instruction defines, and keeps alive."""
         is_entry = self.computation.name == self.parsed.entry
+        # Listed order, as operands come before users.
         build = GraphBuilder(self.computation.name, MEMORY_MODEL)
         for made in self.computation.instructions.values():
             points = self.points[made.name] = self._points_to(made)
@@ -124,8 +126,10 @@ class _LogicalReader:
             kept = [b for x in made.operands for b in self._kept_alive(made, x)]
             build.op(
                 made.name,
+                # A value is kept by all who can reach it through tuples.
                 reads=dict.fromkeys(kept),
                 writes=defined,
+                # Operands are edges of their own: an instruction may read no bytes of one.
                 control=dict.fromkeys((*made.operands, *made.control)),
                 kind=made.opcode,
             )
@@ -137,7 +141,7 @@ class _LogicalReader:
         return build.build()
 
     def logical(self, graph: Graph) -> LogicalComputation:
-        """Return what the schedulers ask for besides."""
+        """Return the facts besides the graph that the schedulers ask for."""
         ops, buffers = graph.op_ids, graph.buffer_ids
         listed = list(self.computation.instructions.values())
         used = ([b for x in made.operands for b in _flat(self.points[x])] for made in listed)
@@ -154,12 +158,14 @@ class _LogicalReader:
         """Return what an instruction passes on, and what of its own it hands out."""
         points: _Points = {path: (_name(made, path),) for path, _ in _parts(made.shape)}
         given = [self.points[x] for x in made.operands]
+        # Without operands there is nothing to pass on.
         match made.opcode if given else "":
             case "get-tuple-element":
                 points = _below(given[0], made.index)
             case opcode if opcode in SAME:
                 points = given[0]
             case "copy":
+                # A copy of a tuple copies the table, not what it points to.
                 points = {**given[0], (): points[()]}
             case "tuple":
                 parts = {(i, *path): x for i, row in enumerate(given) for path, x in row.items()}
@@ -176,6 +182,7 @@ class _LogicalReader:
         found = {}
         for path, part in _parts(made.shape):
             name = _name(made, path)
+            # A name that was replaced belongs to another instruction.
             if name in points.get(path, ()):
                 size = len(part) * self.pointer_bytes if isinstance(part, tuple) else part.size
                 found[name] = 0 if made.opcode == "constant" else size
@@ -195,11 +202,13 @@ class _LogicalReader:
 
     def _allow_in_place(self, build: GraphBuilder, made: Instruction, points: _Points) -> None:
         """Name the operands that the heap simulator lets a result take the place of."""
+        # XLA shares only whole arrays that one instruction made.
         if isinstance(made.shape, tuple) or points != {(): (made.name,)} or made.opcode == "copy":
             return
         for number, operand in enumerate(made.operands):
             source = self.computation.instructions[operand]
             own = self.points[operand].get(()) == (operand,)
+            # The first place of an operand that is read twice decides.
             if own and source.shape == made.shape and operand not in made.operands[:number]:
                 first = made.opcode in UPDATES and number == 0
                 if first or may_overwrite(made, 0, number, self.parsed.computations):

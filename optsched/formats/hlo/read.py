@@ -26,7 +26,7 @@ from optsched.model.graph import Graph
 from optsched.model.module import Call, Module, listed_graph
 
 ALIGNMENT: Final = 64
-"""Of every buffer on the CPU, in bytes."""
+"""Alignment of every buffer on the CPU, in bytes."""
 MEMORY_MODEL: Final = "xla; parameters excluded, donated ones freed, results live to the end"
 CALLERS: Final = ("call", "conditional", "while")
 """Ops that run computations which have buffers in the module's memory."""
@@ -63,10 +63,12 @@ def read_hlo_module(source: Source) -> Module:
 
 def _module_of(parsed: HloModule) -> Module:
     every = (x for c in parsed.computations.values() for x in c.instructions.values())
+    # The state of a while may be overwritten by its body, a call's parameter not.
     bodies = {made.body for made in every if made.opcode == "while"}
     unchanged: dict[str, frozenset[int]] = {}
     graphs: dict[str, Graph] = {}
     calls: list[Call] = []
+    # Callees first, as a loop needs to know what its body leaves unchanged.
     for name in _reached(parsed):
         reader = _ComputationReader(
             parsed, parsed.computations[name], unchanged, is_body=name in bodies
@@ -85,6 +87,7 @@ def _reached(parsed: HloModule) -> list[str]:
             new = set(made.called) - found if made.opcode in CALLERS else set()
             found |= new
             waiting += new
+    # In the order of the text, which has callees first.
     return [name for name in parsed.computations if name in found]
 
 
@@ -125,13 +128,16 @@ class _ComputationReader:
     def build(self, *, is_entry: bool) -> Graph:
         name = self.module.name if is_entry else self.computation.name
         build = GraphBuilder(name, MEMORY_MODEL, ALIGNMENT)
+        # A first pass: what is overwritten must have no later reader.
         last = self._last_readers()
         for made in self.computation.instructions.values():
             self._add(build, made, last, is_entry=is_entry)
         results = {x for x in leaves(self._root().names) if x is not None}
         for name in (x for x in self.roots if x in results):
+            # A result that is a parameter needs no output: the caller has it.
             if is_entry and self.roots[name] in self.makers:
                 build.output(name, policy=OutputPolicy.LIVE)
+            # In a called computation, the caller counts the result's bytes.
             elif not is_entry and self.roots[name] in self.makers:
                 build.output(self.roots[name], policy=OutputPolicy.OWN)
         return build.build()
@@ -163,6 +169,7 @@ class _ComputationReader:
                 found.update({x: made.name for tree in read for x in leaves(tree) if x})
                 passed = map_leaves(made.shape, made.name, lambda name, _: name)
             names[made.name] = passed
+        # The empty name is of no instruction: nobody may overwrite a result.
         found.update({x: "" for x in leaves(names[self.computation.root]) if x})
         return found
 
@@ -178,6 +185,7 @@ class _ComputationReader:
             self._add_inputs(build, made, is_entry=is_entry)
             self.values[made.name] = _Value(names)
         elif passed is not None:
+            # It owns nothing, but later instructions must wait for the makers of its operands.
             if made.opcode in _ORDERING:
                 after |= {
                     self.makers[x] for x in names_in(v.names for v in read) if x in self.makers
@@ -191,6 +199,7 @@ class _ComputationReader:
     def _ordered_after(self, control: Iterable[str]) -> frozenset[str]:
         """Return the ops requested to run before; for a name without an op, those it follows."""
         found: set[str] = set()
+        # A control predecessor without an op stands for the ops before it.
         for name in control:
             found |= {name} if name in self.ops else self.values[name].after
         return frozenset(found)
@@ -205,6 +214,7 @@ class _ComputationReader:
     def _add_inputs(self, build: GraphBuilder, made: Instruction, *, is_entry: bool) -> None:
         if not made.literal.isdecimal() or len(made.literal) > 9:
             raise FormatError(f"{show(made.name)}: parameter {show(made.literal)} has no number")
+        # A donated parameter, or a leaf of one.
         donated = {path for number, path in self.module.donated if number == int(made.literal)}
         paths = map_leaves(made.shape, "", lambda path, _: path)
         own = map_leaves(made.shape, made.name, lambda name, _: name)
@@ -224,6 +234,7 @@ class _ComputationReader:
         after: frozenset[str],
         last: Mapping[str, str],
     ) -> None:
+        # Each operand once, as an instruction may name one twice.
         reads = list(dict.fromkeys(names_in(x.names for x in read)))
         names = map_leaves(made.shape, made.name, self._declare)
         written = [x for x in leaves(names) if x is not None]
@@ -247,6 +258,7 @@ class _ComputationReader:
         )
         self.ops.add(made.name)
         self.makers.update(dict.fromkeys(written, made.name))
+        # An op without results, such as a send, has only its name to be waited for.
         self.values[made.name] = _Value(names, frozenset() if written else frozenset({made.name}))
         for leaf, name in enumerate(leaves(names)):
             if name in fresh:
@@ -255,6 +267,7 @@ class _ComputationReader:
     def _views(self, made: Instruction, read: list[_Value], names: Names) -> dict[str, str]:
         """Return the leaves that are other names of what an op was given and leaves as it is."""
         pairs: Iterable[tuple[str | None, str | None]] = ()
+        # A start returns its operand among other results.
         if made.opcode == "copy-start" and isinstance(names, tuple) and len(names) > 1:
             pairs = zip(leaves(names[1]), leaves(read[0].names), strict=False)
         elif made.opcode in _STARTS and isinstance(names, tuple) and names:
@@ -291,6 +304,7 @@ class _ComputationReader:
         for name, source in pairs:
             if name is None or source is None or self.roots[source] in taken:
                 continue
+            # The body of a while may overwrite its state, although it did not make it.
             owned = self.is_body or self.roots[source] in self.makers
             if owned and last.get(source) == made.name and self._alike(name, source):
                 found[name] = source
@@ -301,6 +315,7 @@ class _ComputationReader:
         self, build: GraphBuilder, made: Instruction, leaf: int, name: str, read: list[_Value]
     ) -> None:
         for number, value in enumerate(read):
+            # A tuple has no bytes that could be overwritten in one piece.
             source = value.names
             if isinstance(source, tuple) or source is None or source == name:
                 continue

@@ -52,6 +52,7 @@ class TensorShape:
         bits, packed = ELEMENT_BITS[self.kind], _WIDTH.search(self.layout)
         if 0 < bits < 8:
             bits = max(bits, int(packed[1])) if packed else 8
+        # Rounded up: seven elements of 4 bits take 4 bytes.
         return -(-bits * prod(self.dims) // 8)
 
 
@@ -60,9 +61,11 @@ def parse_shape(text: str, start: int, depth: int = 0) -> tuple[ShapeTree, int]:
 
     A text that is not a shape, is nested too deeply, or is of unknown size is rejected.
     """
+    # Recursive in the depth of the text.
     if depth > _DEEPEST:
         raise FormatError("a tuple is nested too deeply")
     at = _skip(text, start)
+    # Without a separator, as XLA leaves one out at times.
     if text[at : at + 1] == "(":
         parts: list[ShapeTree] = []
         at = _skip(text, at + 1)
@@ -87,6 +90,7 @@ def _skip(text: str, at: int) -> int:
 def _dims(text: str) -> tuple[int, ...]:
     # A dimension may change up to a bound, "<=8": the bound is allocated.
     dims = [part.strip().removeprefix("<=") for part in text.split(",")] if text.strip() else []
+    # isdigit accepts digits of other scripts, and int would read them.
     for dim in dims:
         if not dim.isascii() or not dim.isdigit() or len(dim) > 19:
             raise FormatError(f"dimension {show(dim)} has no known size")

@@ -104,6 +104,7 @@ def parse_module(text: str) -> HloModule:
     head = _HEAD.match(lines[0]) if lines else None
     if head is None:
         raise FormatError("not HLO text: expected HloModule and a name at the start")
+    # Line by line: the whole text has no grammar that would fit memory.
     computations, entry = _parse_computations(lines)
     if not entry:
         raise FormatError(f"module {show(head[1])} has no ENTRY computation: is the text cut off?")
@@ -120,6 +121,8 @@ def _parse_computations(lines: list[str]) -> tuple[dict[str, Computation], str]:
         try:
             if current is None:
                 found = _COMPUTATION.match(line)
+                # Between computations stand blank lines and tables of the source, which do not
+                # matter.
                 if found is None:
                     continue
                 if found[2] in computations:
@@ -163,6 +166,7 @@ def _callees_first(computations: dict[str, Computation]) -> dict[str, Computatio
                     text = f"{show(made.name)} calls {show(called)}, which the module does not have"
                     raise FormatError(f"computation {show(name)}: {text}")
                 rows[-1][ids[called]] = None
+    # XLA's own order, the usual case.
     if all(c < i for i, row in enumerate(rows) for c in row):
         return computations
     if cycle := find_cycle(rows):
@@ -177,6 +181,7 @@ def _add_line(current: Computation, line: str) -> None:
         raise FormatError(f"instruction {show(made.name)} is there twice")
     for name in (*made.operands, *made.control):
         if name not in current.instructions:
+            # Definitions come before uses within a computation.
             raise FormatError(f"{show(made.name)} reads {show(name)}, which no line before makes")
     if is_root and current.root:
         raise FormatError(f"{show(made.name)} is a second ROOT")
@@ -194,6 +199,7 @@ def _parse_line(line: str) -> tuple[bool, Instruction]:
         raise FormatError(f"{show(found[2])} has no opcode: {show(line[at : at + 30])}")
     inside, rest = _split(line, opcode.end(), found[2])
     literal = opcode[1] in _LITERAL
+    # Strings may hold anything, such as names and braces of metadata.
     rest = _STRING.sub('""', rest)
     attributes = _CALLED.findall(rest)
     called = [name for _, name in attributes]
@@ -221,6 +227,7 @@ def _split(line: str, start: int, name: str) -> tuple[str, str]:
     """Return the text inside the parentheses that are open at `start`, and the text after them."""
     depth = 1
     for at in range(start, len(line)):
+        # Shapes have braces, and calls have parentheses.
         depth += (line[at] in "({") - (line[at] in ")}")
         if not depth:
             return line[start:at], line[at + 1 :]
@@ -228,6 +235,7 @@ def _split(line: str, start: int, name: str) -> tuple[str, str]:
 
 
 def _names(text: str) -> tuple[str, ...]:
+    # A comma at the end closes the last entry.
     """Return the names in a list; a shape may stand before each."""
     found, depth, start = [], 0, 0
     text = _COMMENT.sub("", text) + ","

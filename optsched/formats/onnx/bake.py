@@ -22,6 +22,7 @@ def fix_dimensions(model: Any, dims: Mapping[str, int]) -> None:
     if not dims or any(node.op_type == "If" for node in model.graph.node):
         return
     set_dimensions(model, dims)
+    # A copy, as inference needs a model without weights and contributed ops.
     light = deepcopy(model)
     drop_weights(light.graph)
     stand_in(light.graph)

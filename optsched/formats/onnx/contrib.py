@@ -40,10 +40,12 @@ def stand_in(graph: Any) -> None:
     """
     for node in graph.node:
         known = STANDARD.get(node.op_type) if node.domain == _DOMAIN else None
+        # Operands beyond those of the standard op are scales, zero points or biases.
         if known is not None:
             node.domain, (node.op_type, count) = "", known
             del node.input[count:]
             if node.op_type == _SAME:
+                # Further results have other shapes.
                 del node.output[1:]
                 del node.attribute[:]
         if node.op_type == "STFT" and all(x.name != "onesided" for x in node.attribute):

@@ -27,6 +27,7 @@ def not_made_yet(reader: str, maker: str, read: Mapping[str, Iterable[str]]) -> 
 
 def _path(first: str, last: str, read: Mapping[str, Iterable[str]]) -> list[str]:
     """Return ops from `first` to `last` where each reads from the one before; empty if none."""
+    # Backwards from the maker: all that it reads from, until the reader is among it.
     next_op = {last: ""}
     stack = [last]
     while stack and first not in next_op:

@@ -55,11 +55,13 @@ class OpenDimension:
     @property
     def suggested(self) -> int:
         """A size that such a dimension usually has."""
+        # A batch of waves: 512 samples are a common window.
         if self.rank == _WAVE_RANK and self.is_float and self.axis == 1:
             return 512
         for pattern, size in _SUGGESTED if self.is_named else ():
             if pattern.search(self.name.lower()):
                 return size
+        # The first axis of an input is mostly the batch.
         if self.axis == 0 or (self.alone and self.axis == 1 and self.rank == _STATE_RANK):
             return 1
         return IMAGE if self.rank == _IMAGE_RANK else 128
@@ -74,6 +76,7 @@ def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
     """
     known, inputs = settable(model.graph), _shown_inputs(model.graph)
     for name in dims:
+        # Numbers of integer inputs are values, not sizes.
         if name not in known:
             raise unknown_dimension(name, known, inputs)
     dims = _set_values(model, dims)
@@ -104,6 +107,7 @@ def _is_integer(value: Any, constants: Collection[str]) -> bool:
     """Return True for an integer input with one element that is not a weight."""
     tensor = value.type.tensor_type
     shape = [dim.dim_value for dim in tensor.shape.dim]
+    # One element, as a scalar or as a list of one.
     return value.name not in constants and tensor.elem_type in _INTEGERS and shape in ([], [1])
 
 
@@ -144,6 +148,7 @@ def open_dimensions(graph: Any, constants: Collection[str]) -> list[OpenDimensio
         for name, axis, dim in axes:
             is_zero = dim.HasField("dim_value") and dim.dim_value == 0
             kind = (rank, _given_name(dim) != "", is_float, len(axes) == 1, is_zero)
+            # The first input with a name decides: all others with it have the same size.
             found.setdefault(name, OpenDimension(name, axis, *kind))
     return list(found.values())
 
@@ -157,6 +162,7 @@ _FLOATS: Final = (1, 10, 11, 16)
 def _open_axes(value: Any) -> Iterator[tuple[str, int, Any]]:
     """Return name, axis and dimension if it is not a positive number: -1, 0, '?', a name."""
     for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+        # Exporters write an unknown size in all these ways.
         if not (dim.HasField("dim_value") and dim.dim_value > 0):
             yield _given_name(dim) or f"{value.name}.{axis}", axis, dim
 

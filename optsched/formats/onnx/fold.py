@@ -47,8 +47,10 @@ class Folder:
         self.model = model
         self.values: dict[str, np.ndarray[Any, Any]] = {}
         for graph in list(run_graphs(model.graph))[1:]:
+            # Inference looks at nodes of a branch, not at its initializers.
             _move_initializers(graph)
         made = Counter(name for graph in run_graphs(model.graph) for name in _names(graph))
+        # A name with two meanings has no value that holds for both.
         self._ambiguous = {name for name, count in made.items() if count > 1}
         for graph in run_graphs(model.graph):
             self._add_initializers(graph)
@@ -75,6 +77,7 @@ class Folder:
 
     def _add_initializers(self, graph: Any) -> None:
         for tensor in graph.initializer:
+            # As floats, since a crafted shape may overflow.
             if 0 <= np.prod(tensor.dims, dtype=float) <= MOST_ELEMENTS:
                 self._put(tensor.name, _array(tensor))
 
@@ -94,6 +97,7 @@ class Folder:
             return
         for name, value in zip(node.output, found, strict=False):
             self._put(name, value)
+        # The node becomes a constant, so that inference sees its value.
         if node.op_type != "Constant" and len(node.output) == 1 and node.output[0] in self.values:
             name = node.name
             node.CopyFrom(constant_node(node.output[0], self.values[node.output[0]]))
@@ -101,6 +105,7 @@ class Folder:
 
     def _copy_captured(self, graph: Any) -> bool:
         """Repeat known values of outer graphs in a branch, since inference looks only there."""
+        # A branch's own names hide those outside.
         own = set(_names(graph))
         read = {name for node in graph.node for name in node.input if name and name not in own}
         nodes = [constant_node(x, self.values[x]) for x in sorted(read) if x in self.values]
@@ -116,6 +121,7 @@ class Folder:
         """Return True if an op makes a large result of small operands."""
         read = [self.values[x] for x in node.input if x]
         if node.op_type in ("ConstantOfShape", "Expand", "Tile"):
+            # Operands are small, but the result would have as many elements as they say.
             counts = read[-1].astype(float)
             own = read[0].size if node.op_type == "Tile" else 1
             return bool(own * np.prod(np.maximum(counts, 1)) > MOST_ELEMENTS)
@@ -124,6 +130,7 @@ class Folder:
             return step == 0 or (limit - start) / step > MOST_ELEMENTS
         if node.op_type == "Pad":
             return bool(read[0].size + np.abs(read[1].astype(float)).sum() > MOST_ELEMENTS)
+        # Its depth is a value as well; it is never folded.
         return bool(node.op_type == "OneHot")
 
     def _evaluate(self, node: Any) -> list[Any]:
@@ -137,6 +144,7 @@ class Folder:
         graph = helper.make_graph([node], "op", inputs, outputs)
         made = helper.make_model(graph, opset_imports=self.model.opset_import)
         try:
+            # Overflow and division by zero are the model's affair.
             with np.errstate(all="ignore"):
                 found = ReferenceEvaluator(made).run(None, {x: self.values[x] for x in names})
         except Exception:
@@ -178,6 +186,7 @@ def _array(tensor: Any) -> Any:
     """Return the numbers of a tensor; None if its data is elsewhere or damaged."""
     from onnx import numpy_helper
 
+    # Data in another file is not opened.
     if tensor.data_location == 1:
         return None
     try:

@@ -81,6 +81,7 @@ def _read_loop(
     states = list(node.input[2:])
     if any(x not in found for x in states) or len(body.output) < 1 + len(states):
         return None
+    # A body's first two inputs are the iteration's number and the condition.
     formals = [_scalar(_INT64), _scalar(_BOOL), *(found[x].type for x in states)]
     trips = _trip_count(node, body, values) if len(body.input) > 1 else None
     return _Loop(node, body, states, formals, 1, trips, [0] * len(body.output))
@@ -112,6 +113,7 @@ def _settle(
 ) -> dict[str, Any]:
     inside = solve(_body_model(loop, model, found, values))
     pairs = [*zip(loop.state_results, loop.states, strict=True)]
+    # Some state has another shape after an iteration: nothing is known of later ones.
     if any(_shape(inside.get(x)) != _shape(found[state]) for x, state in pairs):
         return {}
     new = {name: value for name, value in inside.items() if name not in found}
@@ -119,6 +121,7 @@ def _settle(
         new[name] = renamed(found[state], name)
     results = loop.node.output[len(loop.states) :]
     for name, part, axis in zip(results, loop.parts, loop.axes, strict=False):
+        # Stacked results have a part per iteration, so the number must be known.
         if loop.trips is not None and part in inside:
             new[name] = _stacked(inside[part], name, loop.trips, axis)
     new.pop("", None)
@@ -140,6 +143,7 @@ def _body_model(
     put_first(alone.graph, [constant_node(name, values[name]) for name in known])
     weights = {x.name: x for x in model.graph.initializer}
     for name in (x for x in captured if x not in values):
+        # A loop that the model ends early may run less often.
         if name in weights:
             alone.graph.initializer.append(weights[name])
         elif name in found:
@@ -148,6 +152,7 @@ def _body_model(
 
 
 def _trip_count(node: Any, body: Any, values: Mapping[str, Any]) -> int | None:
+    # The condition is passed on unchanged, or is a constant that is true.
     """Return how often a Loop runs, if that is known and nothing ends it earlier."""
     going, goes_on = body.input[1].name, body.output[0].name
     passed = {going} | {

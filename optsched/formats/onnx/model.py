@@ -54,6 +54,7 @@ def parse_model(data: bytes) -> Any:
         except Exception as error:  # whatever a malformed function raises inside of onnx
             message = f"cannot inline the model's functions: {first_line(error)}"
             raise FormatError(message) from None
+    # Functions were replaced by their ops, so that this walk sees all of them.
     _check_graph(model.graph, set(), "")
     return model
 
@@ -87,7 +88,9 @@ def node_names(graph: Any) -> list[str]:
     taken = {node.name for node in graph.node}
     used: set[str] = set()
     for node in graph.node:
+        # A counter over nodes that are not constants, as in ONNX Runtime.
         name = node.name or f"{node.op_type}_{position}"
+        # A made-up name must not be that of another node.
         while name in used or (not node.name and name in taken):
             name = f"{name}#{position}"
         used.add(name)
@@ -111,6 +114,7 @@ def find_constants(graph: Any, outer: Iterable[str] = ()) -> set[str]:
 
 def is_constant(node: Any, constants: set[str]) -> bool:
     """Return True if a node computes the same result in every run."""
+    # A subgraph may read values from outside, which differ from run to run.
     if node.op_type in RANDOM or any(True for _ in subgraphs(node)):
         return False
     read = [name for name in node.input if name]
@@ -145,6 +149,7 @@ def captures(node: Any) -> list[str]:
     """Return the values of enclosing graphs that a node's subgraphs read, each once."""
     found: dict[str, None] = {}
     for graph in subgraphs(node):
+        # Names made inside hide those outside.
         own = {*initializers(graph), *(value.name for value in graph.input)}
         own.update(name for inner in graph.node for name in inner.output)
         reads = [name for inner in graph.node for name in (*inner.input, *captures(inner))]
@@ -156,6 +161,7 @@ def captures(node: Any) -> list[str]:
 def drop_weights(graph: Any) -> None:
     """Forget the data of large initializers: no shape depends on it, and a copy costs time."""
     for tensor in graph.initializer:
+        # Small ones may be shapes, whose values are needed.
         if len(tensor.raw_data) > _KEPT_BYTES:
             tensor.ClearField("raw_data")
     for node in graph.node:
@@ -188,6 +194,7 @@ def _check_graph(graph: Any, outer: set[str], where: str) -> None:
 def _reason(graph: Any, reader: str, value: str) -> str:
     """Return the end of the message for a value that an op reads before it is made."""
     pairs = [*zip(node_names(graph), graph.node, strict=True)]
+    # In reverse, so that the first maker of a name remains.
     makers = {x: name for name, node in reversed(pairs) for x in node.output if x}
     if value not in makers:
         return "which nothing makes"
@@ -216,6 +223,7 @@ def _check_external(model: Any) -> None:
         places = [entry.value for entry in tensor.external_data if entry.key == "location"]
         for place in places or [""]:
             parts = place.replace("\\", "/").split("/")
+            # Windows paths count too: a model may come from anywhere.
             if not place or parts[0] == "" or ":" in parts[0] or ".." in parts:
                 raise FormatError(
                     f"initializer {show(tensor.name)}: its external data, {show(place)}, "

@@ -30,6 +30,7 @@ def default_order(nodes: Sequence[Any]) -> tuple[int, ...]:
         sorted({makers[x] for x in (*node.input, *captures(node)) if x in makers}) for node in nodes
     ]
     needed = {v for row in read for v in row}
+    # A stack, so the node with the highest number comes off first.
     stack = [(v, False) for v in range(len(nodes)) if v not in needed]
     order: list[int] = []
     seen: set[int] = set()
@@ -77,6 +78,7 @@ def reorder_onnx(
     del model.graph.node[:]
     model.graph.node.extend(queue.placed)
     model.graph.name = name_graph(model.graph, name) or model.graph.name
+    # Deterministic: the same plan gives the same file.
     data: bytes = model.SerializeToString(deterministic=True)
     return data
 
@@ -101,6 +103,7 @@ class _Queue:
                 self._place(node)
                 continue
             stack.append((node, True))
+            # Reversed, because the stack takes the last first.
             needed = [self._makers.get(name) for name in (*node.input, *captures(node))]
             stack.extend((x, False) for x in reversed(needed) if x is not None)
 
@@ -108,6 +111,7 @@ class _Queue:
         self._seen.add(id(node))
         self.placed.append(node)
         self._made.update(node.output)
+        # As soon as their input is there, so that the runtime has nothing to move.
         for other in self._hasty:
             waits = any(x in self._makers and x not in self._made for x in other.input)
             if id(other) not in self._seen and not waits:

@@ -1,4 +1,4 @@
-"""ONNX Runtime's profile: what shapes the values had in a run, and in which order the ops ran.
+"""ONNX Runtime's profile of a run: the shapes of values, and the order of ops.
 
 A session with `SessionOptions.enable_profiling` writes it: a JSON array of events. Ops are found by
 the event's name; the number of a node in it counts otherwise than the file does.
@@ -32,6 +32,7 @@ def read_profile(path: str | Path) -> dict[str, Record]:
         found: dict[str, Record] = {}
         for row in sorted(kernels, key=lambda row: row.count("ts")):
             name = row.text("name").removesuffix(_SUFFIX)
+            # Later runs of the session are not looked at.
             found.setdefault(name, Record(row.mapping("args"), f"event of {show(name)}"))
         return found
 
@@ -39,6 +40,7 @@ def read_profile(path: str | Path) -> dict[str, Record]:
 def profiled_types(events: Mapping[str, Record], graph: Any) -> dict[str, TensorType]:
     """Return the types of the values that the ops of a graph read and wrote in a profiled run."""
     found: dict[str, TensorType] = {}
+    # Names are given to nodes of the main graph; inside they are the file's.
     inside = (node for node in graph.node for inner in subgraphs(node) for node in inner.node)
     named = [(node.name, node) for node in inside if node.name]
     for name, node in [*named, *zip(node_names(graph), graph.node, strict=True)]:
@@ -77,6 +79,7 @@ def _read_type(entry: object, where: str) -> TensorType | None:
         shape = record.items(name)
         if any(type(n) is not int or n < 0 for n in shape):
             raise FormatError(f"{where}: {show(shape)} is no shape")
+        # The type is the key, in lower case.
         bits = ELEMENT_BITS.get(name.upper())
         return None if bits is None else TensorType(bits, tuple(shape))
     return None

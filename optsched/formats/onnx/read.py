@@ -44,7 +44,7 @@ from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 
 ALIGNMENT: Final = 64
-"""Of every block that ONNX Runtime's CPU allocator hands out, in bytes."""
+"""Alignment of every block that ONNX Runtime's CPU allocator hands out, in bytes."""
 MEMORY_MODEL: Final = "onnxruntime; inputs excluded, outputs live to the end"
 
 
@@ -67,9 +67,11 @@ def read_onnx(
         require_input_shapes(model, constants, dims or {})
     else:
         types = profiled_types(read_profile(profile), model.graph)
+    # No shape depends on them, and inference copies the model.
     drop_weights(model.graph)
     folded = type(model)()
     folded.CopyFrom(model)
+    # Only the copy is changed: the graph is made of the model as it is.
     stand_in(folded.graph)
     found = infer_types(folded, types)
     graph = _ModelReader(model.graph, constants, found, model.graph).build(source.name)
@@ -118,6 +120,7 @@ class _ModelReader:
     def outputs(self) -> list[str]:
         made = {name for node in self.graph.node for name in node.output}
         names = dict.fromkeys(value.name for value in self.graph.output)
+        # An output that is an input or a constant has no bytes of its own here.
         return [name for name in names if name in made and name not in self.constants]
 
     @cached_property
@@ -157,6 +160,7 @@ class _ModelReader:
         build.op(
             op, reads=reads, writes=writes, views=views, workspace=workspace, kind=node.op_type
         )
+        # Uses of the bytes, not of the name: a view of them is one more.
         uses = Counter(roots[x] for x in reads)
         for number in overwritten_inputs(node):
             if number < len(node.input) and self._overwrites(node, node.input[number], uses, roots):
@@ -171,6 +175,7 @@ class _ModelReader:
             reader = _ModelReader(body, constants, self.found, self.whole)
             outer = [x for x in captures(node) if x not in self.constants]
             inside = reader.build(f"body of {op}", outer, policy).with_inplace()
+            # In the file's order, which is that of a subgraph.
             peak = peak_memory(inside, tuple(range(len(inside.ops))))
             found = max(found, body_workspace(node, body, peak, self.types, op))
         return found
@@ -184,6 +189,7 @@ class _ModelReader:
         if not is_view(node, self.constants) or node.input[0] in self.constants:
             return False
         first, *others = node.output
+        # A graph output has bytes of its own, so it is copied instead of renamed.
         return first not in self.outputs and not any(x in self.read for x in others)
 
     def _overwrites(
@@ -195,6 +201,7 @@ class _ModelReader:
             return False
         if node.output[0] in self.outputs:
             return False
+        # Same shape and type: the kernel writes element by element.
         return self.types.get(source) == self.types.get(node.output[0])
 
     def _size(self, value: str, op: str, node: Any) -> int:

@@ -76,11 +76,13 @@ def _by_op(node: Any, types: Types, whole: Any) -> tuple[str, str] | None:
 def _by_operands(node: Any, types: Types, whole: Any) -> tuple[str, str]:
     """Return reason and remedy where they follow from an op's operands."""
     results = [b.output[0].name for b in subgraphs(node) if node.op_type == "If" and b.output]
+    # Weights and known values are never the reason.
     weights = {*types.values, *initializers(whole)}
     read = [x for x in (*node.input, *results) if x and x not in weights]
     unknown = [x for x in read if x not in types.by_name]
     if unknown:
         return f"follows from that of {show(unknown[0])}, unknown too", PROFILE
+    # All operands are known, so it is the state that may change.
     if node.op_type in ("Loop", "Scan"):
         return "may change from one iteration to the next", PROFILE
     operands = " and ".join(_shown(x, types) for x in read) or "its operands"
@@ -90,6 +92,7 @@ def _by_operands(node: Any, types: Types, whole: Any) -> tuple[str, str]:
 def _values(names: Collection[str], whole: Any) -> str:
     """Return the remedy for values of unknown numbers: those of inputs that they are made of."""
     makers = {x: node for node in whole.node for x in node.output if x}
+    # Backwards from the values to the inputs that decide them.
     known, stack = set(names), list(names)
     while stack:
         node = makers.get(stack.pop())

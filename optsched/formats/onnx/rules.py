@@ -62,6 +62,7 @@ def scratch_bytes(node: Any, types: Mapping[str, TensorType]) -> int:
     if node.op_type != "LRN" or len(kind.shape) < 2:
         return 0
     window = next((int(a.i) for a in node.attribute if a.name == "size"), 1)
+    # Half of the window on each side of the channels.
     channels = kind.shape[1] + max(0, window - 1)
     widened = TensorType(kind.bits, (channels, *kind.shape[2:]))
     return kind.size + widened.size
@@ -70,6 +71,7 @@ def scratch_bytes(node: Any, types: Mapping[str, TensorType]) -> int:
 def is_view(node: Any, constants: set[str]) -> bool:
     """Return True if a node only renames its first input."""
     if domain_of(node) or node.op_type not in VIEWS or not node.input or not node.input[0]:
+        # Ops of other domains may copy.
         return False
     if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
         # Its third input, where there is one, says whether this is training.
@@ -95,9 +97,11 @@ def body_workspace(
             _bytes(values, types, label)
             for values in (results[:count], results[count:], node.output[count - 1 :])
         )
+        # Parts exist during the run, and their stack at its end, so that not both count.
         return max(peak - parts, 2 * state + stacked)
     if node.op_type == "Scan":
         scanned = next((int(a.i) for a in node.attribute if a.name == "num_scan_inputs"), 0)
+        # Two places for the state: iterations read one and write the other.
         return peak + 2 * _bytes(results[: max(0, len(node.input) - scanned)], types, label)
     return peak
 

@@ -28,6 +28,7 @@ def sequence_bytes(graph: Any, sizes: Mapping[str, int]) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, node in _makers(graph):
         numbers = MADE_OF[node.op_type]
+        # A sequence copies the tensors that are put into it.
         count = range(len(node.input)) if numbers is None else numbers
         read = [node.input[i] for i in count if i < len(node.input)]
         parts = [sizes.get(x, found.get(x)) for x in read]

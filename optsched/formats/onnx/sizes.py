@@ -73,11 +73,13 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
     def infer(model: Any) -> dict[str, Any]:
         return _infer(model, bits)
 
+    # Kept before they are dropped: the file is asked again where inference fails.
     between = [deepcopy(value) for graph in _graphs(model.graph) for value in graph.value_info]
     results = [deepcopy(value) for graph in _graphs(model.graph) for value in graph.output]
     _drop_shapes(model.graph)
     shapes = _Shapes(model, infer)
     shapes.settle()
+    # Shapes between ops first, as outputs are stale more often.
     for declared in (between, results):
         given = {x.name: x for x in declared if x.name not in shapes.found and _type_of(x, bits)}
         if given:
@@ -88,6 +90,7 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
     types = {name: kind for name, kind in kinds.items() if kind}
     bytes_ = sequence_bytes(model.graph, {name: kind.size for name, kind in types.items()})
     types = {**{name: TensorType(8, (size,)) for name, size in bytes_.items()}, **types}
+    # The profile is the last word, then inference, then guesses from branches.
     larger = _larger_results(model, types)
     return Types({**larger, **types, **known}, shapes.branches, shapes.folder.values.keys())
 
@@ -105,6 +108,8 @@ class _Shapes:
 
     def settle(self) -> None:
         """Fold constants, choose branches and settle loops, and infer shapes again."""
+        # Until nothing new is found: a folded value makes shapes known, and these make values
+        # known.
         while True:
             folded = self.folder.fold({name: _shape_of(x) for name, x in self.found.items()})
             settled = self._branch_results()
@@ -144,6 +149,7 @@ def _larger_results(model: Any, types: Mapping[str, TensorType]) -> dict[str, Te
             if node.op_type != "If":
                 continue
             for position, name in enumerate(node.output):
+                # Both branches must be known, or the smaller one might be the one that runs.
                 made = [types.get(b.output[position].name) for b in subgraphs(node)]
                 kinds = [kind for kind in made if kind is not None]
                 if name not in types and len(kinds) == len(made) > 0:
@@ -165,6 +171,7 @@ def _infer(model: Any, bits: Mapping[int, int]) -> dict[str, Any]:
     from onnx.shape_inference import infer_shapes
 
     try:
+        # Without type checks: quantized models break them, and shapes are all that is wanted.
         inferred = infer_shapes(model, check_type=False, strict_mode=False, data_prop=True)
     except Exception as error:  # whatever a hostile model raises inside of onnx
         raise FormatError(f"cannot infer shapes: {first_line(error)}") from None
@@ -182,6 +189,7 @@ def _type_of(value: Any, bits: Mapping[int, int]) -> TensorType | None:
     """Return the type of a value; None if it is not a tensor or has an open dimension."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape") or tensor.elem_type not in bits:
+        # Every element type has a size; a type without one stays unknown.
         return None
     shape = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim)
     return None if min(shape, default=0) < 0 else TensorType(bits[tensor.elem_type], shape)

@@ -71,6 +71,7 @@ def suggestion(model: Any, found: Sequence[OpenDimension], dims: Mapping[str, in
     Large weights are dropped from the ModelProto.
     """
     drop_weights(model.graph)
+    # What the caller has given comes last and counts.
     sizes = {**_sizes_that_fit(model, found), **_compared_integers(model), **dims}
     return " ".join(f"--dim {quote(f'{name}={size}')}" for name, size in sizes.items())
 
@@ -79,9 +80,11 @@ def _sizes_that_fit(model: Any, found: Sequence[OpenDimension]) -> dict[str, int
     """Return the first sizes with which shape inference knows all results, or the usual ones."""
     begun = process_time()
     choices = list(_choices(found))
+    # A single choice needs no test.
     for sizes in choices if len(choices) > 1 else ():
         if _fits(model, sizes):
             return sizes
+        # A suggestion is a service: it must not take longer than the answer.
         if process_time() - begun > _MOST_SECONDS:
             break
     return choices[0]
@@ -96,6 +99,7 @@ def _choices(found: Sequence[OpenDimension]) -> Iterator[dict[str, int]]:
 
 
 def _fits(model: Any, sizes: Mapping[str, int]) -> bool:
+    # A copy for each trial, as sizes are written into the model.
     """Return True if all results of a model's ops have known sizes with these dimensions."""
     tried = type(model)()
     tried.CopyFrom(model)
@@ -121,6 +125,7 @@ def _compared_integers(model: Any) -> dict[str, int]:
         sources = [made[x] for x in node.input if x in made]
         if not sources:
             continue
+        # These ops hand a number on unchanged.
         if node.op_type in ("Cast", "Gather", "Identity", "Reshape", "Squeeze", "Unsqueeze"):
             made.update(dict.fromkeys(node.output, sources[0]))
         numbers = [folder.values[x] for x in node.input if x in folder.values]

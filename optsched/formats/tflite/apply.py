@@ -43,6 +43,7 @@ def apply(source: Source, graph: Graph, plan: Plan) -> bytes:
                 f"tensor {tensor.name!r} has no known shape in the file: nothing runs it so"
             )
     made = read_tflite(source.data, source.name)
+    # Without dims the graph is the file's own.
     resized = read_tflite(source.data, source.name, dict(graph.dims)).graph if graph.dims else graph
     if [x.size for x in resized.buffers] != [x.size for x in made.graph.buffers]:
         sizes = ", ".join(f"{name}={size}" for name, size in graph.dims)
@@ -64,15 +65,18 @@ def apply_tflite(data: bytes, made: TfliteGraph, plan: Plan) -> bytes:
     if len(set(plan.pools)) > 1:
         names = ", ".join(map(repr, sorted(set(plan.pools))))
         raise FormatError(f"the plan has the pools {names}; TFLite Micro has one arena")
+    # Operators that make constants stay at the front, where the runtime has them.
     order = [op.number for op in made.folded]
     order += [op.number for v in plan.order if (op := made.operators[v]) is not None]
     offsets = plan_offsets(made, plan)
     if holds_subgraphs(made.model):
         _require_own_packing(made, plan, order)
+        # Order alone: the runtime then packs all subgraphs itself, into at most the plan's bytes.
         offsets = [UNPLANNED] * len(offsets)
     if max(offsets, default=0) >= 2**31:
         raise FormatError(f"offset {max(offsets)} does not fit the format's 32 bits")
     with damage_named():
+        # In this sequence: the new head is put before the reordered file.
         written = _with_head(_with_order(data, order), offsets)
     _check_written(written, made, order)
     return written
@@ -116,6 +120,7 @@ def _with_order(data: bytes, order: Sequence[int]) -> bytearray:
     first = main.Vector(field)
     tables = [main.Indirect(first + 4 * i) for i in range(main.VectorLen(field))]
     for i, v in enumerate(order):
+        # A relative offset from its own place; forward only, by the format.
         place = first + 4 * i
         if tables[v] <= place:
             raise FormatError("operators are stored before their list and cannot be reordered")
@@ -132,6 +137,7 @@ def _with_head(data: bytearray, offsets: Sequence[int]) -> bytes:
     metadata = [
         table
         for i, table in enumerate(_tables(model._tab, _METADATA))
+        # An earlier plan in the file is replaced.
         if model.Metadata(i).Name() != METADATA_NAME
     ]
     head = _Head()
@@ -149,6 +155,7 @@ def _refuse_absolute_offsets(model: Any) -> None:
             raise FormatError(f"op number {i} has options after the flatbuffer")
     table = model._tab
     vtable = table.Pos - struct.unpack_from("<i", table.Bytes, table.Pos)[0]
+    # A field past the known ones has content that would be lost.
     known = 4 + 2 * _MODEL_FIELDS
     size = struct.unpack_from("<H", table.Bytes, vtable)[0]
     if any(table.Offset(slot) for slot in range(known, size, 2)):
@@ -211,12 +218,14 @@ class _Head:
         self._add_metadata(new_metadata, len(buffers))
         self._align(_FILE_ALIGNMENT)
         for place, target, old in self.pointers:
+            # Old targets have moved by the length of the head.
             moved = len(self.bytes) if old else 0
             struct.pack_into("<I", self.bytes, place, target + moved - place)
         struct.pack_into("<I4s", self.bytes, 0, root, IDENTIFIER)
         return bytes(self.bytes) + data
 
     def _align(self, to: int, ahead: int = 0) -> None:
+        # Padding counts from the start of the file, which is where the head begins.
         """Add padding so that the position `ahead` bytes further on is a multiple of `to`."""
         self.bytes += bytes(-(len(self.bytes) + ahead) % to)
 
@@ -231,6 +240,7 @@ class _Head:
             at += size
         self.bytes += vtable
         table = len(self.bytes)
+        # The vtable lies before its table: a distance upwards.
         self.bytes += struct.pack("<i", vtable_size) + bytes(sum(sizes))
         return table
 
@@ -254,6 +264,7 @@ class _Head:
         table = self._table([4])
         self.pointers.append((name, table, False))
         values = (_VERSION, 0, len(offsets), *offsets)
+        # Four bytes of length come before the data.
         self._align(_FILE_ALIGNMENT, 4)
         self.pointers.append((table + 4, len(self.bytes), False))
         self.bytes += struct.pack(f"<I{len(values)}i", 4 * len(values), *values)
@@ -269,6 +280,7 @@ class _Head:
 
 def _check_written(written: bytes, made: TfliteGraph, order: Sequence[int]) -> None:
     """Read the new file and check that nothing else changed, even if the old file was unusual."""
+    # Read back: a file whose tables overlap would have been changed in two places.
     found, model = read_model(written), made.model
     operators = [(op.kind, op.inputs, op.outputs) for op in found.operators]
     wanted = [model.operators[v] for v in order]

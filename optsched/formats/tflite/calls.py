@@ -32,6 +32,7 @@ CALLERS = ("IF", "WHILE", "CALL", "CALL_ONCE")
 
 def called(model: Model, op: Operator) -> list[int]:
     """Return the numbers of the subgraphs that an operator runs, 1 for the first of the others."""
+    # Without options the default subgraph would be the main one.
     if op.kind not in CALLERS or op.options is None:
         return []
     import tflite
@@ -94,10 +95,12 @@ class Layout:
 
     def walk(self, number: int, model: Model, order: Sequence[int] | None = None) -> None:
         """Mark the lifetimes in a subgraph, whose operators run in this order."""
+        # Recursion would need unlimited memory.
         if number in self.running:
             raise FormatError(f"subgraph {number} runs itself")
         self.running.add(number)
         part = self.parts(model)
+        # The step of a subgraph's own inputs; the main one begins at step 0.
         self.step += number > 0
         for t in model.inputs:
             self._mark(part, number, t)
@@ -115,6 +118,7 @@ class Layout:
             self._mark(part, number, t)
         for inner in called(part.model, op):
             self.walk(inner, subgraph(part.model, inner))
+        # Inputs are marked again, since they last until the subgraphs have run.
         for t in (*op.inputs, *op.outputs):
             self._mark(part, number, t)
         for i, size in enumerate(part.scratch[op.number]):
@@ -133,10 +137,12 @@ class Layout:
     def head(self) -> int:
         """Return the bytes of the arena's head: as TFLite Micro's planner packs all of it."""
         placed: list[tuple[int, Key]] = []
+        # By size, then by key: the planner's own sequence among equals.
         for key in sorted(self.sizes, key=lambda key: (self.sizes[key], key), reverse=True):
             beside = [(at, other) for at, other in placed if self._overlap(key, other)]
             place = 0
             for at, other in sorted(beside, key=lambda pair: pair[0]):
+                # The first hole that is large enough.
                 if at - place >= self.sizes[key]:
                     break
                 place = max(place, at + self.sizes[other])

@@ -39,7 +39,7 @@ _ELEMENT_BYTES = {
     **dict.fromkeys(("FLOAT64", "INT64", "UINT64", "COMPLEX64"), 8),
     "COMPLEX128": 16,
 }
-"""As TFLite Micro holds them: four-bit elements are unpacked."""
+"""Bytes of an element by its type, as TFLite Micro holds it: four-bit elements are unpacked."""
 
 _WITHOUT_BYTES = ("RESOURCE", "VARIANT")
 """Types of handles, which point to what the runtime keeps outside the arena."""
@@ -133,6 +133,7 @@ class _TfliteGraphMaker:
 
     def _add(self, build: GraphBuilder) -> list[Operator | None]:
         model, held = self.model, self.held
+        # Named once, although a model may list an input twice.
         inputs = [t for t in dict.fromkeys(model.inputs) if held[t]]
         for t in inputs:
             build.input(model.tensors[t].name, self._bytes(model.tensors[t]))
@@ -161,6 +162,7 @@ class _TfliteGraphMaker:
             reads=[tensors[t].name for t in op.inputs if t >= 0 and held[t]],
             writes={x.name: self._bytes(x) for x in outputs},
             control=control,
+            # Scratch and subgraphs exist while the operator runs, and are packed together there.
             workspace=sum(self._scratch(op)) + self._called_bytes(op),
             kind=op.kind,
         )
@@ -180,6 +182,7 @@ class _TfliteGraphMaker:
         for number in called(self.model, op):
             layout = Layout(part_of)
             layout.walk(number, subgraph(self.model, number))
+            # Branches come one after the other, so the largest counts.
             found = max(found, layout.head())
         return found
 
@@ -191,6 +194,7 @@ class _TfliteGraphMaker:
             shared: set[object] = {t for t in (*op.inputs, *op.outputs) if t in self.state}
             if op.kind in _STATEFUL:
                 shared.add("state")
+            # Who shares a state keeps the order of the file.
             found[op.number] = sorted({last[x].name for x in shared if x in last})
             last.update(dict.fromkeys(shared, op))
         return found
@@ -242,6 +246,7 @@ def _constant_operators(model: Model) -> list[Operator]:
     for op in model.operators:
         unpacks = op.kind == "DENSIFY" or (
             op.kind == "DEQUANTIZE"
+            # An eight-bit DEQUANTIZE may run on data that changes.
             and bool(op.inputs)
             and (op.inputs[0] >= 0 and model.tensors[op.inputs[0]].type == "FLOAT16")
         )

@@ -103,6 +103,7 @@ class _Reader:
 
         self.schema = tflite
         self.data = data
+        # Each byte may be read a few times, as tables may share parts; an attack would read more.
         self.left = 4 * len(data) + 4096
         self.root = tflite.Model.GetRootAs(data)
         self.types = _names_by_value(tflite.TensorType)
@@ -116,6 +117,7 @@ class _Reader:
         others = tuple(self._subgraph(root.Subgraphs(i)) for i in range(1, subgraphs))
         return replace(self._subgraph(root.Subgraphs(0)), others=others)
 
+    # The first one is the main subgraph, others run inside operators.
     def _subgraph(self, main: Any) -> Model:
         count = self._count(main.TensorsLength(), "tensors")
         drafts = [self._tensor(i, main.Tensors(i)) for i in range(count)]
@@ -150,6 +152,7 @@ class _Reader:
 
     def _text(self, text: bytes | None) -> str:
         self._spend(len(text or b""))
+        # A name of megabytes is cut, and stays unique by its number.
         return (text or b"")[:4096].decode("utf-8", "backslashreplace")
 
     def _tensor(self, number: int, table: Any) -> Tensor:
@@ -180,6 +183,7 @@ class _Reader:
         if number >= self.root.BuffersLength():
             raise FormatError(f"{where}: buffer {number} of {self.root.BuffersLength()}")
         buffer = self.root.Buffers(number)
+        # Offset 0 and 1 mean that the data is inside.
         return bool(buffer.DataLength() or buffer.Offset() > 1)
 
     def _operator(self, number: int, table: Any, tensors: int) -> Operator:
@@ -226,6 +230,7 @@ def _with_unique_names(tensors: list[Tensor]) -> Iterator[Tensor]:
         name = tensor.name
         if not name or uses[name] > 1:
             name = f"{name}#{tensor.number}"
+            # A made-up name may be that of another tensor.
             while name in taken:
                 name += "'"
             taken.add(name)

@@ -81,6 +81,7 @@ def _reduce(x: _Operands) -> list[int]:
 
 
 def _mean_or_sum(x: _Operands) -> list[int]:
+    # Sums of integers are kept in 32 bits.
     sums = [_INT * x.output_elements] if x.type(0) in ("INT8", "INT16") else []
     return sums + _reduce(x)
 
@@ -120,6 +121,7 @@ _LSTM_INPUT, _LSTM_HIDDEN, _LSTM_CELL = 0, 18, 19
 def _lstm(x: _Operands) -> list[int]:
     hidden = x.shape(_LSTM_HIDDEN)
     size = _CELL.get(x.type(_LSTM_CELL), 0)
+    # Four gates.
     return [math.prod(hidden[:2]) * size] * 4
 
 
@@ -127,6 +129,7 @@ def _detection_postprocess(x: _Operands) -> list[int]:
     most, classes = (_custom_option(x.op, key) for key in ("max_detections", "num_classes"))
     boxes = x.shape(0)[1] if len(x.shape(0)) > 1 else 0
     scores = math.prod(x.shape(1)[1:3])
+    # Bytes of each array of the kernel, in its own sequence.
     each = [4 * 4, 1 * 4, 1 * 4, most * 4, most * 4, 4, most * 4]
     each += [max(classes, most) * 4, min(boxes, most) * 4]
     return [boxes, 4 * scores, *(boxes * size for size in each)]

@@ -32,6 +32,7 @@ def shapes_of(model: Model, dims: Mapping[str, int]) -> list[list[int]]:
     shapes = [_shape(tensor, dims, used) for tensor in model.tensors]
     if unknown := sorted(dims.keys() - used):
         raise unknown_dimension(unknown[0], _open_dims(model))
+    # Without given sizes the file is taken as it is.
     if used:
         _check_followed(model, shapes)
     return shapes
@@ -40,6 +41,7 @@ def shapes_of(model: Model, dims: Mapping[str, int]) -> list[list[int]]:
 def _shape(tensor: Tensor, dims: Mapping[str, int], used: set[str]) -> list[int]:
     shape = list(tensor.shape)
     for axis, size in enumerate(tensor.signature):
+        # The name of a tensor and its axis, or an axis of all tensors.
         keys = (f"{tensor.name}:{axis}", str(axis))
         key = next((key for key in keys if key in dims), None)
         if size == -1 and key is not None:
@@ -67,6 +69,7 @@ def _check_followed(model: Model, shapes: Sequence[Shape]) -> None:
     """Check that each operator makes the shapes that its results are given."""
     for op in model.operators:
         inputs, outputs = ([t for t in row if t >= 0] for row in (op.inputs, op.outputs))
+        # An operator whose shapes are as in the file needs no rule.
         changed = [t for t in (*inputs, *outputs) if _differs(model.tensors[t], shapes)]
         if not changed:
             continue
@@ -124,7 +127,7 @@ def _broadcast(read: Sequence[Shape], _: Sequence[Shape], __: Shape) -> Shape | 
 
 
 def _dense(read: Sequence[Shape], _: Sequence[Shape], made: Shape) -> Shape | None:
-    """All but the last dimension of a result that has them, else the rows of the input."""
+    """Return the shape of a dense layer's result: rows and units, or the input's axes and units."""
     if len(read) < 2 or len(read[1]) != 2:
         return None
     units, width = read[1]
@@ -137,15 +140,16 @@ def _dense(read: Sequence[Shape], _: Sequence[Shape], made: Shape) -> Shape | No
 
 
 def _batched(read: Sequence[Shape], in_file: Sequence[Shape], made: Shape) -> Shape | None:
-    """Another first dimension, which is that of the result; all others as in the file."""
+    """Return the result's shape in the file, with the first dimension that the operand has now."""
     first, was = read[0], in_file[0]
+    # Only the first dimension may change.
     if not first or not made or list(first[1:]) != list(was[1:]) or was[0] != made[0]:
         return None
     return (first[0], *made[1:])
 
 
 def _joined(read: Sequence[Shape], in_file: Sequence[Shape], made: Shape) -> Shape | None:
-    """As :func:`_batched`, with several operands of equal first dimensions."""
+    """Return the shape that :func:`_batched` gives for all operands; None if they differ."""
     found = {tuple(_batched([x], [was], made) or ()) for x, was in zip(read, in_file, strict=True)}
     return found.pop() if len(found) == 1 else None
 

@@ -20,7 +20,7 @@ from torch._inductor.virtualized import V
 from optsched.plugins.inductor.kernel_operands import Place, make_tensor
 
 _KNOWN_NAMESPACES = ("aten", "prims")
-"""Of operators; what others do when they are called is not ours to try."""
+"""Namespaces of operators that may be called for a test; others could have any effect."""
 
 _CHANGES_STORAGE = (ir.ResizeStorageBytes, ir.SetSourceTensorKernel)
 

@@ -13,7 +13,7 @@ from optsched.formats.hlo.inplace import SAME
 from optsched.formats.hlo.shapes import ShapeTree
 
 POINTER_BYTES = 8
-"""Of a row in the table of a tuple."""
+"""Bytes of a row in the table of a tuple."""
 
 HANDED_ON = (*SAME, "get-tuple-element")
 """Instructions that define no value."""
