@@ -1,11 +1,11 @@
-"""Bytes that extern kernels allocate: what they return, and what they free again while they run.
+"""Bytes that extern kernels allocate: for their results, and for scratch while they run.
 
-No graph says them. A oneDNN convolution reorders its weights, a product of bfloat16 matrices has
-scratch; a view of complex numbers returns the bytes of its operand, and so does `_unsafe_view`,
-whose schema keeps silent about it. Each kernel is called with tensors of zeros of the graph's sizes
-and strides, a second time under torch's profiler, and what it was found to do is kept for as long
-as the process lives. On a GPU the allocator's own count of requested bytes takes the place of the
-profiler.
+Graphs do not record these bytes. A oneDNN convolution reorders its weights, a product of bfloat16
+matrices has scratch; a view of complex numbers returns the bytes of its operand, and so does
+`_unsafe_view`, whose schema does not say so. Each kernel is called with tensors of zeros of the
+graph's sizes and strides, a second time under torch's profiler, and what it was found to do is kept
+for as long as the process lives. On a GPU the allocator's own count of requested bytes takes the
+place of the profiler.
 
 Example: `extern_kernels.mm` of a 64 x 32 and a 32 x 16 float32 matrix returns 64 * 16 * 4 = 4,096
 bytes; what its profile shows beyond these is scratch.

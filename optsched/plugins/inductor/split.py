@@ -82,7 +82,8 @@ class _Splitter:
         listed = torch.utils._pytree.tree_leaves(end.args)
         results = [
             # Results after the user's outputs belong to the backward graph.
-            self.take(x, i >= outputs) if isinstance(x, Node) else x for i, x in enumerate(listed)
+            self.take(x, i >= outputs) if isinstance(x, Node) else x
+            for i, x in enumerate(listed)
         ]
         made = self.graph.output(tuple(results))
         made.meta = end.meta
