@@ -37,3 +37,19 @@ def test_whatever_is_imported_from_the_product_is_there() -> None:
     known = {(module, name): is_there(module, name) for _, module, name in asked}
     assert len(known) > 500
     assert [found for found in sorted(asked) if not known[found[1:]]] == []
+
+
+def imported_modules(room: str) -> Iterator[tuple[str, str]]:
+    """Yield file and module of each `from MODULE import` of a room."""
+    for path in ROOT.glob(f"{room}/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                yield str(path.relative_to(ROOT)), node.module or ""
+
+
+def test_tests_import_no_study_and_studies_no_test() -> None:
+    assert [x for x in imported_modules("tests") if x[1].startswith("experiments")] == []
+    # Graphs, models, oracles and measuring devices that both use; no test is among them.
+    shared = ("tests.support", "tests.support.")
+    taken = [x for x in imported_modules("experiments") if x[1].split(".")[0] == "tests"]
+    assert [x for x in taken if not (x[1] == shared[0] or x[1].startswith(shared[1]))] == []

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from optsched.runtime.worker_pool import WorkerLoss, run_tasks
-from tests.fleet.fleets import command_of, descendants
+from tests.support.fleets import command_of, descendants
 
 Counts = tuple[int, int, str]
 """Tasks done, tasks lost, and who was said to have been lost."""

@@ -12,8 +12,8 @@ from optsched.fleet import Fleet
 from optsched.formats import read_graph
 from optsched.runtime.limits import Objective
 from optsched.store import PlanStore, StoredQuestion, verify
-from tests.fleet.faults import FAULTS, Recovery
-from tests.fleet.fleets import Driver, make_fleet, undisturbed
+from tests.support.fleet_faults import FAULTS, Recovery
+from tests.support.fleets import Driver, make_fleet, undisturbed
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import argparse
 import copy
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import Any, ClassVar
 
@@ -23,7 +23,6 @@ import torch
 from torch._functorch import config as functorch_config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor import config as inductor_config
-from torch.profiler import ProfilerActivity, profile
 
 from experiments.recompute.networks import STEPS
 from optsched import plugins
@@ -33,6 +32,7 @@ from optsched.plugins.inductor.calibrate import step_peak
 from optsched.plugins.inductor.joint_graph import Modules, computed
 from optsched.plugins.inductor.partition import PeakPartitioner, _Partition
 from optsched.plugins.records import forget
+from tests.support.high_water import high_water
 
 BUDGETS = tuple(i / 10 for i in range(11))
 PARTS = (0.8, 0.65)
@@ -59,27 +59,6 @@ class TorchBudgets(PeakPartitioner):
             peak = step_peak(both, 1.0, found.outputs, found.static, ordered=False)
             self.rows.append((peak, extra, total, budget))
         return default
-
-
-def high_water(step: Callable[[], None]) -> int:
-    """Return the most bytes that the CPU's allocator held during a step, above its start."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run:
-        step()
-    events: list[tuple[int, int]] = []
-
-    def walk(event: Any) -> None:
-        if event.typed[0] == torch._C._profiler._EventType.Allocation:
-            events.append((event.start_time_ns, event.typed[1].alloc_size))
-        for child in event.children:
-            walk(child)
-
-    for event in run.profiler.kineto_results.experimental_event_tree():
-        walk(event)
-    live = peak = 0
-    for _, change in sorted(events, key=lambda event: event[0]):
-        live += change
-        peak = max(peak, live)
-    return peak
 
 
 class Step:

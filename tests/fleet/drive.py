@@ -15,7 +15,7 @@ from optsched.runtime.interrupt import held_interrupts
 
 def main() -> None:
     """Tune and print the record."""
-    from tests.fleet.fleets import SETTINGS
+    from tests.support.fleets import SETTINGS
 
     parser = argparse.ArgumentParser()
     parser.add_argument("store")

@@ -16,8 +16,8 @@ from optsched.formats.format import FILE_ORDER
 from optsched.runtime.limits import Proof
 from optsched.solver.pipeline import solve
 from optsched.store import prepare_result
-from tests.fleet.fleets import SETTINGS as BY_WORK
 from tests.support.families.small import diamond
+from tests.support.fleets import SETTINGS as BY_WORK
 
 BEFORE = StockPlan(FILE_ORDER, "program", peak=100, slab=100)
 SETTINGS = FleetSettings(budget=1_000.0, effort=FleetEffort(first_seconds=1.0, growth=4))

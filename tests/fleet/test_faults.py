@@ -22,8 +22,9 @@ from optsched.fleet import Fleet, FleetSettings, FleetState, tune
 from optsched.formats import read_graph, write_graph
 from optsched.runtime.limits import Objective
 from optsched.store import PlanStore, StoredQuestion, verify
-from tests.fleet.faults import FAULTS
-from tests.fleet.fleets import (
+from tests.store.test_faults import mounted, needs_unshare
+from tests.support.fleet_faults import FAULTS
+from tests.support.fleets import (
     DRIVE,
     ROOT,
     SETTINGS,
@@ -33,7 +34,6 @@ from tests.fleet.fleets import (
     searched,
     undisturbed,
 )
-from tests.store.test_faults import mounted, needs_unshare
 from tests.support.generators import random_graph
 
 FILES = 60

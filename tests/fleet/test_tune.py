@@ -31,9 +31,9 @@ from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
 from optsched.store import PlanStore, StoredQuestion, collect_garbage
-from tests.fleet.fleets import SETTINGS, WORK, make_fleet, undisturbed
 from tests.support.families.small import SMALL_GRAPHS, diamond
 from tests.support.families.wiring import random_wiring
+from tests.support.fleets import SETTINGS, WORK, make_fleet, undisturbed
 
 
 def slabs(fleet: Fleet) -> dict[str, int | None]:

@@ -17,7 +17,7 @@ from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
 from optsched.model.module import listed_graph
 from tests.support.hlo_text import DUMPS, P, module
-from tests.support.xla_dumps import both_live_ranges
+from tests.support.xla_live_ranges import both_live_ranges
 
 LOOP_FREE = ("attention", "branches", "donated", "network", "update")
 

@@ -23,7 +23,7 @@ from optsched.plugins import CompiledGraph, forget, records
 from optsched.plugins.executorch import memory_planning
 from optsched.plugins.executorch.program import reorder
 from optsched.plugins.gain import MinGain
-from tests.frameworks.executorch_models import MODELS, Branching, Mixed
+from tests.support.executorch_models import MODELS, Branching, Mixed
 
 
 @pytest.fixture(autouse=True)

@@ -30,8 +30,8 @@ from optsched.cli.common import graph_files
 from optsched.formats import read_graph, write_graph
 from optsched.runtime.limits import Objective
 from optsched.store import PlanStore, StoredQuestion, verify
-from tests.fleet.fleets import SETTINGS, Driver, undisturbed
 from tests.support.families.wiring import random_wiring
+from tests.support.fleets import SETTINGS, Driver, undisturbed
 from tests.support.generators import random_graph
 
 

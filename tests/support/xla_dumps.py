@@ -1,56 +1,65 @@
-"""Live ranges of a module from XLA's dumps, read for tests."""
+"""Dumps of the models by XLA, shortened: text, buffer assignment and live ranges."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
-from optsched.model.graph import Graph
-from optsched.model.liveness import live_ranges
+AFTER = "cpu_after_optimizations"
+PARTS = {
+    "unscheduled": "before_optimizations.txt",
+    "module": f"{AFTER}.txt",
+    "buffer-assignment": f"{AFTER}-buffer-assignment.txt",
+    "live-range": f"{AFTER}-live-range.txt",
+}
+"""Names of the four texts here, and in XLA."""
+_COMPILE = """
+import pathlib, sys
+from tests.support import xla_models, xla_recorded
+place = pathlib.Path(sys.argv[1])
+for call in sys.argv[2:]:
+    eval(call, {**vars(xla_models), **vars(xla_recorded)}).compile()
+    files = [path for path in place.iterdir() if path.suffix == ".txt"]
+    (place / call).mkdir()
+    for path in files:
+        path.rename(place / call / path.name)
+"""
+"""Compiles models one by one, and puts the dump of each into a folder of its name."""
+_TABLES = re.compile(
+    r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)\n(?:.+\n)*\n*", re.MULTILINE
+)
+_METADATA = re.compile(r', metadata=\{(?:"(?:[^"\\]|\\.)*"|[^{}"])*\}')
+_REST = {
+    "live-range": re.compile(r"^\s*Live ranges at.*", re.DOTALL | re.MULTILINE),
+    "buffer-assignment": re.compile(r"^Used values:.*", re.DOTALL | re.MULTILINE),
+}
 
-_STEP = re.compile(r"\s*(\d+):([^\s{]+)")
-_RANGE = re.compile(r"\s*(\S+?)(\{[\d,]*\}):(\d+)-(\d+)")
 
-Range = tuple[int, int]
-"""First and last position in XLA's sequence of instructions, both included."""
-
-
-def read_live_ranges(path: Path) -> tuple[dict[str, int], dict[str, Range]]:
-    """Return the position of each instruction, and the live range of each value."""
-    steps: dict[str, int] = {}
-    ranges: dict[str, Range] = {}
-    part = ""
-    for line in path.read_text().splitlines():
-        if line.strip().startswith(("InstructionSequence", "BufferLiveRange")):
-            part = line.strip()
-        elif part.startswith("Inst") and (found := _STEP.match(line)):
-            steps[found[2]] = int(found[1])
-        elif part.startswith("Buffer") and (found := _RANGE.match(line)):
-            name = found[1] + found[2].replace("{}", "")
-            ranges[name] = int(found[3]), int(found[4])
-    return steps, ranges
+def dump(calls: list[str], folder: Path, options: str = "") -> list[Path]:
+    """Compile models, `network()` say, in a process of its own; write what XLA says of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    with tempfile.TemporaryDirectory() as place:
+        flags = f"--xla_dump_to={place} --xla_dump_hlo_as_text {options}"
+        environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+        subprocess.run([sys.executable, "-c", _COMPILE, place, *calls], env=environment, check=True)
+        for call in calls:
+            name = call.replace("(", "").replace(")", "")
+            for part, ending in PARTS.items():
+                # The last module is the model's own; jax compiles helpers before it.
+                source = max(Path(place, call).glob(f"*.{ending}"))
+                path = folder / f"{name}-{part}.txt"
+                path.write_text(shorten(part, source.read_text()))
+                written.append(path)
+    return written
 
 
-def both_live_ranges(graph: Graph, path: Path) -> tuple[dict[str, Range], dict[str, Range]]:
-    """Return the live ranges of a scheduled module's buffers: ours in XLA's terms, and XLA's.
-
-    Names of one buffer count as one. What lives to the end does so in XLA's sequence, too, whose
-    last instruction may be a tuple, which is not an op of ours.
-    """
-    steps, told = read_live_ranges(path)
-    last = max(end for _, end in told.values())
-    theirs: dict[str, Range] = {}
-    for b, buffer in enumerate(graph.buffers):
-        root = graph.buffers[graph.roots[b]]
-        if buffer.name in told and not root.external:
-            first, end = told[buffer.name]
-            known = theirs.get(root.name, (first, end))
-            theirs[root.name] = min(first, known[0]), max(end, known[1])
-    ours: dict[str, Range] = {}
-    ranges = live_ranges(graph, tuple(range(len(graph.ops))))
-    for b, buffer in enumerate(graph.buffers):
-        if buffer.name in theirs:
-            first, end = (int(step) for step in ranges[b])
-            born = 0 if buffer.input is not None else steps[graph.ops[first].name]
-            ours[buffer.name] = born, last if graph.kept[b] else steps[graph.ops[end - 1].name]
-    return ours, theirs
+def shorten(part: str, text: str) -> str:
+    """Take out of a dump what no reader asks for, and all that names places of a machine."""
+    text = _METADATA.sub("", _TABLES.sub("", text))
+    text = _REST[part].sub("", text) if part in _REST else text
+    return "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"

@@ -19,7 +19,7 @@ from executorch.runtime import Runtime, Verification
 from experiments.tables import markdown, replace_table, write_rows
 from optsched.plugins import records
 from optsched.plugins.executorch import memory_planning
-from tests.frameworks.executorch_models import MODELS
+from tests.support.executorch_models import MODELS
 
 HERE = Path(__file__).parent
 PASSES: dict[str, Callable[[], Any]] = {

@@ -11,7 +11,7 @@ from executorch.exir import EdgeCompileConfig, to_edge
 
 from experiments.runtimes.fx.archive import program_table, write_programs
 from experiments.tables import replace_table
-from tests.frameworks.executorch_models import MODELS
+from tests.support.executorch_models import MODELS
 
 FOLDER = Path(__file__).parents[3] / "instances" / "executorch"
 

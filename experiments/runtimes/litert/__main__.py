@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from experiments.runtimes.litert.recorded import record
 from experiments.tables import markdown, replace_table, write_rows
 from optsched import pack
 from optsched.check.packing import check_packing
 from optsched.formats import write_packing
+from tests.support.litert import record
 
 HERE = Path(__file__).parent
 INSTANCES = Path(__file__).parents[3] / "instances" / "tflite"

@@ -9,9 +9,10 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from experiments.runtimes.onnxruntime import inplace, models, random_models
+from experiments.runtimes.onnxruntime import inplace, random_models
 from experiments.tables import markdown, replace_table
 from optsched.measure.heap import Heap, restart_with_counter
+from tests.support import onnx_models as models
 
 
 def main() -> None:

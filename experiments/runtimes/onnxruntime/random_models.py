@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.runtimes.onnxruntime.models import Net, value
-from experiments.runtimes.onnxruntime.session import measured, random_inputs
 from optsched import apply_plan, peak_memory, read_graph, solve
 from optsched.formats import read_recorded
 from optsched.measure.heap import Heap
+from tests.support.onnx_models import Net, value
+from tests.support.onnx_session import measured, random_inputs
 
 Shape = tuple[int, ...]
 _BLOCK = 64

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.runtimes.onnxruntime.session import (
+from optsched import apply_plan, peak_memory, read_graph, solve
+from optsched.formats import read_recorded
+from optsched.measure.heap import Heap
+from tests.support.onnx_session import (
     measured,
     optimization_level,
     optimize,
@@ -16,9 +19,6 @@ from experiments.runtimes.onnxruntime.session import (
     random_inputs,
     without_weights_as_inputs,
 )
-from optsched import apply_plan, peak_memory, read_graph, solve
-from optsched.formats import read_recorded
-from optsched.measure.heap import Heap
 
 
 @dataclass(frozen=True, slots=True)

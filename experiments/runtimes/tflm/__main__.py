@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 from experiments.tables import markdown, replace_table, write_rows
@@ -21,9 +20,8 @@ from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import make_plan
 from optsched.reports.svg import contrast_picture, slab_panel
 from optsched.reports.view import plan_view
+from tests.support.tflm_packages import packaged_models
 
-PACKAGES = ("tflite_micro", "basic_pitch", "mediapipe")
-"""Packages that ship models; TFLite Micro runs some of them."""
 HERE = Path(__file__).parent
 INSTANCES = Path(__file__).parents[3] / "instances" / "tflite"
 
@@ -124,16 +122,6 @@ def write_picture(path: Path) -> None:
         panel = slab_panel(f"{title}: {plan.slab(graph):,} bytes", plan_view(graph, plan, title))
         panels.append(replace(panel, labels=()))
     (HERE / "arena.svg").write_text(contrast_picture(panels, result.slab_bound))
-
-
-def packaged_models() -> list[Path]:
-    """Return the model files inside packages that are known to ship some."""
-    found = []
-    for name in PACKAGES:
-        spec = find_spec(name)
-        for folder in spec.submodule_search_locations or () if spec else ():
-            found += sorted(Path(folder).rglob("*.tflite"))
-    return found
 
 
 def run_packaged() -> None:

@@ -7,16 +7,10 @@ buffer assignment and its live ranges. Places in the source are taken out: paths
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.runtimes.xla.models import CALLING, LOOP_FREE, MODELS, TRAINING
 from experiments.tables import markdown, replace_table
 from heuristics.xla_module import schedule_module
 from optsched import Graph, Module, check_plan, read_graph, solve, solve_module
@@ -24,67 +18,15 @@ from optsched.check.module import check_schedule
 from optsched.formats import Source, read_plan
 from optsched.formats.hlo.logical import read_logical_module
 from optsched.formats.hlo.read import read_hlo_module
+from tests.support.xla_dumps import dump
+from tests.support.xla_models import CALLING, LOOP_FREE, MODELS, TRAINING
 
 FOLDER = Path(__file__).parents[3] / "instances" / "hlo"
-AFTER = "cpu_after_optimizations"
-PARTS = {
-    "unscheduled": "before_optimizations.txt",
-    "module": f"{AFTER}.txt",
-    "buffer-assignment": f"{AFTER}-buffer-assignment.txt",
-    "live-range": f"{AFTER}-live-range.txt",
-}
-"""Names of the four texts here, and in XLA."""
 HEAD = ("module", "ops", "xla peak", "xla slab", "our peak", "our slab", "bound", "ops before")
 MODULE_HEAD = (
     *("module", "computations", "xla bytes", "peak of xla's order", "our peak", "bound"),
     *("our slab", "bound", "xla's order, its count", "xla_default", "our order", "bound"),
 )
-_COMPILE = """
-import pathlib, sys
-from experiments.runtimes.xla import models, recorded
-place = pathlib.Path(sys.argv[1])
-for call in sys.argv[2:]:
-    eval(call, {**vars(models), **vars(recorded)}).compile()
-    files = [path for path in place.iterdir() if path.suffix == ".txt"]
-    (place / call).mkdir()
-    for path in files:
-        path.rename(place / call / path.name)
-"""
-"""Compiles models one by one, and puts the dump of each into a folder of its name."""
-_TABLES = re.compile(
-    r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)\n(?:.+\n)*\n*", re.MULTILINE
-)
-_METADATA = re.compile(r', metadata=\{(?:"(?:[^"\\]|\\.)*"|[^{}"])*\}')
-_REST = {
-    "live-range": re.compile(r"^\s*Live ranges at.*", re.DOTALL | re.MULTILINE),
-    "buffer-assignment": re.compile(r"^Used values:.*", re.DOTALL | re.MULTILINE),
-}
-
-
-def dump(calls: list[str], folder: Path, options: str = "") -> list[Path]:
-    """Compile models, `network()` say, in a process of its own; write what XLA says of them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    with tempfile.TemporaryDirectory() as place:
-        flags = f"--xla_dump_to={place} --xla_dump_hlo_as_text {options}"
-        environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-        subprocess.run([sys.executable, "-c", _COMPILE, place, *calls], env=environment, check=True)
-        for call in calls:
-            name = call.replace("(", "").replace(")", "")
-            for part, ending in PARTS.items():
-                # The last module is the model's own; jax compiles helpers before it.
-                source = max(Path(place, call).glob(f"*.{ending}"))
-                path = folder / f"{name}-{part}.txt"
-                path.write_text(shorten(part, source.read_text()))
-                written.append(path)
-    return written
-
-
-def shorten(part: str, text: str) -> str:
-    """Take out of a dump what no reader asks for, and all that names places of a machine."""
-    text = _METADATA.sub("", _TABLES.sub("", text))
-    text = _REST[part].sub("", text) if part in _REST else text
-    return "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"
 
 
 def main() -> None:

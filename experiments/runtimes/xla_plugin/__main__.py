@@ -15,7 +15,7 @@ import numpy as np
 from experiments.tables import markdown, read_rows, replace_table, write_rows
 from optsched.plugins import forget, records
 from optsched.plugins.xla import enabled
-from tests.frameworks.xla.training import DONATED, STEPS, Step, mixed
+from tests.support.xla_training import DONATED, STEPS, Step, mixed
 
 HERE = Path(__file__).parent
 SCHEDULERS = ("DEFAULT", "MEMORY_OPTIMIZED")

@@ -14,8 +14,8 @@ import numpy as np
 from experiments.tables import markdown, read_rows, replace_table, write_rows
 from optsched.plugins import forget, records
 from optsched.plugins.xla import enabled
-from tests.frameworks.xla.training import DONATED, STEPS
-from tests.frameworks.xla.varied import Varied, varied
+from tests.support.xla_training import DONATED, STEPS
+from tests.support.xla_varied import Varied, varied
 
 HERE = Path(__file__).parent
 

@@ -18,7 +18,7 @@ import pytest
 
 from optsched.fleet import Fleet
 from optsched.runtime.engines.ray import ONE_MACHINE
-from tests.fleet.fleets import ROOT, Driver, descendants, make_fleet, searched, undisturbed
+from tests.support.fleets import ROOT, Driver, descendants, make_fleet, searched, undisturbed
 
 needs = {
     "dask": pytest.mark.skipif(find_spec("distributed") is None, reason="pip install '.[dask]'"),

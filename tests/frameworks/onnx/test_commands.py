@@ -160,7 +160,7 @@ def test_a_profile_is_refused_where_none_is_read(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("name", ["branches", "cell", "control", "encoder", "forks", "iterations"])
 def test_the_runtimes_default_order_is_the_one_that_it_runs(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="the extra runtimes is not installed")
-    from experiments.runtimes.onnxruntime.session import profiled, random_inputs
+    from tests.support.onnx_session import profiled, random_inputs
 
     model = MODELS / f"{name}.onnx"
     profile = profiled(model, "DEFAULT", random_inputs(model, {"batch": 2}), tmp_path)

@@ -68,7 +68,7 @@ def test_random_models_hold_what_was_planned() -> None:
 
 
 def test_the_projects_models_are_what_its_script_writes(tmp_path: Path) -> None:
-    from experiments.runtimes.onnxruntime.models import MODELS as MAKERS
+    from tests.support.onnx_models import MODELS as MAKERS
 
     for make in MAKERS:
         path = make(tmp_path)

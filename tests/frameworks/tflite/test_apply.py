@@ -13,8 +13,6 @@ pytest.importorskip("tflite", reason="the schema package is not installed: make 
 pytest.importorskip("flatbuffers", reason="flatbuffers is not installed: make test-frameworks")
 pytest.importorskip("tflite_micro", reason="TFLite Micro is not installed: make test-frameworks")
 
-from experiments.runtimes.tflm import models
-from experiments.runtimes.tflm.__main__ import PACKAGES, packaged_models
 from heuristics import ORDERINGS, PACKINGS
 from optsched import apply_plan, peak_memory, read_graph, solve, write_plan
 from optsched.cli import main
@@ -26,7 +24,9 @@ from optsched.measure.tflm import Run, run_model
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
+from tests.support import tflm_models as models
 from tests.support.tflite_builder import INT4, INT8, INT16, OpDraft, TfliteNet, corrupted
+from tests.support.tflm_packages import PACKAGES, packaged_models
 
 ROOT = Path(__file__).parents[3]
 PATHS = sorted((ROOT / "instances" / "tflite").glob("*.tflite"))

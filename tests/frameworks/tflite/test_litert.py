@@ -11,14 +11,14 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed: make test
 
 import numpy as np
 
-from experiments.runtimes.litert.__main__ import measure
-from experiments.runtimes.litert.recorded import record
-from experiments.runtimes.tflm import models
 from optsched import pack, read_packing
 from optsched.check.packing import check_packing
 from optsched.errors import FormatError
+from optsched.formats import write_packing
 from optsched.formats.tflite.model import Model, read_model
 from optsched.formats.tflite.shapes import shapes_of
+from tests.support import tflm_models as models
+from tests.support.litert import record
 
 PATHS = sorted((Path(__file__).parents[3] / "instances" / "tflite").glob("*.tflite"))
 
@@ -38,11 +38,11 @@ def test_an_output_that_is_written_in_place_is_told() -> None:
 
 
 def test_recorded_packings_are_written_as_csv(tmp_path: Path) -> None:
-    measure(PATHS[0], tmp_path)
-    (written,) = tmp_path.iterdir()
-    table = read_packing(written)
+    found = record(PATHS[0])
+    write_packing(found.problem, tmp_path / "packing.csv", found.offsets)
+    table = read_packing(tmp_path / "packing.csv")
     assert table.offsets is not None
-    assert check_packing(table.problem, table.offsets.tolist()) == record(PATHS[0]).slab
+    assert check_packing(table.problem, table.offsets.tolist()) == found.slab
 
 
 FOLLOWED = {"cells_a", "cells_b", "four_bit_weights", "inception", "mlp", "unet"}

@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("tflite", reason="the schema package is not installed: make test-frameworks")
 pytest.importorskip("flatbuffers", reason="flatbuffers is not installed: make test-frameworks")
 
-from experiments.runtimes.tflm import models
 from optsched import InputPolicy, OutputPolicy, peak_memory, read_graph
 from optsched.cli import main
 from optsched.errors import FormatError, GraphError, OptschedError, UsageError
@@ -19,6 +18,7 @@ from optsched.formats import FORMATS, Source, read_recorded
 from optsched.formats.tflite.graph import TfliteGraph, read_tflite
 from optsched.formats.tflite.model import read_model
 from optsched.model.graph import Graph
+from tests.support import tflm_models as models
 from tests.support.tflite_builder import (
     FLOAT32,
     INT8,

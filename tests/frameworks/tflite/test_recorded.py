@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("tflite", reason="the schema package is not installed: make test-frameworks")
 
-from experiments.runtimes.tflm.__main__ import PACKAGES, packaged_models
 from optsched import peak_memory, read_graph
+from tests.support.tflm_packages import PACKAGES, packaged_models
 
 RECORDED = Path(__file__).parents[3].parent / "shared" / "instances" / "frameworks"
 NAMES = {

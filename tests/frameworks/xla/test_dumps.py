@@ -11,14 +11,14 @@ import pytest
 
 pytest.importorskip("jax", reason="the extra jax is not installed")
 
-from experiments.runtimes.xla.__main__ import dump
-from experiments.runtimes.xla.models import LOOP_FREE
 from optsched import check_plan, peak_memory, read_graph
 from optsched.formats import read_plan
 from optsched.formats.hlo.text import parse_module
 from optsched.plugins.xla.assignment import Assignment
 from optsched.plugins.xla.values import ModuleValues
-from tests.support.xla_dumps import both_live_ranges
+from tests.support.xla_dumps import dump
+from tests.support.xla_live_ranges import both_live_ranges
+from tests.support.xla_models import LOOP_FREE
 
 NAMES = [*(model.__name__ for model in LOOP_FREE), *(f"random_graph{seed}" for seed in range(6))]
 

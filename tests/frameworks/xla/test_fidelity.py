@@ -13,7 +13,7 @@ import numpy as np
 
 from optsched.plugins import forget, records
 from optsched.plugins.xla import enabled
-from tests.frameworks.xla.varied import Varied, varied
+from tests.support.xla_varied import Varied, varied
 
 SEEDS = (0, 1, 3, 5, 6, 8, 12, 20, 21, 25, 51)
 """A sample of those of `experiments.runtimes.xla_plugin.fidelity`: all types, donation, steps.

@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("jax", reason="the extra jax is not installed")
 
-from experiments.runtimes.xla.models import CALLING
 from heuristics.xla_module import heap_size, minimum_memory_for_module, schedule_module
 from optsched import Graph, solve_module
 from optsched.check.module import check_schedule
@@ -17,6 +16,7 @@ from optsched.formats.format import Source
 from optsched.formats.hlo.logical import read_logical_module
 from optsched.formats.hlo.read import read_hlo_module
 from optsched.model.module import Module
+from tests.support.xla_models import CALLING
 
 
 class Compiled(NamedTuple):

@@ -22,7 +22,7 @@ from optsched.errors import UsageError
 from optsched.formats.hlo.text import parse_module
 from optsched.plugins import explain, forget, records
 from optsched.plugins.xla import enabled, schedule
-from tests.frameworks.xla.training import DONATED, STEPS, filled, floats, mixed
+from tests.support.xla_training import DONATED, STEPS, filled, floats, mixed
 
 SCHEDULERS = ("DEFAULT", "MEMORY_OPTIMIZED")
 COMPILED = ("residual net", "scan", "loop and branches", "experts", "residual net, donated")

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("jax", reason="the extra jax is not installed")
 
-from experiments.runtimes.xla.__main__ import dump
 from optsched import Graph, peak_memory, read_graph
+from tests.support.xla_dumps import dump
 
 RECORDED = Path(__file__).parents[4] / "shared/instances/frameworks"
 MEMORY = "--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parents[3] / "instances" / "onnx"
+FOLDER = Path(__file__).parents[2] / "instances" / "onnx"
 
 
 def value(name: str, shape: Sequence[Any], kind: str = "FLOAT") -> Any:

@@ -1,6 +1,6 @@
 """Small TFLite models in which order and offsets matter, made of a fixed seed each.
 
-    python -m experiments.runtimes.tflm.models instances/tflite
+    python -m tests.support.tflm_models instances/tflite
 
 writes them all; the same files each time.
 """

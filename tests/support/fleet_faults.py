@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.fleet.fleets import Driver, searched
+from tests.support.fleets import Driver, searched
 
 
 @dataclass(frozen=True)

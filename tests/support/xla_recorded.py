@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.runtimes.xla.models import floats
+from tests.support.xla_models import floats
 
 
 def _conv(x: Any, filters: Any, stride: int = 1) -> Any:
