@@ -18,13 +18,11 @@ Graph('one op', 1 op, 1 buffer)
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optsched.errors import UsageError
-from optsched.formats.fields import json_bytes
 from optsched.formats.format import (
     FILE_ORDER,
     Content,
@@ -35,7 +33,6 @@ from optsched.formats.format import (
     Stock,
 )
 from optsched.formats.minimalloc import UNPLACED, PackingTable, packing_of
-from optsched.formats.native_plan import Planned, claims_of
 from optsched.formats.opening import (
     extra_named,
     opened,
@@ -43,13 +40,20 @@ from optsched.formats.opening import (
     read_module_file,
     read_orders,
 )
-from optsched.formats.source import errors_named, label_of, read_bytes, write_bytes
+from optsched.formats.source import check_call, errors_named, label_of, read_bytes, write_bytes
 from optsched.formats.table import FORMATS, find_format, register_format
-from optsched.model.arrays import IntArray
+from optsched.formats.writing import (
+    write_certificate,
+    write_graph,
+    write_module,
+    write_module_certificate,
+    write_module_plan,
+    write_packing,
+    write_plan,
+)
 from optsched.model.graph import Graph
 from optsched.model.memory_model import parse_alignment
 from optsched.model.module import Module
-from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 from optsched.runtime.keywords import keywords
 
@@ -238,7 +242,7 @@ def read_module_plan(
     path: str | Path, module: Module
 ) -> tuple[dict[str, Plan], dict[str, dict[str, Any]]]:
     """Read a plan of a module: plans by computation, and the file's claims about each."""
-    _check_call("read_module_plan(path, module)", path, module, Module)
+    check_call("read_module_plan(path, module)", path, module, Module)
     found: tuple[dict[str, Plan], dict[str, dict[str, Any]]]
     found = read_file(path, Content.MODULE_PLAN, module=module)
     return found
@@ -246,7 +250,7 @@ def read_module_plan(
 
 def read_module_certificate(path: str | Path, module: Module) -> dict[str, Certificate]:
     """Read certificates of a module by computation, without checking them."""
-    _check_call("read_module_certificate(path, module)", path, module, Module)
+    check_call("read_module_certificate(path, module)", path, module, Module)
     found: dict[str, Certificate] = read_file(path, Content.MODULE_CERTIFICATE, module=module)
     return found
 
@@ -302,14 +306,14 @@ def read_plan(path: str | Path, graph: Graph) -> Plan:
 
 def read_plan_claims(path: str | Path, graph: Graph) -> tuple[Plan, dict[str, Any]]:
     """Read a plan and its file's claims: peak, slab, and bounds and proofs if present."""
-    _check_call("read_plan(path, graph)", path, graph, Graph)
+    check_call("read_plan(path, graph)", path, graph, Graph)
     found: tuple[Plan, dict[str, Any]] = read_file(path, Content.PLAN, graph=graph)
     return found
 
 
 def read_certificate(path: str | Path, graph: Graph) -> Certificate:
     """Read a certificate without checking it; :mod:`optsched.check.certificate` does."""
-    _check_call("read_certificate(path, graph)", path, graph, Graph)
+    check_call("read_certificate(path, graph)", path, graph, Graph)
     found: Certificate = read_file(path, Content.CERTIFICATE, graph=graph)
     return found
 
@@ -352,192 +356,3 @@ def read_packing(path: str | Path, *, pins: bool = False) -> PackingTable:
     """
     found: PackingTable = read_file(path, Content.PACKING, pins=pins)
     return found
-
-
-@keywords
-def write_graph(graph: Graph, path: str | Path, *, format: str = "optsched-graph") -> None:
-    """Write a graph as `optsched-graph/1`, or in another format that can be written.
-
-    Parameters
-    ----------
-    graph
-        Graph to write.
-    path
-        Path of the file; compressed if it ends in .gz, "-" is standard output.
-    format
-        Name of the format.
-
-    Raises
-    ------
-    UsageError
-        If the arguments are in another order, or the format cannot be written.
-    FormatError
-        If the file cannot be written.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from optsched import GraphBuilder, read_graph, write_graph
-    >>> build = GraphBuilder("one op")
-    >>> build.op("op", writes={"x": 8})
-    >>> with TemporaryDirectory() as folder:
-    ...     write_graph(build.build(), f"{folder}/graph.json")
-    ...     read_graph(f"{folder}/graph.json")
-    Graph('one op', 1 op, 1 buffer)
-    """
-    _check_call("write_graph(graph, path)", path, graph, Graph)
-    _write(path, format, Content.GRAPH, graph)
-
-
-@keywords
-def write_module(module: Module, path: str | Path) -> None:
-    """Write a module as `optsched-module/1`.
-
-    Parameters
-    ----------
-    module
-        Module to write.
-    path
-        Path of the file; compressed if it ends in .gz, "-" is standard output.
-
-    Raises
-    ------
-    UsageError
-        If the arguments are in another order.
-    FormatError
-        If the file cannot be written.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from optsched import GraphBuilder, Module, read_module, write_module
-    >>> build = GraphBuilder("main")
-    >>> build.op("op", writes={"x": 8})
-    >>> module = Module("alone", {"main": build.build()}, "main")
-    >>> with TemporaryDirectory() as folder:
-    ...     write_module(module, f"{folder}/module.json")
-    ...     read_module(f"{folder}/module.json") == module
-    True
-    """
-    # Imported late: the module's format imports this package.
-    _check_call("write_module(module, path)", path, module, Module)
-    from optsched.formats.native_module import module_document
-
-    write_bytes(path, json_bytes(module_document(module)))
-
-
-def write_module_plan(
-    plans: Mapping[str, Plan],
-    path: str | Path,
-    module: Module,
-    claims: Mapping[str, Mapping[str, Any]] | None = None,
-) -> None:
-    """Write plans by computation, as :func:`optsched.solve_module` returns them.
-
-    `claims` are further facts, as for :func:`optsched.formats.native_module.module_plan_document`.
-    """
-    _check_call("write_module_plan(plans, path, module)", path, module, Module)
-    _write(path, "optsched-module-plan", Content.MODULE_PLAN, module, plans, claims)
-
-
-def write_module_certificate(
-    certificates: Mapping[str, Certificate], path: str | Path, module: Module
-) -> None:
-    """Write certificates by computation as `optsched-module-certificate/1`."""
-    call = "write_module_certificate(certificates, path, module)"
-    _check_call(call, path, module, Module)
-    _write(path, "optsched-module-certificate", Content.MODULE_CERTIFICATE, module, certificates)
-
-
-@keywords
-def write_plan(
-    plan: Plan | Planned,
-    path: str | Path,
-    graph: Graph | None = None,
-    claims: Mapping[str, Any] | None = None,
-) -> None:
-    """Write a plan as `optsched-plan/1`.
-
-    Parameters
-    ----------
-    plan
-        Plan, or result of `solve`, which includes its graph, bounds and proofs.
-    path
-        Path of the file; compressed if it ends in .gz, "-" is standard output.
-    graph
-        Graph of the plan; required for a plan without a result, because the file stores names and
-        the plan stores only positions.
-    claims
-        Further facts about the plan; see :func:`optsched.formats.native_plan.plan_document`.
-
-    Raises
-    ------
-    UsageError
-        If the arguments are in another order, the graph is missing, or the result has no plan.
-    FormatError
-        If the file cannot be written.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from optsched import GraphBuilder, Plan, read_plan, write_plan
-    >>> build = GraphBuilder("one op")
-    >>> build.op("op", writes={"x": 8})
-    >>> graph = build.build()
-    >>> with TemporaryDirectory() as folder:
-    ...     write_plan(Plan(order=(0,), offsets=(0,)), f"{folder}/plan.json", graph)
-    ...     read_plan(f"{folder}/plan.json", graph)
-    Plan(1 op, 1 of 1 buffer placed)
-    """
-    call = "write_plan(plan, path, graph)"
-    _check_call(call, path, plan, (Plan, Planned))
-    # A result has its graph and its bounds; a bare plan has neither.
-    if isinstance(plan, Plan):
-        chosen: Plan | None = plan
-    else:
-        chosen, graph = plan.plan, graph or plan.graph
-        claims = claims_of(plan) if claims is None else claims
-    if chosen is None:
-        raise UsageError("cannot write the result: it has no plan")
-    if not isinstance(graph, Graph):
-        raise UsageError(f"{call} needs the graph, because a plan stores positions and no names")
-    _write(path, "optsched-plan", Content.PLAN, graph, chosen, claims)
-
-
-def write_packing(
-    packing: PackingTable | PackingProblem, path: str | Path, offsets: IntArray | None = None
-) -> None:
-    """Write a packing, with offsets if given: as JSON if the path ends in .json, else as CSV.
-
-    A packing read from a CSV file keeps its columns.
-    """
-    _check_call("write_packing(packing, path)", path, packing, (PackingTable, PackingProblem))
-    is_json = str(path).removesuffix(".gz").endswith(".json")
-    name = "optsched-packing" if is_json else "minimalloc"
-    _write(path, name, Content.PACKING, packing, offsets)
-
-
-def write_certificate(certificate: Certificate, path: str | Path, graph: Graph) -> None:
-    """Write a certificate, compressed if the path ends in .gz; "-" is standard output."""
-    from optsched.check.steps import Certificate
-
-    call = "write_certificate(certificate, path, graph)"
-    _check_call(call, path, certificate, Certificate)
-    _write(path, "optsched-certificate", Content.CERTIFICATE, graph, certificate)
-
-
-def _check_call(call: str, path: object, thing: object, kinds: type | tuple[type, ...]) -> None:
-    """Raise `UsageError` for arguments in another order; `call` is the correct call."""
-    if not isinstance(path, str | os.PathLike) or not isinstance(thing, kinds):
-        raise UsageError(
-            f"expected {call}, got a {type(path).__name__} as path "
-            f"and a {type(thing).__name__} to go with it"
-        )
-
-
-def _write(path: str | Path, name: str, kind: Content, *things: Any) -> None:
-    row = FORMATS.get(name)
-    if row is None or row.write is None or row.holds is not kind:
-        known = [x.name for x in FORMATS.values() if x.write is not None and x.holds is kind]
-        raise UsageError(f"cannot write {kind} as {name!r}; possible formats: {', '.join(known)}")
-    write_bytes(path, row.write(*things))

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from optsched.errors import FormatError, GraphError, PlanError
+from optsched.errors import FormatError, GraphError, PlanError, UsageError
 from optsched.runtime.interrupt import released_interrupts
 from optsched.runtime.text import decoded, is_stand_in
 
@@ -253,3 +253,12 @@ def _replace_file(path: Path, data: bytes) -> None:
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
+
+
+def check_call(call: str, path: object, thing: object, kinds: type | tuple[type, ...]) -> None:
+    """Raise `UsageError` for arguments in another order; `call` is the correct call."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(thing, kinds):
+        raise UsageError(
+            f"expected {call}, got a {type(path).__name__} as path "
+            f"and a {type(thing).__name__} to go with it"
+        )
