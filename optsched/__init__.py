@@ -192,10 +192,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
+    # A room such as `optsched.formats` is imported when its name is first asked for.
     if name in INSTEAD:
         return import_module(f"{__name__}.{name}")
     if name in _MODULE:
         return getattr(import_module(_MODULE[name]), name)
+    # Tools look for private names, for which a suggestion would only cost time.
     hint = ""
     if not name.startswith("_"):
         from optsched.runtime.text import nearest_word

@@ -142,8 +142,10 @@ def recompute(
     from optsched.solver.recompute.front import recompute as plan
 
     expect("recompute", graph, Graph)
+    # Both at once would leave open which one counts.
     if costs is not None and cost is not None:
         raise UsageError("give either cost= or costs=, not both")
+    # A text is a sequence too, of letters.
     if isinstance(loss, str):
         raise UsageError(f"loss must be a list of op names: write [{loss!r}]")
     for name in loss:
@@ -210,6 +212,7 @@ def certify(
     from optsched.certificate import certify_peak
     from optsched.formats import write_certificate
 
+    # Rules of the result hold for the bound, so they become part of the certificate.
     graph = plannable(graph, inplace)
     clock = Clock.of(choose_limits(limits, named))
     rules = NO_RULES if result is None else _certified_rules(graph, result)
@@ -219,6 +222,7 @@ def certify(
     if result is None:
         result = solve(graph, objective=Objective.PEAK, limits=clock.share(SOLVER_SHARE))
     planned = rules.apply(graph)
+    # Without a plan any order will do: the certificate is about all of them.
     order = program(planned).tolist() if result.plan is None else list(result.plan.order)
     written = certify_peak(planned, order, result.peak_bound, limits=clock)
     written = replace(written, certificate=replace(written.certificate, rules=rules))
@@ -400,6 +404,7 @@ def report(
         if graph is None or (plans is None and result.plan is None):
             raise UsageError("the result has no plan to show")
         expect("plans", plans, Plan, Mapping, NoneType)
+        # A single plan is a mapping of one.
         known = plans if isinstance(plans, Mapping) else {"plan": plans or result.plan}
         for plan in known.values():
             expect("plans", plan, Plan)
@@ -414,6 +419,7 @@ def report(
         packed = pack(what, limits=chosen)
         if packed.offsets is None:
             raise UsageError("no packing was found in time: there is nothing to show")
+        # Pools were packed one by one; a single slab is the only part.
         parts = [part.result for part in packed.packed] or [packed]
         pools, _ = packed.places(len(problem))
         made = make_packing_report(problem, parts, [("optsched", packed.offsets, pools)])

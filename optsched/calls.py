@@ -42,6 +42,8 @@ INSTEAD = {
 class CallableModule(ModuleType):
     """A package of optsched: check and compare can be called, the others name a function."""
 
+    # Modules are not callable by themselves; the class of a module may be changed after its
+    # import.
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run the function that the module's name asks for, or raise TypeError."""
         name = self.__name__.rpartition(".")[2]
@@ -59,6 +61,7 @@ class RootModule(ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute, as the import of a package does for its name."""
+        # Only plain modules: a class set before must stay.
         if name in INSTEAD and type(value) is ModuleType:
             value.__class__ = CallableModule
         super().__setattr__(name, value)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def run() -> None:
     """Run the installed command, and exit with its code."""
+    # A handler that the caller has set stays.
     plain = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if plain:
         signal.signal(signal.SIGINT, _leave)
@@ -33,6 +34,7 @@ def run() -> None:
         if plain:
             # All output is written. While the interpreter exits, an exception would not be caught.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # An interrupted user does not want another process to go on.
     if code != INTERRUPTED:
         compiler.finish()
     sys.exit(code)
@@ -47,5 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _leave(number: int, frame: FrameType | None) -> None:
     """Exit at once if interrupted during the imports, when there is nothing to lose yet."""
+    # Not print: the standard streams may not be ready yet.
     os.write(2, b"optsched: error: interrupted\n")
     os._exit(130)

@@ -34,6 +34,7 @@ def _check(args: argparse.Namespace) -> int:
         if sniff_file(args.plan).holds is Content.MODULE_PLAN:
             return check_module(args)
         return _check_plan(args)
+    # A plan that fails the check is the answer of this command, not an error of its use.
     except PlanError as error:
         if args.json:
             common.print_json(args, {"valid": False, "error": str(error)})
@@ -50,6 +51,7 @@ def _check_plan(args: argparse.Namespace) -> int:
     if (repeated := recompute_claims(args.plan)) is not None:
         return check_repeats(args, graph, repeated)
     plan, claims = read_plan_claims(args.plan, graph)
+    # Without --inplace the same plan would fail in a way that nobody understands.
     if claims["inplace"] and not graph.in_place and not args.inplace:
         raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
     asked = _question(args, graph)
@@ -132,13 +134,16 @@ def _check_bound(asked: Question, own: OrderRules, path: str, peak: int) -> _Pro
 
     certificate = read_certificate(path, asked.graph)
     refused = None
+    # The question asked comes first: if it is proved, weaker statements do not matter.
     for rules in dict.fromkeys((asked.rules, certificate.rules, own)):
         about = replace(asked, rules=rules, near=None)
         try:
             rung = check_certificate(about.planned, certificate)
         except PlanError as error:
+            # The first refusal is reported: it is about the question asked.
             refused = refused or PlanError(f"{path}: {error}")
             continue
+        # Either the checker or a file is wrong, so this is never passed over.
         if certificate.bound > peak and about.covers(asked):
             raise PlanError(
                 f"{path}: bound {certificate.bound} is above the peak {peak} of an order"

@@ -69,11 +69,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     prepare_streams()
     try:
         code = _run(argv)
+        # Flushed inside the try block, so that a full disk is one line too.
         sys.stdout.flush()
     except OptschedError as error:
         return common.fail(str(error), common.BAD_INPUT)
     except BrokenPipeError:
         # The reader of our output has closed it, so nothing can be printed any more.
+        # Python flushes standard output again at its end, where an error would print a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return common.OK
     except OSError as error:
@@ -93,6 +95,7 @@ def _run(argv: Sequence[str] | None) -> int:
     if not given:
         parser.print_help()
         return common.OK
+    # `optsched help solve` is `optsched solve --help`.
     if given[0] == "help":
         given = [*given[1:], "--help"]
     args = _parse(parser, given)
@@ -102,14 +105,17 @@ def _run(argv: Sequence[str] | None) -> int:
     if args.command is not files.WARMUP.run:
         report_compiling(_report_compiling)
     command: Callable[[argparse.Namespace], int] = args.command
+    # Interrupts are held: a search returns what it has found.
     with held_interrupts():
         return command(args)
 
 
 def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
     """Parse arguments; an error for an unknown command or option suggests the nearest one."""
+    # argparse would print all commands; the nearest one helps more.
     if not given[0].startswith("-") and given[0] not in COMMANDS:
         raise UsageError(f"unknown command {given[0]!r}{nearest(given[0], [*COMMANDS, 'help'])}")
+    # Unknown options are taken here, since argparse suggests nothing.
     args, unknown = parser.parse_known_args(given)
     for text in unknown:
         if text.startswith("--"):

@@ -43,6 +43,7 @@ def exit_code(status: str, stop_reason: StopReason) -> int:
         return DOES_NOT_FIT
     if status == "unknown":
         return NOTHING_FOUND
+    # DECIDED: a capacity question was answered, so that the result is final although not optimal.
     return OK if status == "optimal" or stop_reason == "decided" else UNPROVED
 
 
@@ -54,6 +55,7 @@ def fail(message: str, code: int) -> int:
 
 def show(text: str, stream: TextIO | None = None) -> None:
     """Print text for people, on a terminal in color; control characters in names are escaped."""
+    # Only a terminal gets colors; a pipe gets plain text.
     if stream is None and sys.stdout.isatty():
         print_line(console(), text)
     else:
@@ -94,6 +96,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     options = {name: value for name, value in given if name not in aside}
     named = [value for name, value in given if name in INPUTS and value]
     paths = [path for value in named for path in ([value] if isinstance(value, str) else value)]
+    # A work limit replaces the limit in seconds.
     if options.get("work") is not None or options.get("time_limit") == float("inf"):
         options["time_limit"] = None
     return {
@@ -108,6 +111,7 @@ def _digest(path: str) -> str | None:
     """Return the SHA-256 of a regular file; None for a pipe, which cannot be read twice."""
     import hashlib
 
+    # A pipe or a device cannot be read a second time.
     if not os.path.isfile(path):
         return None
     with open(path, "rb") as file:
@@ -126,6 +130,7 @@ def read_graph(args: argparse.Namespace, path: str | Path, *, ordered: bool = Tr
 def read_module(args: argparse.Namespace, path: str | Path) -> Module:
     """Read all computations of a file with the memory model of the options."""
     module = reading(args).read_module(path)
+    # A module may have candidates in any computation.
     if args.inplace and not any(graph.inplace_candidates for graph in module.graphs.values()):
         _say_no_candidates(path)
     return module
@@ -152,6 +157,7 @@ def _plans(args: argparse.Namespace) -> list[str]:
     """Return the plan files of a command; a method may be named where a plan is expected."""
     given = [getattr(args, name, None) for name in ("plan", "warm_start", "baseline")]
     paths = [path for value in given for path in (value if isinstance(value, list) else [value])]
+    # Other names are those of methods.
     return [path for path in paths if path and os.path.isfile(path)]
 
 
@@ -201,6 +207,7 @@ def _inplace(args: argparse.Namespace) -> bool | None:
     """
     from optsched.formats.plan_options import is_plan_apart
 
+    # Without a word of the user, the plan's own file decides.
     asked: bool | None = getattr(args, "inplace", None)
     return False if asked is None and any(map(is_plan_apart, _plans(args))) else asked
 
@@ -259,9 +266,11 @@ def protect(outputs: Sequence[str | None], *inputs: str | None) -> None:
     """
     given = [path for path in outputs if path]
     for number, output in enumerate(given):
+        # Tested before the work: an hour of search must not end in an error.
         nowhere = os.path.isdir(output) or not Path(output).absolute().parent.is_dir()
         if nowhere and output != "-":
             raise UsageError(f"{output}: cannot write here: not a file in an existing folder")
+        # Links count, as does a second name of one file.
         if output != "-" and any(path and _same_file(output, path) for path in inputs):
             raise UsageError(f"{output}: the output would overwrite an input")
         if any(_same_file(output, other) for other in given[:number]):
@@ -280,6 +289,7 @@ def given(args: argparse.Namespace, *names: str) -> list[str]:
     return [
         f"--{name.replace('_', '-')}"
         for name in names
+        # 0 counts as given, False and an empty list do not.
         if (x := getattr(args, name, None)) is not None and x is not False and x != []
     ]
 

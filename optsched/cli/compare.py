@@ -45,15 +45,18 @@ def _compare(args: argparse.Namespace) -> int:
     from optsched.compare.saving import own_methods
     from optsched.solver.schedule import Engine
 
+    # All outputs are tested before any method runs.
     files = common.graph_files(args.graph)
     common.protect(
         [args.csv, args.markdown, args.report, args.resume], *(path for path, _ in files)
     )
+    # A plan in a table of methods needs a name.
     if bare := next((plan for plan in args.plan if "=" not in plan), None):
         raise UsageError(f"--plan wants NAME=PATH, got {bare!r}")
     lists = args.methods or (["all"] if not args.plan else [])
     names = [name for text in lists for name in text.split(",")] + args.plan
     if not args.methods:
+        # The framework's own methods are added, so that the first line can compare with them.
         names += own_methods(path for path, _ in files)
     if args.retry_failed and not args.resume:
         raise UsageError("--retry-failed needs --resume")
@@ -67,6 +70,7 @@ def _compare(args: argparse.Namespace) -> int:
     shown = _columns(args, settings.methods)
     with (
         TemporaryDirectory() as folder,
+        # Standard input is copied, as worker processes read the file again.
         Journal(args.resume, retry=args.retry_failed) if args.resume else nullcontext() as journal,
         StudyProgress() as progress,
     ):
@@ -133,9 +137,7 @@ def _show_summary(
         print_study(study, console(), top=args.top, shown=shown, fixed=fixed)
     notes = sys.stderr if args.json else sys.stdout
     if journal is not None:
-        lost = (
-            f"; {counted(journal.damaged, 'damaged line')} passed over" if journal.damaged else ""
-        )
+        lost = f"; {counted(journal.damaged, 'damaged line')} ignored" if journal.damaged else ""
         rows = counted(study.reused, "row")
         common.show(f"journal: {args.resume}, {rows} there before{lost}", notes)
     for name, path in (("csv", args.csv), ("markdown", args.markdown), ("report", args.report)):
@@ -162,8 +164,10 @@ def _exit_code(study: Study) -> int:
         return common.INTERRUPTED
     if any(skipped.bad for skipped in study.skipped) or not study.comparisons:
         return common.BAD_INPUT
+    # A plan that the checker refused is worse than a method that failed.
     if any(f.trouble is Trouble.REFUSED for c in study.comparisons for f in c.failed):
         return common.CHECK_FAILED
+    # A graph without our plan has no bound that others could be compared with.
     # Without a plan of our own a graph has no useful bound.
     ours = all(c.result.plan is not None for c in study.comparisons)
     return common.OK if ours else common.NOTHING_FOUND

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 def _info(args: argparse.Namespace) -> int:
     from optsched.reports.results import describe, info_text
 
+    # A model with open dimensions still has facts to show.
     try:
         graph = common.read_graph(args, args.graph)
     except (FormatError, GraphError) as error:
@@ -92,12 +93,13 @@ def _logical(path: str) -> LogicalModule:
 
 
 def _input_bytes(args: argparse.Namespace) -> dict[str, int]:
-    """Bytes of the freed inputs, as recorded and as the tensors have them, where a file says."""
+    """Return the bytes of freed inputs, as recorded and of the tensors, if the file has both."""
     from optsched.formats import InputBytes, read_graph
     from optsched.reports.results import counted_input_bytes
 
     found = {}
     for name in InputBytes:
+        # Both readings, so that the difference is visible.
         try:
             graph = read_graph(args.graph, **common.reading(args).options | {"input_bytes": name})
             found[name.value] = counted_input_bytes(graph)
@@ -145,6 +147,7 @@ def _convert(args: argparse.Namespace) -> int:
         write_module(module, args.output)
         record = {"instance": module.name, "computations": len(module.graphs)}
         text = f"{args.output}: {counted(len(module.graphs), 'computation')}"
+        # Orders and memory models are not part of a format, so only reading options count.
         text = add_saving(module, record, text, peak=None, slab=None)
     else:
         graph = read_graph(args.graph, **options)
@@ -182,6 +185,7 @@ def _apply(args: argparse.Namespace) -> int:
 
 
 def _load_text(args: argparse.Namespace, done: Applied, record: dict[str, Any]) -> str:
+    # Two things on one stream could not be separated.
     """Return how to load the file with its plan, for ONNX models as measured, if that can be."""
     if done.format != "onnx" or args.output == "-":
         return done.load

@@ -43,6 +43,7 @@ def _hunt(args: argparse.Namespace) -> int:
             at_least=None if args.at_least is None else _number(args.at_least),
             time_limit=args.time_limit,
             seed=args.seed,
+            # The instance is named after its file, which is where people will look for it.
             name=decoded(Path(args.output.removesuffix(".gz")).stem),
             on_progress=show,
         )
@@ -56,6 +57,7 @@ def _hunt(args: argparse.Namespace) -> int:
         return common.INTERRUPTED
     if done.counterexample is None:
         return common.NOTHING_FOUND
+    # Unproved: the optimum is the best plan known, so the loss may be larger.
     return common.OK if done.counterexample.optimum.proved else common.UNPROVED
 
 

@@ -19,6 +19,7 @@ def _measure(args: argparse.Namespace) -> int:
 
     if compiler := compiler_of(args.graph, args.runtime):
         return _measure_compiled(args, compiler)
+    # Different outputs mean a broken plan or runtime: no saving makes up for that.
     graph, plan = common.read_graph(args, args.graph), None
     if args.plan is not None:
         graph, plan, _ = checked_plan(graph, args.plan)

@@ -27,6 +27,7 @@ def solve_module(args: argparse.Namespace, module: Module) -> int:
     from optsched.reports.module import module_claims, module_record, module_text
     from optsched.solver import module as solver
 
+    # Options that name ops of one graph have no meaning for several computations.
     _refuse(args, module, "pool", "warm_start", "keep_trace")
     common.protect([args.output, args.certificate], args.graph)
     with ProgressLine() as show:
@@ -44,6 +45,7 @@ def solve_module(args: argparse.Namespace, module: Module) -> int:
         figures["objective"] = Objective.PEAK
     text = add_saving(module, record, module_text(found, record), **figures)
     try:
+        # Written inside the try block, and printed in any case: the result must not be lost.
         if args.output:
             if module.results_inside:
                 raise UsageError(f"{args.output}: {module.name} has orders only, and no offsets")
@@ -109,6 +111,7 @@ def note_unverified(
 
     open_ = unverified(claims, bound or 0)
     if not open_:
+        # An old plan may claim more than its certificate shows.
         return ""
     record["unverified"] = {x.what: {"bound": x.bound, "proof": x.proof} for x in open_}
     needed = "that takes a certificate" if bound is None else "the certificate shows less"

@@ -48,6 +48,7 @@ def add_commands(
             name,
             help=command.help,
             description=f"{command.help[0].upper()}{command.help[1:]}.",
+            # The help option is added last, with the others of its group.
             add_help=False,
             usage=_usage(f"{parser.prog} {name}", command),
         )
@@ -81,12 +82,14 @@ def _usage(prog: str, command: Command) -> str:
 def _add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
     """Add options in their groups; `--time-limit` and `--work` exclude each other."""
     titles = [_GROUP_OF.get(names[-1], "question") for names, _ in options]
+    # Groups without an option are not shown.
     groups = {
         title: parser.add_argument_group(title)
         for title in ("question", *GROUPS)
         if title in titles
     }
     limits = groups.get("limits", parser)
+    # Mutually exclusive, since both are limits and the first one reached would win unseen.
     ends = limits.add_mutually_exclusive_group() if TIME_LIMIT in options else limits
     for title, (names, how) in zip(titles, options, strict=True):
         place = ends if names in (TIME_LIMIT[0], WORK[0]) else groups[title]
@@ -131,6 +134,7 @@ def number(
 def seconds(text: str) -> float:
     """Return a number of seconds that is not negative."""
     value = float(text)
+    # Written so that NaN is refused too.
     if not value >= 0:
         raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text}")
     return value
@@ -147,6 +151,7 @@ def positive(text: str) -> int:
 def natural(text: str) -> int:
     """Return a number that all random generators accept as a seed."""
     value = int(text)
+    # NumPy's and OR-Tools' generators accept 31 bits.
     if not 0 <= value < 2**31:
         raise argparse.ArgumentTypeError(f"expected a number from 0 to 2**31 - 1, got {text}")
     return value

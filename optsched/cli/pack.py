@@ -26,6 +26,7 @@ def _pack(args: argparse.Namespace) -> int:
     slabs = common.pools(args)
     if slabs and (args.capacity or args.reserve):
         raise UsageError("--pool excludes --capacity and --reserve: write --pool NAME=BYTES")
+    # A file of offsets is of one packing.
     if args.output and len(args.packing) > 1:
         raise UsageError("--output is for a single packing: give one packing at a time")
     answers = [_pack_file(args, path, slabs) for path in args.packing]
@@ -34,6 +35,7 @@ def _pack(args: argparse.Namespace) -> int:
         common.print_json(args, records[0] if len(records) == 1 else {"results": records})
     else:
         common.show("\n".join(text for _, text, _ in answers))
+    # The worst code: one failure among many files must be seen.
     return max(code for _, _, code in answers)
 
 
@@ -47,6 +49,7 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
     common.protect([args.output], path)
     packing = read_packing(path, pins=args.pins)
     if args.align is not None:
+        # Sizes and offsets are rounded once for all methods.
         problem = Aligned(parse_alignment(args.align)).reduce(packing.problem)[0]
         packing = replace(packing, problem=problem)
     if slabs or any(packing.pools or ()):
@@ -54,6 +57,7 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
         found = {pool: part["slab"] for pool, part in record["pools"].items()}
     else:
         record, text, code = _pack_slab(args, packing)
+        # Recorded pools are compared with the part that was packed for them.
         found = dict.fromkeys(packing.reserved, record["slab"])
     spills = bool(slabs)
     saved = packing_saving(packing, record["slab"], None if spills else record.get("slab_bound"))

@@ -34,6 +34,7 @@ def _recompute(args: argparse.Namespace) -> int:
     if not args.peak and args.points is None:
         raise UsageError("give --peak BYTES, several of them, or --points N")
     common.protect([args.output, args.certificate, args.page], args.graph, args.costs)
+    # A front has many plans, and one file holds one.
     if (args.output or args.certificate) and len(args.peak) != 1:
         raise UsageError("-o and --certificate are of one plan: give a single --peak")
     results = _plan(args, priced(args, read_training_graph(args)))
@@ -64,7 +65,13 @@ def _add_saving(results: Sequence[RecomputeResult], record: dict[str, Any]) -> s
     planned = [x for x in results if x.peak is not None]
     best = min(planned, key=lambda x: x.peak or 0, default=results[0])
     line = add_saving(
-        best.graph, record, "", peak=best.peak, slab=None, objective=Objective.PEAK
+        # Of several plans the smallest one shows what is possible.
+        best.graph,
+        record,
+        "",
+        peak=best.peak,
+        slab=None,
+        objective=Objective.PEAK,
     ).strip()
     if best.extra is not None and best.total:
         line += f"; {100 * best.extra / best.total:.3g} % extra compute"
@@ -95,7 +102,9 @@ def _plan(args: argparse.Namespace, graph: Graph) -> Sequence[RecomputeResult]:
     if args.points is not None:
         planner = Planner(graph, args.loss)
         top = planner.find_base(clock.share(0.1)).peak
+        # No plan can need less than its largest op, so the front ends there.
         own = max(map(planner.problem.own_bytes, range(len(planner.problem.ops))), default=0)
+        # Evenly spaced, the two ends included.
         peaks += [top - (top - own) * i // max(1, args.points - 1) for i in range(args.points)]
     return recompute(graph, sorted(peaks, reverse=True), loss=args.loss, limits=clock)
 
@@ -112,6 +121,7 @@ def _write_plan(args: argparse.Namespace, result: RecomputeResult) -> None:
     made = result.unrolled
     order = range(len(made.source))
     problem, _ = packing_problem(made.graph, order)
+    # Offsets come last and need little time: the order is the hard part.
     seconds = 5.0 if args.time_limit == float("inf") else max(1.0, PACK_SHARE * args.time_limit)
     offsets = pack(problem, limits=Limits(seconds=seconds)).offsets
     if offsets is None:
@@ -160,10 +170,12 @@ def check_repeats(args: argparse.Namespace, graph: Graph, claims: dict[str, Any]
     sequence = [graph.op_ids[_source(name, graph)] for name in names]
     found = check_runs(graph, sequence)
     checked = check_plan(unrolled, plan, peak=stated["peak"], slab=stated["slab"])
+    # Two independent counts of the same bytes.
     if found.peak != checked.peak:
         raise PlanError(f"its runs need {found.peak} bytes, its unrolled graph {checked.peak}")
     if found.peak > claims["peak"]:
         raise PlanError(f"the plan needs {found.peak} bytes, more than its {claims['peak']}")
+    # Costs of another unit cannot be compared.
     same = claims["cost_unit"] == graph.cost_unit
     if same and found.extra != claims["extra"]:
         raise PlanError(f"plan claims an extra cost of {claims['extra']}, it is {found.extra}")
@@ -183,6 +195,7 @@ def check_repeats(args: argparse.Namespace, graph: Graph, claims: dict[str, Any]
 
 def _source(name: str, graph: Graph) -> str:
     """Return the name of the op of a run."""
+    # `a@2` is the second run of `a`; names may contain @ themselves.
     while name not in graph.op_ids:
         name = name.rpartition("@")[0]
     return name
@@ -207,6 +220,7 @@ def explain_peak(args: argparse.Namespace) -> int:
     from optsched.solver.recompute.front import recompute
 
     peak = parse_bytes(args.peak)
+    # The next step down is a tenth, or a GiB where peaks are counted in those.
     less = GIB if peak >= 10 * GIB else max(1, peak // 10)
     graph = priced(args, read_training_graph(args))
     at, below = recompute(graph, [peak, peak - less], limits=common.limits(args))

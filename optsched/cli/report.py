@@ -37,6 +37,7 @@ def _report(args: argparse.Namespace) -> int:
 
     files = _outputs(args)
     holds = None if args.graph == "-" else sniff_file(args.graph).holds
+    # Positions and offsets alone show nothing: sizes are in the graph.
     if holds is Content.PLAN:
         raise UsageError(f"{args.graph}: a plan has no sizes: give its graph first")
     if holds is Content.PACKING:
@@ -45,6 +46,7 @@ def _report(args: argparse.Namespace) -> int:
         graph = _shown_graph(args, common.read_graph(args, args.graph))
         plans = [_named_plan(args, graph, name) for name in args.plan]
         result, comparison = _solve(args, graph, [plan for _, plan, _ in plans])
+        # Without a plan given, the best one found is shown.
         if result.plan is not None and (args.best or not plans):
             plans.append(("best plan found" if plans else "optsched", result.plan, ()))
         report = make_report(graph, result, plans, comparison) if plans else None
@@ -89,6 +91,7 @@ def _shown_graph(args: argparse.Namespace, graph: Graph) -> Graph:
 
     files = [name for name in args.plan if Path(name).is_file()]
     repeated = [name for name in files if planned_graph(name, graph) is not graph]
+    # Two graphs cannot be on one page.
     if repeated and len(args.plan) > 1:
         raise UsageError(
             f"{repeated[0]}: a plan with repeats has a graph of its own: show it alone"
@@ -100,6 +103,7 @@ def _named_plan(
     args: argparse.Namespace, graph: Graph, name: str
 ) -> tuple[str, Plan, tuple[Event, ...]]:
     """Return the plan of a file or, if such a file does not exist, of a method of that name."""
+    # A file of that name comes first, as a method may be called like one.
     if Path(name).exists() or name == "-":
         return _read_plan(args, graph, name)
     from optsched.compare.measure import MethodRunner
@@ -174,6 +178,7 @@ def _packing_report(args: argparse.Namespace) -> Report | None:
     problem, own_pools = tables[args.graph].problem, tables[args.graph].pools or ()
     packings: list[tuple[str, IntArray, Sequence[str]]] = []
     for path, table in tables.items():
+        # The same live ranges in the same sequence, or the columns would be mixed up.
         if table.problem.names != problem.names or any(
             (getattr(table.problem, name) != getattr(problem, name)).any()
             for name in ("start", "end", "size")

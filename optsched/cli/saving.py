@@ -38,6 +38,7 @@ def _counted_bytes(what: Graph | Module, known: StockPlan | None) -> str:
 
     if known is None or not isinstance(what, Graph):
         return ""
+    # What is counted depends on whether ops write in place.
     candidates = bool(what.inplace_candidates)
     return known.stock.counts if what.in_place or not candidates else known.stock.counts_apart
 
@@ -56,6 +57,7 @@ def add_checked_saving(
     does the plan's: no heuristic and no solver takes part. `bound` is a bound on the peak whose
     certificate was checked, and `among` the plans that it is about.
     """
+    # The peak and not the slab: offsets of the framework's own plan would take a packer.
     title, before = _own_peak(what)
     found = Saving(Objective.PEAK, "peak", before, record["peak"], bound, title, among=among)
     record["saving"] = found.to_dict()
@@ -84,6 +86,7 @@ def add_packed(table: PackingTable, record: dict[str, Any], text: str) -> str:
     What is live at the fullest step is a bound that needs no certificate. Offsets in several pools
     are not compared with it.
     """
+    # Pools have a sum of bounds, which is not computed here.
     bound = None if any(table.pools or ()) else table.problem.peak
     found = Saving(Objective.SLAB, "slab", None, record["slab"], bound)
     record["saving"] = found.to_dict()

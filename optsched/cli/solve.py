@@ -36,6 +36,7 @@ def _solve(args: argparse.Namespace) -> int:
     from optsched.reports.results import solve_record, solve_text, trace_rows
     from optsched.solver.pipeline import solve
 
+    # Each refusal names both options: what one of them does, the other would undo.
     slabs = common.pools(args)
     if slabs and args.capacity:
         raise UsageError("--pool excludes --capacity: write --pool NAME=BYTES")
@@ -50,6 +51,7 @@ def _solve(args: argparse.Namespace) -> int:
         return solve_module(args, module)
     graph = module.graphs[module.entry]
     common.protect([args.output, args.certificate], args.graph, args.warm_start, args.baseline)
+    # The baseline is read before rules, which may refer to its sequence.
     baseline = read_plan(args.baseline, graph) if args.baseline else None
     rules = common.reading(args).order_rules(graph, baseline.order if baseline else None)
     with ProgressLine() as show:
@@ -68,6 +70,7 @@ def _solve(args: argparse.Namespace) -> int:
             independent=args.independent,
             on_event=show,
         )
+    # The plan's file is of the graph under rules, as the checker reads it.
     graph = rules.apply(graph)
     if slabs:
         record = pooled_record(result)
@@ -75,6 +78,7 @@ def _solve(args: argparse.Namespace) -> int:
     else:
         record = solve_record(graph, result)
         text = solve_text(result, record)
+    # The saving is against the framework, which has no rules.
     entry = module.graphs[module.entry]
     text = add_saving(entry, record, text, **figures_of(result))
     if args.keep_trace:

@@ -50,6 +50,7 @@ def _chosen(args: argparse.Namespace, store: PlanStore) -> list[StoredRecord]:
     records = store.records()
     found = []
     for which in args.which:
+        # Eight digits or more may be the beginning of a key.
         if which.isdecimal() and len(which) < 8:
             matching = [record for record in records if record.number == int(which)]
         elif Path(which).exists():
@@ -91,6 +92,7 @@ def _add_savings(
     plain = [x for x in records if not x.question.rules and not x.question.pools]
     if len(args.which) != 1 or not Path(args.which[0]).exists() or not plain:
         return text
+    # A record with a plan before one without, a slab before a peak.
     best = min(plain, key=lambda x: (x.value is None, x.question.objective))
     return add_saving(
         common.read_graph(args, args.which[0]),
@@ -155,6 +157,7 @@ def _take(args: argparse.Namespace, bring: Callable[[PlanStore, str], Taken]) ->
             taken = bring(store, path)
         except OptschedError as error:
             troubles.append(str(error))
+            # The other files are still taken.
             continue
         for name in counts:
             counts[name] += getattr(taken, name)
@@ -170,11 +173,13 @@ def _verify(args: argparse.Namespace) -> int:
     try:
         troubles = verify(store)
     except OptschedError as error:
+        # A file that cannot be opened is a finding, not an error of the command.
         troubles = [str(error)]
     record: dict[str, Any] = {"sound": not troubles}
     text = f"{args.store}: {'sound' if not troubles else counted(len(troubles), 'trouble')}"
     if args.salvage is not None:
         common.protect([args.salvage], args.store)
+        # Rescue goes into another file: the damaged one may hold more than can be read today.
         saved = salvage(store, _open(args.salvage, make=True))
         record["salvaged"] = {"records": saved.new + saved.known, "lost": saved.refused}
         text += f"\n{args.salvage}: {counted(saved.new + saved.known, 'record')}"

@@ -37,6 +37,7 @@ _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 def parse_duration(text: str) -> float:
     """Return the seconds of `90`, `90s`, `30m`, `2h`, `1h30m` or `2d`."""
     parts = re.findall(r"(\d+(?:\.\d+)?)([dhms])", text)
+    # The whole text must consist of such parts, so that 1h30 is refused.
     if parts and "".join(number + unit for number, unit in parts) == text:
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
     if re.fullmatch(r"\d+(\.\d+)?", text):
@@ -50,6 +51,7 @@ def _tune(args: argparse.Namespace) -> int:
 
     files = common.graph_files(args.graph)
     outputs = [args.csv, args.markdown, args.report]
+    # The log and the store are outputs too.
     common.protect([*outputs, args.log, args.store], args.weights, *(path for path, _ in files))
     settings = _settings(args)
     paths = [path for path, _ in files]
@@ -81,6 +83,7 @@ def _weights(file: str | None, paths: Sequence[str]) -> dict[str, float]:
 
     weights = read_weights(file) if file else {}
     unused = unused_weights(paths, weights)
+    # Only a note: weights may be kept for more graphs than these.
     if unused:
         more = f" and {len(unused) - 3:,} more" if len(unused) > 3 else ""
         names = ", ".join(map(repr, unused[:3]))
@@ -92,6 +95,7 @@ def _settings(args: argparse.Namespace) -> FleetSettings:
     from optsched.fleet import FleetSettings
     from optsched.runtime.limits import Objective
 
+    # Without a limit the run would go on until the hardest graph is proved.
     if args.budget is None and args.work is None:
         raise UsageError("give --budget (2h for the full fleet) or --work (N units per graph)")
     return FleetSettings(

@@ -95,15 +95,18 @@ def advise(trace: AllocatorTrace | None, reserved: int, slab: int | None) -> Adv
     slab
         Bytes of the slab found for its requests, if any.
     """
+    # The file has a size only, so that nothing can be replayed.
     if trace is None:
         return Advice(reserved, slab)
     if trace.unlike:
         return Advice(reserved, slab, unknown=trace.unlike)
+    # First as recorded: rules that do not give the recorded bytes cannot predict others.
     own = replay(trace.events, trace.settings, trace.start).peak
     if own.reserved != reserved:
         unlike = f"by the allocator's rules, {own.reserved:,} bytes would have been reserved"
         return Advice(reserved, slab, unknown=unlike)
     settings = replace(trace.settings, expandable_segments=True)
+    # Blocks from before the first event were requested too.
     grown = replay((*_present(trace), *trace.events), settings).peak
     return Advice(reserved, slab, own.requested, grown.reserved)
 

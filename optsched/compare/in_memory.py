@@ -108,6 +108,7 @@ def compare_methods(
         parse_methods(listed),
         choose_limits(limits, named),
         choose_member(Engine, engine, "engine"),
+        # All methods in this process, as callers may pass functions that no worker could import.
         jobs=0,
         grace=grace,
     )
@@ -122,6 +123,7 @@ def _study(
     """Compare the methods on each graph; a second graph of a name gets a number."""
     if not graphs:
         raise UsageError("compare_methods wants at least one graph, got an empty list")
+    # Before the first run, which may take long.
     for each in graphs:
         expect("compare_methods", each, Graph, Module)
     found: dict[str, Comparison] = {}
@@ -131,6 +133,7 @@ def _study(
         try:
             found[name] = _compare(replace(each, name=name), settings, on_event)
         except UsageError as error:
+            # One graph that fails does not end the study of the others.
             skipped.append(Skipped(name, str(error), bad=True))
     methods, _ = with_reference(settings.methods)
     return Study(methods, settings, tuple(found.values()), tuple(skipped))
@@ -142,6 +145,7 @@ def _compare(
     """Run the methods on one graph; raise UsageError if all of them fail."""
     chosen, reference = with_reference(settings.methods)
     limits = settings.limits
+    # A method of the caller may hang, and in this process it can only be abandoned.
     patience = None if limits.seconds is None else limits.seconds + settings.grace
     module = graph if isinstance(graph, Module) else module_of(graph)
     whole = listed_graph(module)

@@ -68,10 +68,12 @@ class Journal:
         whole = self._load() if self.path.exists() else b""
         with _said_in_one_line(self.path):
             self._file: BinaryIO = open(self.path, "ab", buffering=0)  # noqa: SIM115 - kept open
+            # A header cut in half is that of a run that died at once.
             if not whole:
                 # The file is new, or was truncated within its header: it holds no outcome.
                 self._file.truncate(0)
                 self._write(HEADER)
+            # The last line was cut off: end it, so that the next one is read as a line of its own.
             elif not whole.endswith(b"\n"):
                 self._file.write(b"\n")
 
@@ -94,6 +96,7 @@ class Journal:
         If a line cannot be written, for example because the disk is full, the journal writes no
         more lines, stores the reason in :attr:`trouble`, and the run continues.
         """
+        # An interrupted outcome would hide that the work is not done.
         if key is None or was_interrupted(outcome) or self.trouble:
             return
         body = {"key": key, "instance": instance, **_encode(outcome)}
@@ -112,9 +115,11 @@ class Journal:
     def _load(self) -> bytes:
         """Read all complete lines; return the data, or nothing if the header is truncated."""
         data = read_bytes(self.path, compressed=False)
+        # The beginning of the header, or nothing.
         if _line(HEADER).startswith(data):
             return b""
         if is_compressed(data):
+            # Appending to a compressed file would destroy it.
             raise UsageError(f"{self.path}: journal is compressed; decompress it first (gunzip)")
         lines = data.split(b"\n")
         if _parse(lines[0]) != HEADER:
@@ -129,6 +134,7 @@ class Journal:
 
     def _take(self, record: object) -> None:
         try:
+            # The checksum is taken out before it is computed.
             if not isinstance(record, dict) or record.pop("sum", None) != _sum(record):
                 raise ValueError("truncated or damaged")
             outcome = _decode(record)
@@ -147,6 +153,7 @@ def keys_of(task: GraphTask) -> dict[str, str]:
     shared = {
         "graph": digest_of(task.path),
         **task.settings.record(),
+        # Outcomes do not depend on the number of processes.
         "jobs": None,
         "code": code_digest(),
     }
@@ -193,6 +200,7 @@ def _parse(line: bytes) -> object:
         return None
 
 
+# Sorted keys: the checksum must not depend on the sequence of fields.
 def _sum(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -208,6 +216,7 @@ def _encode(outcome: Outcome) -> dict[str, Any]:
         result["trace"] = [tuple(event.values()) for event in log.pop("trace")]
         result |= {"runtime": log.pop("seconds"), **log}
         if result["plan"]:
+            # The plan has the order already.
             del record["order"]
     return record
 

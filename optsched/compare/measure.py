@@ -79,6 +79,7 @@ class MethodRunner:
                     return self._plan_file(method)
                 case Exact():
                     return self._exact(method)
+        # SystemExit too: a method may call exit.
         except (Exception, SystemExit) as error:
             # A crash is recorded as this method's outcome, so that the other methods still run.
             text = str(error)
@@ -92,6 +93,7 @@ class MethodRunner:
         """Return the limits of a method: a solver's own, or those of the whole run."""
         if not isinstance(method, Exact) or method.seconds is None:
             return self.limits
+        # A solver with seconds of its own is not limited by work as well.
         return replace(self.limits, seconds=method.seconds, work=None)
 
     def _heuristic(self, method: Heuristic) -> Measured:
@@ -108,6 +110,7 @@ class MethodRunner:
             if self.best_order is None:
                 raise AbsentError("no order to pack: optsched found no plan")
             return self.best_order, 0.0
+        # Several methods share one order: `lpmf`, `lpmf+skyline` and so on.
         if name not in self.orders:
             if method.is_recorded:
                 # How long the order took to compute is not recorded; reading it does not count.
@@ -123,6 +126,7 @@ class MethodRunner:
         graph = self.graph if ours else replace(self.graph)
         found = self._call(make, graph, self.limits.seed, ours=ours)
         seconds = time.perf_counter() - started
+        # Integers of any kind, but no floats.
         order = tuple(map(operator.index, found))
         check_order(self.graph, order)
         return order, seconds
@@ -153,12 +157,14 @@ class MethodRunner:
         graph, peak, runtime = self.graph, peak_memory(self.graph, order), 0.0
         make = PACKINGS[packing]
         found = []
+        # Which outputs overwrite their inputs is a choice of its own; each one is packed.
         for chosen in pair_choices(graph, order, tries=0):
             problem, ids = packing_problem(graph, order, chosen)
             started = time.perf_counter()
             ours = make is OWN_PACKINGS.get(packing)
             offsets = self._call(pack_apart, problem, pool_rows(graph, ids), make, ours=ours)
             runtime += time.perf_counter() - started
+            # The checker measures, so that no method is judged by its own figures.
             plan = placed_plan(graph, order, ids, offsets, chosen)
             found.append((plan, check_plan(graph, plan, peak=peak)))
         plan, checked = min(found, key=lambda both: both[1].slab)
@@ -227,6 +233,7 @@ def call_within(seconds: float, function: Callable[..., _Found], *args: Any) -> 
         try:
             found.append(function(*args))
         except BaseException as error:
+            # A daemon, so that a method that never ends does not keep the program alive.
             errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)

@@ -116,6 +116,7 @@ def parse_methods(names: Sequence[str | OwnMethod] | None) -> tuple[Method, ...]
     load_plugins()
     found: dict[str, Method] = {}
     for name in names or ("all",):
+        # A group and a name may mean the same method.
         for method in [_own(name)] if callable(name) else _expand(name.strip()):
             if callable(name) and method.name in found:
                 raise UsageError(f"two functions are named {method.name!r}")
@@ -133,6 +134,7 @@ def with_reference(methods: Sequence[Method]) -> tuple[tuple[Method, ...], Exact
     if not ours:
         ours = [Exact(OUR_METHOD)]
         methods = [*methods, *ours]
+    # A solver with a limit of its own is not the reference if one runs with the full limit.
     plain = [m for m in ours if m.seconds is None]
     best = plain[0] if plain else max(ours, key=lambda m: m.seconds or 0.0)
     return tuple(methods), best
@@ -142,6 +144,7 @@ def _own(function: OwnMethod) -> Heuristic:
     name = getattr(function, "__name__", type(function).__name__)
     if ORDERINGS.get(name) is function:
         return Heuristic(name, ordering=name)
+    # A new function under an old name would take over that method's column.
     if name in _universe(pairs=False):
         raise UsageError(f"a method named {name!r} already exists; give the function another name")
     return Heuristic(name, ordering=name, function=function)
@@ -150,6 +153,7 @@ def _own(function: OwnMethod) -> Heuristic:
 def _expand(name: str) -> Iterator[Method]:
     if name in groups():
         yield from map(_heuristic_or_solver, groups()[name])
+    # Before patterns, as a path may contain a star.
     elif name.startswith("plan:") or "=" in name:
         yield _plan_file(name)
     elif any(c in name for c in "*?["):
@@ -217,6 +221,7 @@ def _heuristic_or_solver(name: str) -> Method:
     if name in PACKINGS:
         return Heuristic(name, packing=name)
     ordering, _, packing = name.partition("+")
+    # `name:parameter` is an ordering made for a parameter, or a solver with seconds.
     base, colon, parameter = ordering.partition(":")
     make = PARAMETERS.get(base) if colon else None
     is_order = make is not None or ordering in _orders()
@@ -244,5 +249,6 @@ def _seconds(text: str, name: str) -> float:
 
 
 def _unknown(name: str, known: Sequence[str], what: str) -> UsageError:
+    # The nearest names, or all of them.
     near = get_close_matches(name, known, n=3, cutoff=0.5) or known
     return UsageError(f"unknown {what}; did you mean one of: {', '.join(near)}")

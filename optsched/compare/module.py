@@ -43,10 +43,13 @@ class ModuleRunner(MethodRunner):
         slabs: _Sizes = {}
         seconds = {Kind.ORDER: 0.0, Kind.PACKING: 0.0}
         order: Order = ()
+        # Callees first, as a caller needs the size of their blocks.
         for name in self.module.computations:
+            # Judged by order, a callee counts with its peak: packing is not this method's affair.
             by_peak = method.kind is Kind.ORDER
             graph = self.module.with_blocks(name, peaks if by_peak else slabs)
             order, took = self._order_within(name, graph, method)
+            # The checker's peak, not the method's own figure.
             peaks[name] = check_order(self.module.with_blocks(name, peaks), list(map(int, order)))
             slabs[name], packed = peaks[name], 0.0
             if not self.module.results_inside:
@@ -90,6 +93,7 @@ class ModuleRunner(MethodRunner):
         result, plans = found.entry, found.plans
         if result.plan is None or (plans is None and not by_peak):
             return planless(method, result)
+        # Packing methods pack these orders later.
         if method.is_ours:
             self.best_orders = found.orders
         if plans is None:

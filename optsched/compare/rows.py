@@ -193,7 +193,8 @@ class Comparison(Shown):
 
 
 def told_apart(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Rename graphs that share a name after their files; compilers give many modules one name."""
+    """Give graphs that share a name the names of their files: compilers reuse names of modules."""
+    # Compilers call many modules the same; their files differ.
     times = Counter(comparison.graph.name for comparison in found)
     return tuple(
         _named(comparison, stem_of(comparison.path))
@@ -232,6 +233,7 @@ def judge(
     if not measured:
         return None
     results = [x.result for x in measured if x.result is not None]
+    # The highest bound of any method holds for all of them.
     peak_bound = max([floor, *(result.peak_bound for result in results)])
     slab_bound = max([floor, *(result.slab_bound for result in results)])
     peak, slab = min(x.peak for x in measured), min(x.slab for x in measured)
@@ -261,9 +263,11 @@ def _row(
         kind=x.kind,
         peak=x.peak,
         slab=x.slab,
+        # A graph without bytes has no excess.
         peak_excess=x.peak / peak - 1 if peak else 0.0,
         slab_excess=x.slab / slab - 1 if slab else 0.0,
         runtime=x.runtime,
+        # Optimal by any bound, also by that of another method.
         status=Status.OPTIMAL if value == bound else Status.FEASIBLE,
         against_optimum=best == bound,
         proof=x.result.slab_proof if x.result else None,

@@ -52,6 +52,7 @@ class StockPlan:
 
 def own_methods(paths: Iterable[str]) -> list[str]:
     """Return the methods of the files' own frameworks, without those of unreadable files."""
+    # The order of the file is always among them, for frameworks whose method fails.
     found = list(FILE_ORDER.methods)
     for path in paths:
         with suppress(OptschedError):
@@ -71,6 +72,7 @@ def stock_plan(what: Graph | Module) -> StockPlan | None:
     """
     entry = what if isinstance(what, Graph) else what.graphs[what.entry]
     runner = _runner(what)
+    # The framework's own method first, and the file's order if that fails.
     for candidate in (stock_of(entry), FILE_ORDER):
         for method in parse_methods(candidate.methods):
             # A failing heuristic costs this figure only.
@@ -87,6 +89,7 @@ def _runner(what: Graph | Module) -> MethodRunner:
 
 def _stock_plan(runner: MethodRunner, stock: Stock, method: Method) -> StockPlan:
     """Return the plan of a method; raise its error if it fails or its plan is invalid."""
+    # Without offsets of its own, a framework has a peak and no slab.
     if stock.peak_only and isinstance(method, Heuristic) and not isinstance(runner, ModuleRunner):
         order, _ = runner.order_of(method)
         ids = tuple(map(int, order))
@@ -122,8 +125,10 @@ def saving(
         Plans that the bounds are about, in words.
     """
     stock = FILE_ORDER if known is None else known.stock
+    # A framework without a slab is compared by its peak, also if the slab was minimized.
     quantity = Objective.PEAK if stock.peak_only else objective
     is_slab = quantity is Objective.SLAB
+    # The word that the framework's users know: arena, slab or peak.
     noun = stock.noun if is_slab or stock.peak_only else "peak"
     after = slab if is_slab else peak
     bound = None if bounds is None else bounds[is_slab]
@@ -203,12 +208,14 @@ def total_saving(savings: Sequence[Saving]) -> Saving | None:
 
     The sum is proved minimal only if every part is.
     """
+    # A sum needs both sides of every graph in it.
     whole = [x for x in savings if x.before is not None and x.after is not None]
     if not whole:
         return None
     first = whole[0]
     same = all((x.noun, x.against) == (first.noun, first.against) for x in whole)
     noun, against = (first.noun, first.against) if same else ("memory", "the frameworks' own plans")
+    # One unknown bound leaves the sum unproved.
     bound = None if any(x.bound is None for x in whole) else sum(x.bound or 0 for x in whole)
     before, after = (
         sum(value or 0 for value in side)

@@ -135,6 +135,7 @@ class _StudyRun:
         """Return the task for a file, without methods whose outcomes are in the journal."""
         slot = self.slots[number]
         task = GraphTask(number, slot.path, self.methods, self.reference, self.settings)
+        # A socket or a pipe in a folder could block the reader forever.
         if not slot.named and not os.path.isfile(slot.path):
             slot.problem = Skipped(slot.path, f"{slot.path}: not a regular file", bad=False)
             return None
@@ -142,6 +143,7 @@ class _StudyRun:
             return task
         try:
             slot.keys = keys_of(task)
+        # Without keys nothing can be recorded, so the file is refused here.
         except OptschedError as error:
             slot.problem = Skipped(slot.path, str(error), bad=True)
             return None
@@ -204,6 +206,7 @@ class _StudyRun:
             if event is not None and ended is not None:
                 running = ended
             self.on_progress(Standing(len(self.done), len(self.slots), slot.path, running, event))
+        # In this process an interrupt is a stop reason; the run must end all the same.
         if self.settings.jobs == 0 and was_interrupted(message):
             raise KeyboardInterrupt
 
@@ -216,6 +219,7 @@ class _StudyRun:
         if slot.graph is None:
             if slot.problem is None:
                 return Skipped(slot.path, "interrupted before its turn", bad=False, cut_off=True)
+            # A file found in a folder is bad only if it is a broken graph.
             return replace(slot.problem, bad=slot.named or slot.problem.bad)
         ours = slot.outcomes.get(self.reference.name)
         if ours is None:
@@ -223,6 +227,7 @@ class _StudyRun:
             return Skipped(slot.path, reason, bad=False, cut_off=True)
         if slot.problem is not None:
             for m in self.methods:
+                # Methods that had no turn are lost with the process.
                 lost = Failed(m.name, m.kind, Trouble.DIED, slot.problem.reason)
                 slot.outcomes.setdefault(m.name, lost)
         floor = 0

@@ -52,6 +52,7 @@ def summarise(comparisons: Sequence[Comparison], methods: Sequence[Method]) -> l
         if own:
             found.append(_summary(method, own, len(_asked(comparisons, method))))
     kinds = list(Kind)
+    # Complete methods before those that failed somewhere, then by the mean.
     return sorted(
         found,
         key=lambda s: (kinds.index(s.kind), s.asked - s.measured, s.mean_excess, s.worst_excess),
@@ -74,6 +75,7 @@ def profile(
     found = {}
     for method in methods:
         asked = _asked(comparisons, method)
+        # Failures count as outside of every factor, so the divisor is all graphs.
         ratios = [1 + row.excess for c in asked if (row := c.row(method.name)) is not None]
         if ratios:
             # A ratio of 1.1 must count at the factor 1.1 in spite of rounding in the division.
@@ -118,6 +120,7 @@ def _summary(method: Method, own: Sequence[tuple[MethodRow, int]], asked: int) -
         kind=rows[0].kind,
         measured=len(rows),
         asked=asked,
+        # A geometric mean, as ratios multiply; by logarithms, so that nothing overflows.
         mean_excess=math.expm1(math.fsum(math.log1p(row.excess) for row in rows) / len(rows)),
         worst_excess=worst.excess,
         worst_instance=worst.instance if worst.excess else "",

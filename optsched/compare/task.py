@@ -120,6 +120,7 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
         module = settings.reading.read_ordered_module(task.path)
         graph = listed_graph(module)
         digest = digest_of(task.path)
+    # Not every file of a folder is a graph; one that is broken is an error.
     except OptschedError as error:
         tell(Skipped(task.path, str(error), bad=is_broken_graph(task.path)))
         return
@@ -158,10 +159,12 @@ def measure_all(
 
     Stop early if a solver was interrupted.
     """
+    # False sorts before True, so the reference comes first.
     for method in sorted(methods, key=lambda m: m.name != reference.name):
         tell(Started(runner.limits_of(method).seconds, method))
         outcome = runner.measure(method)
         tell(outcome)
+        # The rest of the methods would run for nothing.
         if was_interrupted(outcome):
             return
         result = outcome.result if isinstance(outcome, Measured) else None
@@ -175,6 +178,7 @@ def _sparsely(tell: Callable[[Message], None]) -> OnEvent:
 
     def told(event: Event) -> None:
         nonlocal pause
+        # Workers send events through a pipe, which many events would fill.
         if pause.expired():
             pause = Clock.of(Limits(EVENT_PAUSE))
             tell(event)

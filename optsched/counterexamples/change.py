@@ -26,6 +26,7 @@ class _Draft:
 
     def toggle_edge(self, rng: Random) -> None:
         if len(self.size) > 1:
+            # Edges lead from earlier ops to later ones, so every set of edges is a valid graph.
             v = rng.randrange(1, len(self.size))
             self.before[v] ^= 1 << rng.randrange(v)
 
@@ -42,7 +43,9 @@ class _Draft:
         mask = _without(mask, v)
         self.insert(at, size, mask & (1 << at) - 1)
         self.kept |= kept << at
+        # An op that has moved after its reader loses that edge.
         for w in readers:
+            # Positions above the removed one have shifted.
             if w - 1 >= at:
                 self.before[w] |= 1 << at
 
@@ -72,10 +75,12 @@ class _Draft:
             return
         w = rng.choice(readers)
         size = self.size[v], self.size[w]
+        # The copy does not read the original.
         shared = self.before[w] & ~(1 << v)
         at = rng.choice((v, v + 1))
         self.insert(at, size[0], self.before[v])
         end = rng.randrange(w + 1, n + 2)
+        # One bit is inserted at the copy's place.
         shared = shared & (1 << at) - 1 | shared >> at << at + 1
         self.insert(end, size[1], shared & (1 << end) - 1 | 1 << at)
 
@@ -85,6 +90,7 @@ class _Draft:
 
     def insert(self, at: int, size: int, mask: int) -> None:
         low = (1 << at) - 1
+        # Bits from `at` on move up by one, so that they name the same ops as before.
         self.before = [m & low | m >> at << at + 1 for m in self.before]
         self.kept = self.kept & low | self.kept >> at << at + 1
         self.size.insert(at, size)
@@ -97,6 +103,7 @@ class _Draft:
 
 
 def _without(mask: int, v: int) -> int:
+    # The inverse: bits above `v` move down.
     return mask & (1 << v) - 1 | mask >> v + 1 << v
 
 
@@ -120,6 +127,7 @@ _MOVES = (
 def change_graph(graph: SmallGraph, rng: Random, max_ops: int, largest: int) -> SmallGraph:
     """Return a copy of a graph changed by a few random moves."""
     draft = _Draft(graph, max_ops, largest)
+    # One change at least; more of them leave local optima.
     for _ in range(rng.randint(1, EFFORT.changes)):
         rng.choice(_MOVES)(draft, rng)
     return SmallGraph(tuple(draft.size), tuple(draft.before), draft.kept)
@@ -157,6 +165,7 @@ def change_packing(
 
 
 def _other_size(sizes: Sequence[int], at: int, largest: int, rng: Random) -> int:
+    # Losses often depend on equal sizes, sums and extremes, which uniform sizes would rarely give.
     """Return another size: an extreme, a neighbor, one in use, a sum or difference, or any."""
     how = rng.randrange(6)
     if how == 0:
@@ -169,4 +178,5 @@ def _other_size(sizes: Sequence[int], at: int, largest: int, rng: Random) -> int
         size = rng.choice(sizes) + rng.choice((-1, 1)) * rng.choice(sizes)
     else:
         size = rng.randint(1, largest)
+    # Clamped, as sums leave the range.
     return min(max(1, size), largest)

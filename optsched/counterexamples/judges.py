@@ -95,9 +95,11 @@ class Judge(ABC, Generic[T, P]):
         return Loss(self.checked_value(item, self.target.method), rival, self.target.objective)
 
     def reaches(self, item: T, wanted: Loss, seconds: float) -> bool:
+        # Exact in integers: a ratio as a float could be lost by rounding.
         """Return True if the method's loss on `item` is proved at least as bad as `wanted`."""
         value = self.value(item, self.target.method)
         capacity = wanted.rival_limit(value)
+        # Without bytes nothing can be lost.
         if value == 0:
             return False
         if self.target.versus is not None:
@@ -132,6 +134,7 @@ class OrderingJudge(Judge[Graph, Plan]):
 
     def has_plan(self, item: Graph, capacity: int, seconds: float) -> bool:
         """Return True if an order has a peak of at most `capacity`: table, heuristics, search."""
+        # A table over all orders is quicker than any search here.
         if len(item.ops) <= EFFORT.tabled_ops:
             return peak_range.compiled(*masks_of(item))[0] <= capacity
         best: tuple[int, Order] | None = None
@@ -144,6 +147,7 @@ class OrderingJudge(Judge[Graph, Plan]):
         assert best is not None
 
         def listen(event: Event) -> None:
+            # As soon as the question is answered, the rest of the search is of no interest.
             if event.incumbent is not None and event.incumbent <= capacity:
                 raise _AnsweredError(True)
             if event.bound > capacity:
@@ -154,6 +158,7 @@ class OrderingJudge(Judge[Graph, Plan]):
             outcome = solve_order(item, limits=limits, warm_start=start, on_event=listen)
         except _AnsweredError as answer:
             return answer.yes
+        # Not found and not excluded in time.
         self.undecided += outcome.bound <= capacity < outcome.peak
         return outcome.peak <= capacity
 
@@ -192,6 +197,7 @@ class PairJudge(Judge[Graph, Plan]):
             return Optimum(
                 slab, plan, True, f"{result.slab_proof.words}, all orders and packings searched"
             )
+        # The joint bound says that no order has less, so the minimum peak must agree.
         peak = minimum_peak(item, seconds)
         if peak.value != slab:
             raise RuntimeError(
@@ -203,6 +209,7 @@ class PairJudge(Judge[Graph, Plan]):
     def has_plan(self, item: Graph, capacity: int, seconds: float) -> bool:
         """Return True if a plan's slab is at most `capacity`: by heuristics, then the solver."""
         small = len(item.ops) <= EFFORT.tabled_ops
+        # The minimum peak is a bound on the slab.
         if small and peak_range.compiled(*masks_of(item))[0] > capacity:
             return False
         if any(slab <= capacity for slab in self._quick_slabs(item)):
@@ -254,6 +261,7 @@ class PackingJudge(Judge[PackingProblem, IntArray]):
             return Optimum(slab, offsets, True, f"{result.slab_proof.words}, exact search")
         room = np.zeros(len(item), np.int64)
         columns = item.start, item.end, item.size
+        # A second, independent answer: no packing with one byte less exists.
         if next_capacity.compiled(*columns, slab - 1, room) < 0:
             raise RuntimeError(
                 f"proofs disagree: a packing below the exact engine's {slab} bytes exists"
@@ -262,6 +270,7 @@ class PackingJudge(Judge[PackingProblem, IntArray]):
 
     def has_plan(self, item: PackingProblem, capacity: int, seconds: float) -> bool:
         """Return True if a packing has a slab of at most `capacity`: by heuristics, then search."""
+        # A bound above the capacity is an answer.
         if item.slab_bound > capacity:
             return False
         if any(item.slab_size(offsets) <= capacity for _, offsets in candidate_offsets(item)):
@@ -283,6 +292,7 @@ def minimum_peak(graph: Graph, seconds: float) -> Optimum[list[int]]:
     if outcome.proof is None:
         return Optimum(peak, order, False, f"open: no order below {outcome.bound:,} bytes")
     written = certify_peak(graph, order, peak, limits=Limits(seconds=seconds))
+    # The certificate may prove less than the search; then the search is named.
     if written.certificate.bound < peak:
         words = f"{outcome.proof.words}, exact search; {written.missing}"
         return Optimum(peak, order, True, words)
@@ -295,6 +305,7 @@ def _solve_order(graph: Graph, seconds: float) -> OrderOutcome:
     clock, found = Clock(Limits(seconds=seconds)), []
     for _, order in candidate_orders(graph):
         found.append((peak_memory(graph, order), order.tolist()))
+        # Orders for a warm start must not take the time of the search.
         if clock.spent(EFFORT.question_share):
             break
     return solve_order(graph, limits=clock, warm_start=min(found)[1])
@@ -307,6 +318,7 @@ def packed(graph: Graph, order: Order) -> Plan:
     if len(graph.ops) > EFFORT.small:
         seconds *= EFFORT.reduced_packing
     offsets = _best_offsets(problem, Clock(Limits(seconds=seconds)))
+    # Above the load, better offsets may exist.
     if problem.slab_size(offsets) > problem.max_load:
         outcome = solve_packing(problem, limits=Limits(seconds=seconds), warm_start=offsets)
         offsets = offsets if outcome.offsets is None else outcome.offsets
@@ -316,6 +328,7 @@ def packed(graph: Graph, order: Order) -> Plan:
 
 
 def _best_offsets(problem: PackingProblem, clock: Clock) -> IntArray:
+    # At least one packer runs, even without time.
     """Return the best offsets of the packers that there is time for, those of one at least."""
     best: tuple[int, IntArray] | None = None
     for _, offsets in candidate_offsets(problem):

@@ -126,6 +126,7 @@ def hunt(target: HuntTarget, *, name: str = "found", on_progress: OnProgress | N
     """
     space_kind, judge_kind = _KINDS[kind_of(target.method)]
     space, judge = space_kind(target), judge_kind(target)
+    # Compiling is done once and does not count.
     _compile(space, on_progress)
     clock = Clock.of(Limits(seconds=target.seconds))
     search = HuntSearch(space, clock.share(EFFORT.search_share), on_progress)
@@ -153,10 +154,12 @@ def hunt_from(
         If the instance is of the wrong kind for the method, has in-place ops or several streams, or
         loses less than `target.at_least`.
     """
+    # Orderings need graphs, packers live ranges.
     if isinstance(item, PackingProblem) != (kind_of(target.method) == "packing"):
         kind = "live ranges (a MiniMalloc CSV)" if isinstance(item, Graph) else "a graph"
         raise UsageError(f"method {target.method!r} needs {kind}")
     if isinstance(item, Graph):
+        # The judges' tables do not have in-place pairs or streams.
         item.refuse_inplace("hunts")
         item.refuse_streams("hunts")
     judge = _KINDS[kind_of(target.method)][1](target)
@@ -168,6 +171,7 @@ def hunt_from(
     if (least := target.at_least) is not None:
         wanted = Loss(least.numerator, least.denominator, target.objective)
         if target.objective is LossObjective.DIFFERENCE:
+            # A difference of d bytes is d against 0.
             wanted = Loss(ceil(least), 0, target.objective)
         if not loss.loses or not loss.reaches(wanted):
             raise UsageError(
@@ -228,6 +232,7 @@ class _Closing:
                 shrinker.run()
             except KeyboardInterrupt:
                 self.interrupted = True
+        # Names of the search are numbers; letters are easier to talk about.
         core = shrinker.item if keep_names else _relettered(shrinker.item)
         seconds = EFFORT.seconds_after_interrupt if self.interrupted else self.proof_seconds(core)
         optimum = self.judge.optimum(core, seconds)
@@ -236,6 +241,7 @@ class _Closing:
         rival = optimum.value if target.versus is None else made[target.versus][0]
         plans = {name: plan for name, (_, plan) in made.items()} | {OPTIMUM: optimum.plan}
         loss = Loss(made[target.method][0], rival, target.objective)
+        # A question left open may hide a part that could go.
         minimal = shrinker.minimal and not self.judge.undecided
         return Counterexample(target, core, loss, optimum, plans, minimal)
 
@@ -252,6 +258,7 @@ class _Closing:
             parts = sum(1 for _ in self.judge.moves.parts(item))
             progress = HuntProgress(self.clock.seconds(), parts, "shrinking, parts left", wanted)
             self.on_progress(progress)
+        # One question must not take all the time that is left.
         left, most = self.clock.left(), EFFORT.question_seconds
         return self.judge.reaches(smaller, wanted, most if left is None else min(most, left))
 

@@ -54,6 +54,7 @@ class HuntSearch(Generic[T]):
                 if self._is_over(EFFORT.enumeration_share):
                     return
                 self.tried += 1
+                # The score to beat lets the space skip hopeless instances.
                 lowest = 0.0 if self.loss is None else self.loss.score
                 self.offer(item, self.space.loss(item, lowest), words)
             self.exhausted.append(words)
@@ -66,6 +67,7 @@ class HuntSearch(Generic[T]):
         """
         rng, run = Random(self.space.target.seed), 0
         while not self._is_over():
+            # Every third run starts from the worst instance so far, the others afresh.
             at = self.best if run % 3 == 0 and self.best is not None else self.space.random(rng)
             run += 1
             phase = f"changes, run {run}"
@@ -76,7 +78,9 @@ class HuntSearch(Generic[T]):
                 if self._is_over():
                     return
                 score = 0.0 if now is None else now.score
+                # The factor 1.5 lets the temperature reach 0 after two thirds of the run.
                 temperature = EFFORT.temperature * max(0.0, 1 - 1.5 * step / EFFORT.run_length)
+                # A random floor: mostly small losses of score are accepted, seldom larger ones.
                 floor = score * (1 - temperature * rng.random())
                 item = self.space.change(at, rng)
                 self.tried += 1
@@ -94,6 +98,7 @@ class HuntSearch(Generic[T]):
             return
         if self.best is None or self.loss is None:
             self.best, self.loss = item, loss
+        # Equal losses: the smaller instance explains more.
         elif loss.reaches(self.loss):
             same = self.loss.reaches(loss)
             if not same or self.space.weight(item) < self.space.weight(self.best):

@@ -78,6 +78,7 @@ class Shrinker(Generic[T]):
         while changed and not self.is_over():
             changed = self._drop_parts()
             changed = self._simplify() or changed
+        # Minimal only if a full round was tried in time and changed nothing.
         self.minimal = not changed and not self.is_over()
 
     def _take(self, smaller: T | None) -> bool:
@@ -95,7 +96,9 @@ class Shrinker(Generic[T]):
             while at < len(names) and not self.is_over():
                 block = names[at : at + width]
                 rest = names[:at] + names[at + width :]
+                # The rest is larger than the block: removing it brings more.
                 if len(rest) > width and self._take(self.moves.without_block(self.item, set(rest))):
+                    # Only the block remained, so that the search begins within it.
                     names, at, width = block, 0, max(1, len(block) // 2)
                 elif rest and self._take(self.moves.without_block(self.item, set(block))):
                     names = rest
@@ -123,5 +126,6 @@ class Shrinker(Generic[T]):
                     return changed
                 if self._take(simpler):
                     again = changed = True
+                    # The list of simpler items was made for the item as it was.
                     break
         return changed

@@ -39,6 +39,7 @@ class SmallGraph:
         read = 0
         for mask in self.before:
             read |= mask
+        # An op without readers makes an output, or its work would be for nothing.
         return self.kept | ~read & (1 << len(self)) - 1
 
     @cached_property
@@ -49,6 +50,7 @@ class SmallGraph:
             for u in members(mask):
                 need[u] |= 1 << v
         outputs = self.outputs
+        # Outputs are never freed.
         left = [0 if outputs >> v & 1 else mask for v, mask in enumerate(need)]
         size = np.array(self.size, np.int64)
         return np.array(self.before, np.int64), size, np.array(left, np.int64), size, 0
@@ -78,6 +80,7 @@ def masks_of(graph: Graph) -> Masks:
     for b in range(arrays.buffer_count):
         users = sum(1 << int(v) for v in arrays.user.row(b))
         maker = int(arrays.producer[b])
+        # Buffers that stay to the end have no last use.
         freed = arrays.size[b] > 0 and not arrays.keep[b]
         need.append(users | (1 << maker if maker >= 0 else 0) if freed else 0)
     return before, arrays.alloc, np.array(need, np.int64), arrays.size, arrays.initial
@@ -91,6 +94,8 @@ def order_of_minimum_peak(masks: Masks) -> list[int]:
     fill_sets.compiled(*masks, best, live)
     done, order = (1 << len(before)) - 1, []
     while done:
+        # Backwards from the full set: an op is last if the rest is reachable and its step fits the
+        # optimum.
         for v in members(done):
             rest = done & ~(1 << v)
             if best[rest] < NEVER and not before[v] & ~rest:

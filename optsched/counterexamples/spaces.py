@@ -77,7 +77,9 @@ class GraphSpace(HuntSpace[SmallGraph]):
     def _sized_graphs(self, ops: int, worst: WorstLoss) -> Iterator[SmallGraph]:
         sizes = np.empty((self.largest**ops, ops), np.int64)
         ratio = self.target.objective is LossObjective.RATIO
+        # All graphs of this many ops: each op chooses its predecessors among earlier ones.
         for before in product(*(range(1 << v) for v in range(ops))):
+            # Asked for each graph, as the worst loss rises during the search.
             known = worst() or Loss(1, 1, self.target.objective)
             masks = np.array(before, np.int64)
             count = sized_above.compiled(
@@ -92,6 +94,7 @@ class GraphSpace(HuntSpace[SmallGraph]):
         n = rng.randint(min(4, most), most)
         share = rng.uniform(0.1, 0.4)
         return SmallGraph(
+            # Extremes are frequent, because losses often need them.
             tuple(rng.choice((1, largest, rng.randint(1, largest))) for _ in range(n)),
             tuple(sum((rng.random() < share) << u for u in range(v)) for v in range(n)),
         )
@@ -103,6 +106,7 @@ class GraphSpace(HuntSpace[SmallGraph]):
     def loss(self, item: SmallGraph, lowest: float) -> Loss | None:
         """Return the loss of the ordering; the optimum comes from a table over sets of ops."""
         optimum, most = peak_range.compiled(*item.masks)
+        # No order of this graph can be worse than its worst one.
         if Loss(most, optimum, self.target.objective).score < lowest:
             return None
         graph = item.graph()
@@ -136,6 +140,7 @@ class PairSpace(GraphSpace):
         ranges = live_rows(item, order_of_minimum_peak(item.masks))
         start, end, size = np.array(ranges, np.int64).T.copy()
         slab = minimum_slab.compiled(start, end, size, np.zeros(len(item), np.int64))
+        # Only then is the minimum slab known to be the minimum peak.
         return Loss(value, optimum, self.target.objective) if slab == optimum else None
 
     def _slab(self, item: SmallGraph, method: str) -> int:
@@ -152,6 +157,7 @@ def live_rows(graph: SmallGraph, order: Sequence[int]) -> LiveRows:
     for v, mask in enumerate(graph.before):
         for u in members(mask):
             end[u] = max(end[u], step[v] + 1)
+    # At least one step, for buffers without readers.
     return tuple((step[v], max(end[v], step[v] + 1), x) for v, x in enumerate(graph.size))
 
 
@@ -180,6 +186,7 @@ class PackingSpace(HuntSpace[LiveRows]):
             for size in range(1, self.largest + 1)
         ]
         for count in range(1, min(EFFORT.enumerated_buffers, self.target.max_ops) + 1):
+            # Shifted in time, a packing is the same.
             rows = (row for row in product(kinds, repeat=count) if min(row)[0] == 0)
             yield f"packings of {count} buffer{'s' * (count > 1)}", rows
 
@@ -205,6 +212,7 @@ class PackingSpace(HuntSpace[LiveRows]):
             return Loss(value, rival, self.target.objective)
         columns = problem.start, problem.end, problem.size
         load = fullest_step.compiled(*columns)
+        # The load bounds the slab, so no packer can do worse than this.
         if Loss(value, load, self.target.objective).score < lowest:
             return None
         if value > load:

@@ -48,12 +48,14 @@ class Loss:
 
     def reaches(self, other: Loss) -> bool:
         """Return True if this loss is at least `other`, which is positive; exact in integers."""
+        # Multiplied out: value/rival >= other.value/other.rival without division.
         return self.rival <= other.rival_limit(self.value)
 
     def rival_limit(self, value: int) -> int:
         """Return the most bytes of a rival for which a method with `value` bytes loses as much."""
         if self.objective is LossObjective.DIFFERENCE:
             return value - (self.value - self.rival)
+        # Rounded down: one byte more would be a smaller loss.
         return value * self.rival // self.value if self.value else value
 
 
@@ -90,6 +92,7 @@ class HuntTarget:
         if len(kinds) > 1:
             raise UsageError(f"methods {self.method!r} and {self.versus!r} are of different kinds")
         if self.versus == self.method:
+            # Methods of two kinds are judged by different quantities.
             raise UsageError(f"method {self.method!r} cannot be compared with itself")
         if not 2 <= self.max_ops <= MAX_OPS:
             raise UsageError(f"max_ops must be from 2 to {MAX_OPS}, got {self.max_ops}")

@@ -57,6 +57,7 @@ class Bounds:
         """Enable set bounds; return True if the graph is small enough for them."""
         if len(self.graph.ops) > TOO_MANY:
             return False
+        # Reachability takes a byte per pair of ops, hence the limit.
         self.above = related(build_problem(self.graph.arrays))
         return True
 
@@ -68,6 +69,7 @@ class Bounds:
         best = Bottleneck(found.value, found.op)
         if self.above is None:
             return best
+        # Sets found for other sizes are bounds for this one too.
         for ops, last in self.sets:
             held = self.of_set(graph, ops, last=last)
             best = held if held.value > best.value else best
@@ -96,6 +98,7 @@ class Bounds:
         assert self.above is not None
         problem = self.problem(graph)
         found = extremes(problem, self.above, np.array(ops, np.int64), last=last)
+        # By bytes: the first one is the bound.
         return tuple(sorted(found, key=lambda pair: (pair[1], pair[0])))
 
     def problem(self, graph: Graph) -> SearchContext:
@@ -124,6 +127,7 @@ def live_buffers(
     rows = []
     for b in np.flatnonzero(arrays.size > 0).tolist():
         birth, producer = int(arrays.birth[b]), int(arrays.producer[b])
+        # Not made yet, and not made by this op.
         if birth >= 0 and birth != op and birth not in done:
             continue
         users = [v for v in arrays.user.row(b).tolist() if v not in done]
@@ -131,6 +135,7 @@ def live_buffers(
         kept = bool(arrays.keep[b])
         if users or kept or waits:
             holders = (*([producer] if waits and producer not in users else []), *users)
+            # A buffer whose maker is still to finish is held by it.
             rows.append(
                 LiveBuffer(
                     b,
@@ -155,6 +160,7 @@ def shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
     while True:
         known = len(bounds.sets)
         change = _shrink(bounds, buffer, found)
+        # A new set may be a better bound at sizes that were tried before.
         if len(bounds.sets) == known:
             return change
 
@@ -181,14 +187,17 @@ def _shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
     full, known = graph.buffers[buffer].size, len(bounds.sets)
     turns = {size: bounds.strongest(resized(size)) for size in _turns(graph, buffer)}
     low = min(bound.value for bound in turns.values())
+    # No size lowers the bound.
     if found.value <= low:
         return Change(buffer, 0, found.value, found.op, bool(found.ops))
     start = max(size for size, bound in turns.items() if bound.value == low)
     base = resized(start)
+    # The largest size below the next turn, where pairs are as they are here.
     size = min((turn for turn in turns if turn > start), default=full + 1) - 1
     at = bounds.strongest(resized(size))
     while at.value > low and len(bounds.sets) == known:
         if at.op is None:
+            # Inputs or outputs force it: each byte less is a byte less there.
             size -= at.value - low
         else:
             size = start + low - bounds.value_of(base, at)
@@ -202,6 +211,7 @@ def _turns(graph: Graph, buffer: int) -> set[int]:
     for _, output, named in graph.inplace:
         pair = (output, graph.roots[named])
         if buffer in pair:
+            # At equal sizes an output may overwrite an input; one byte more, and it may not.
             size = graph.buffers[pair[pair[0] == buffer]].size
             turns |= {size, size + 1}
     return {size for size in turns if size <= graph.buffers[buffer].size}

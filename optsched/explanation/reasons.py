@@ -75,6 +75,7 @@ class _Explainer:
 
     def run(self) -> Explanation:
         found = None
+        # A search only if the orders at hand do not meet the bound.
         if self.peak > self.bound:
             self.solve()
         if not self.interrupted:
@@ -83,6 +84,7 @@ class _Explainer:
             except KeyboardInterrupt:
                 self.interrupted = True
         if found is None:
+            # The time is over, so no more sizes are tried.
             self.changes = 0
             found = self.of_op() if self.bound == self.closure.value else self.of_search()
         return replace(found, interrupted=self.interrupted)
@@ -100,6 +102,7 @@ class _Explainer:
         self.order, self.peak, self.bound = outcome.order, outcome.peak, outcome.bound
         self.outcome = outcome
 
+    # The last event that raised the bound names what proved it.
     def note(self, event: Event) -> None:
         """Record the step that raised the bound last."""
         if event.bound > self.raised:
@@ -110,6 +113,7 @@ class _Explainer:
         if self.bound == self.closure.value:
             return self.of_op()
         try:
+            # From simple to complex: one op, a set of ops, precedences, a search.
             found = self.of_set() or self.of_precedences()
         except OutOfTimeError:
             found = None
@@ -169,6 +173,7 @@ class _Explainer:
             pass
         except KeyboardInterrupt:
             self.interrupted = True
+        # The most helpful change first.
         done.sort(key=lambda change: (change.bound, change.smaller_by, change.buffer))
         return replace(explanation, changes=tuple(done), untried=len(tried) - len(done))
 
@@ -186,6 +191,7 @@ class _Explainer:
 
     def of_precedences(self) -> Explanation | None:
         """Explain a bound by precedences that every smaller budget implies; None if impossible."""
+        # The budget is one byte below the bound: it must be impossible.
         graph, budget = self.graph, self.bound - 1
         if len(graph.ops) > DEFAULT_EFFORT.flow_ops or not self.contradicts(budget):
             return None
@@ -195,6 +201,7 @@ class _Explainer:
             return None
         implied = []
         for step in steps:
+            # Each precedence is an edge of the next graph, in which more is forced.
             if isinstance(step, OrderStep):
                 before = (step.second,) if step.at == step.first else ()
                 after = (step.first,) if step.at == step.second else ()

@@ -33,6 +33,7 @@ class Reason(StrEnum):
 
 def explain_text(record: dict[str, Any]) -> str:
     """Return the text of the JSON record of an explanation."""
+    # Names come from files; they must not move the cursor of a terminal.
     record = _shown(record)
     lines = [
         f"{record['instance']}: no order has a peak below {_both(record['bound'])}",
@@ -45,6 +46,7 @@ def explain_text(record: dict[str, Any]) -> str:
     if rest:
         total = format_bytes(sum(row["size"] for row in rest))
         lines.append(f"  {total:>{width}}  in {len(rest):,} smaller buffers")
+    # Explained once below the list.
     if any(not row["in_every_order"] for row in record["buffers"]):
         lines.append(
             "  * not live here in every order; otherwise, others of at least as many bytes are"
@@ -94,6 +96,7 @@ def _because(record: dict[str, Any]) -> list[str]:
             f"    op {row['first']} before op {row['second']}, "
             f"otherwise op {row['else']['op']} needs {_both(row['else']['bytes'])}"
         )
+    # A set of ops says more than the list of precedences alone.
     if "set" in record:
         return [*lines, *_by_set(record)]
     if lines:
@@ -125,6 +128,7 @@ def _by_search(record: dict[str, Any], where: str) -> list[str]:
     search = record["search"]
     cases = f" and {counted(search['branches'], 'case')}" if search["branches"] else ""
     peak = record["peak"]
+    # The best order may not be optimal.
     which = "an order of minimum peak" if peak == record["bound"] else "the best order found"
     how = _PROOFS.get(search["by"], f"by examining {counted(search['states'], 'state')}{cases}")
     return [
@@ -162,6 +166,7 @@ def _changes(record: dict[str, Any]) -> list[str]:
         lines.append(f"smaller buffers that would lower the {what}, one at a time:")
         for row in helping:
             as_one = " (of a set)" if row["by_set"] else ""
+            # After the change another op may be the bottleneck.
             lines.append(
                 f"  {row['buffer']} smaller by {_both(row['smaller_by'])}: {_both(row['bound'])}, "
                 f"then {_where('op' if row['op'] else '', row['op'])}{as_one}"

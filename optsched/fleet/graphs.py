@@ -129,10 +129,12 @@ class FleetGraph:
         """Merge a unit's result; plan and bounds never get worse."""
         self.name, self.ops, self.buffers = found.name, found.ops, found.buffers
         self.before = self.before if found.before is None else found.before
+        # A result resets the count of crashed processes.
         self.seconds += found.seconds
         self.processor_seconds += found.processor_seconds
         self.slices, self.losses = max(self.slices, found.slices), 0
         self._agree(found, objective)
+        # Graphs that differ in names only have the same answer.
         for other in self.equals:
             self._agree(other, objective)
             other._agree(self, objective)
@@ -142,6 +144,7 @@ class FleetGraph:
     def _agree(self, found: Found | FleetGraph, objective: Objective) -> None:
         """Keep the better plan and the higher bounds of both."""
         known, new = self.value(objective), found.value(objective)
+        # Equal is accepted as well: a later plan may have the smaller peak.
         if new is not None and (known is None or new <= known):
             self.peak, self.slab = found.peak, found.slab
         self.peak_bound = max(self.peak_bound, found.peak_bound)
@@ -150,12 +153,13 @@ class FleetGraph:
             return
         if self.gap(objective):
             self.state = FleetState.OPEN
+        # No gap: proved, by either bound.
         else:
             self.state, self.settled = FleetState.PROVED, True
             self.proof = found.proof or self.proof
 
     def fail(self, failed: UnitFailed) -> None:
-        """Give up this graph and its equals for this run; a plan found so far is kept."""
+        """Stop searching this graph and its equals in this run; a plan found so far is kept."""
         if failed.name:
             self.name, self.ops, self.buffers = failed.name, failed.ops, failed.buffers
         for graph in self.equals or [self]:
@@ -221,6 +225,7 @@ class UnitChoice:
     ) -> None:
         self.graphs, self.settings, self.left, self.look = graphs, settings, left, look
         waiting = [graph for graph in graphs if not graph.settled]
+        # In reverse, as the list is a stack: small graphs come first.
         self.unseen = sorted(waiting, key=lambda graph: (-graph.size, -graph.number))
         self.turns = Turns[tuple[Unit, _Message]]()
         self.ready: list[tuple[float, int, int]] = []
@@ -237,15 +242,18 @@ class UnitChoice:
         left = self.left()
         if left is not None and left <= 0:
             return None
+        # Returned units first: another worker is waiting for nothing else.
         if self.returned:
             return self.returned.pop()
         if self.unseen and self.turns.has_room:
             graph, limits = self.unseen.pop(), self.settings.slice(0, left)
+            # Noted at the start, since results are taken in the order of starts.
             if self.by_work:
                 self.turns.begin(graph.number)
             return self._unit(graph, limits, first=True)
         while self.ready:
             graph = self.graphs[heapq.heappop(self.ready)[-1]]
+            # Equal graphs are searched once, by the first of them.
             limits = self.settings.slice(graph.slices, left)
             if limits is not None and graph is graph.equals[0]:
                 return self._unit(graph, limits, first=False)
@@ -265,10 +273,13 @@ class UnitChoice:
         graph = self.graphs[unit.number]
         if unit.first:
             self._place(graph, found.digest)
+        # If work is limited, a result of a second equal graph does not count, as it may come first
+        # or second.
         counts = graph is graph.equals[0] or not self.by_work or found.prepared is None
         graph.accept(found if counts else found.without_search(), self.settings.objective)
         limits = self.settings.slice(graph.slices, None)
         if not graph.settled and limits is not None and graph is graph.equals[0]:
+            # heapq takes the smallest, so the gain is negated; size and number break ties.
             heapq.heappush(self.ready, (-self._gain(graph, limits), graph.size, graph.number))
         return counts
 
@@ -304,6 +315,7 @@ class UnitChoice:
 
     def _gain(self, graph: FleetGraph, limits: Limits) -> float:
         if graph.peak is None:
+            # A graph without a plan comes before all others.
             return math.inf
         cost = limits.work if limits.seconds is None else limits.seconds
         return graph.weight * graph.gap(self.settings.objective) / max(1e-9, cost or 0.0)

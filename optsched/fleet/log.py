@@ -32,6 +32,7 @@ class FleetLog:
         self._file: BinaryIO | None = None
         if path is not None:
             try:
+                # Unbuffered and appended, so that several runs can share the file.
                 self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - kept open
             except OSError as error:
                 reason = (error.strerror or "unknown reason").lower()

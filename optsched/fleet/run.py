@@ -182,6 +182,7 @@ def tune(
     expect("weights", weights, Mapping, NoneType)
     expect("log", log, str, Path, NoneType)
     expect_function("on_progress", on_progress)
+    # Settings are checked before any engine is started.
     chosen = settings or FleetSettings(**cast(dict[str, Any], options))
     rows = _fleet_graphs(_listed(graphs), named, weights or {})
     context = UnitContext(chosen, str(store), code_digest())
@@ -246,6 +247,7 @@ class _FleetRun:
         self.on_progress = on_progress
         settings = context.settings
         self.clock = Clock.of(Limits(settings.budget))
+        # An empty store need not be asked for each graph.
         look = self.writer.store.digest() != "empty"
         self.choice = UnitChoice(graphs, settings, self.clock.left, look=look)
         self.tally = _Tally(graphs, settings.objective)
@@ -273,6 +275,7 @@ class _FleetRun:
                 grace=effort.overhead_seconds,
             )
         finally:
+            # Also after an error: queued results are safe.
             self.writer.close()
         for number, reason in self.writer.refused.items():
             self.graphs[number].fail(UnitFailed(reason))
@@ -298,6 +301,7 @@ class _FleetRun:
         unit = self.choice.take()
         if unit is None or self.engine.is_remote or self.choice.by_work:
             return unit
+        # The worker reads the newest state in the store, so that nothing is sent.
         if self.writer.is_written(unit.number):
             self.graphs[unit.number].earlier = None
             return replace(unit, earlier=None)
@@ -330,6 +334,7 @@ class _FleetRun:
         if message.worker not in self.refused:
             self.refused[message.worker] = message.version
             self.log.add("refused", worker=message.worker, version=message.version)
+        # One excluded worker is fine; if all are of another version, the run would never end.
         if not self.engine.exclude() or self.refusals > self.context.settings.effort.refusals:
             ours = f"{versions().get('optsched')} (code {self.context.code[:12]})"
             raise UsageError(
@@ -341,6 +346,7 @@ class _FleetRun:
     def _lose(self, unit: Unit, loss: WorkerLoss) -> Unit | None:
         self.lost += 1
         left: Unit | UnitFailed = UnitFailed(loss.reason)
+        # A unit that hangs would hang again; one that crashed may have met another's memory.
         if not loss.timed_out:
             left = self.choice.lose(unit, loss.reason)
         again = isinstance(left, Unit)
@@ -373,6 +379,7 @@ class _Tally:
         weight = graph.weight
         now = graph.state, weight * graph.saved(self.objective), weight * graph.gap(self.objective)
         self.counted[graph.number] = now
+        # Differences only: 100,000 graphs cannot be summed at each event.
         self.states[state] -= 1
         self.states[now[0]] += 1
         self.saved += now[1] - saved

@@ -86,6 +86,7 @@ class FleetSettings:
             raise UsageError("budget and work exclude each other; give one of them")
         if self.memory is not None and self.memory < 1:
             raise UsageError(f"memory must be at least 1 byte, got {self.memory}")
+        # For its checks of ranges.
         Limits(seconds=self.budget, work=self.work, seed=self.seed)
 
     def slice(self, number: int, left: float | None) -> Limits | None:
@@ -98,9 +99,11 @@ class FleetSettings:
         left
             Seconds left for the whole fleet.
         """
+        # Another seed per unit, so that a unit does not repeat the last one.
         effort, seed = self.effort, (self.seed + number) % 2**31
         if self.work is not None:
             spent = sum(self._work(i) for i in range(number))
+            # The last unit takes the rest of the graph's work.
             most = min(self._work(number), self.work - spent)
             return Limits(work=most, seed=seed) if most > 0 else None
         seconds = min(effort.first_seconds * effort.growth**number, effort.most_seconds)

@@ -72,9 +72,11 @@ def _judge(
     assert known.plan is not None
     assert known.peak is not None
     assert known.slab is not None
+    # The solver's time is that of the whole run.
     result, order = replace(known, log=SearchLog(row.seconds)), known.plan.order
     figures = known.peak, known.slab, row.seconds
     own = Measured(reference.name, reference.kind, *figures, result, order)
+    # Without time: only methods that need none are measured.
     runner = MethodRunner(graph, Limits(0.0))
     outcomes = {m.name: runner.measure(m) for m in methods if m.name != reference.name}
     made = judge(graph, methods, {**outcomes, reference.name: own}, reference.name)

@@ -40,5 +40,6 @@ class Turns(Generic[_Thing]):
     def end(self, number: int, thing: _Thing) -> Iterator[_Thing]:
         """Register a task's result, and yield all results whose turn has come."""
         self._held[number] = thing
+        # The task begun first must end first; results that came early wait here.
         while self._begun and self._begun[0] in self._held:
             yield self._held.pop(self._begun.popleft())

@@ -194,11 +194,13 @@ def work_on_unit(
     context: UnitContext, unit: Unit, report: Callable[[Deadline], object]
 ) -> Found | UnitFailed | UnitRefused:
     """Run a unit and return its result or failure; first report its time limit to `report`."""
+    # Results of other code are not comparable, so the unit is refused, not failed.
     if context.code != code_digest():
         version = f"{versions().get('optsched', 'unknown')} (code {code_digest()[:12]})"
         return UnitRefused(worker_name(), version)
     seconds = None if unit.limits is None else unit.limits.seconds
     if seconds is not None:
+        # Reading a large graph may take longer than its search.
         report(Deadline(max(seconds, context.settings.effort.overhead_seconds)))
     if context.settings.memory is not None:
         # Memory for loading the compiler does not count toward the graph's limit.
@@ -210,6 +212,7 @@ def work_on_unit(
             graph = _read(unit, context.settings)
             return _measured(_look_and_search(context, unit, graph), *begun)
     except OptschedError as error:
+        # A file found in a folder may be anything; only a broken graph is a failure.
         is_graph = graph is not None or unit.named or is_broken_graph(str(unit.source))
         return replace(_failed(graph, str(error)), is_graph=is_graph)
     except MemoryError:
@@ -257,6 +260,7 @@ def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
         # First units only survey the fleet; the choice of graphs to search follows once all are
         # known.
         found = _known(graph, earlier, settings)
+    # Without limits nothing is searched: the unit only describes the graph.
     elif unit.limits is None:
         found = _known(graph, None, settings)
     else:
@@ -282,6 +286,7 @@ def _solve(graph: Graph, limits: Limits, earlier: Result | None, context: UnitCo
         # A repeated unit gives identical results; a continued one would depend on when it was
         # interrupted.
         return _known(graph, earlier, settings)
+    # An interrupted unit is repeated, so it does not count.
     units = before if cut_short else before + 1
     resume = None
     if result.plan is not None and result.resume is not None:
@@ -364,6 +369,7 @@ def _look_up(graph: Graph, context: UnitContext, store: PlanStore) -> Result | N
     peak, slab = (_believed(record, quantity) for quantity in (Objective.PEAK, Objective.SLAB))
     known = Resume(
         peak_bound=peak.value,
+        # A search that is resumed refutes slabs below its bound.
         peak_proof=Proof(peak.proof or Proof.SEARCH),
         refuted_slab=slab.value - 1,
         graph=graph.digest,
@@ -384,6 +390,7 @@ def _unrefuted(state: Resume, stored: Result) -> Resume:
     FormatError
         If a bound is above the plan's value.
     """
+    # A bound above a checked plan shows that the search state is wrong.
     if state.peak_bound > (stored.peak or 0) or state.slab_bound > (stored.slab or 0):
         raise FormatError("search bounds exceed the stored plan")
     return state
@@ -392,6 +399,7 @@ def _unrefuted(state: Resume, stored: Result) -> Resume:
 def _with_bounds(stored: Result, known: Resume, objective: Objective) -> Result:
     """Return a stored plan with the bounds of a search in place of its own."""
     peak, slab = stored.peak or 0, stored.slab or 0
+    # A slab that meets a bound on the peak needs no packing proof.
     proof = Proof.JOINT if slab <= max(known.peak_bound, known.pool_peaks) else Proof.JOINT_SEARCH
     result = replace(
         stored,

@@ -42,6 +42,7 @@ def read_weights(path: str | Path) -> dict[str, float]:
 
 
 def _split(path: str | Path, line: str) -> tuple[str, str]:
+    # The weight comes last, since paths may contain spaces.
     name, _, weight = line.replace(",", " ").strip().rpartition(" ")
     if not name.strip():
         raise UsageError(f"{path}: expected 'name weight', got {line[:60]!r}")
@@ -54,6 +55,7 @@ def parse_weight(what: str, value: object) -> float:
         weight = float(value) if isinstance(value, str | int | float) else math.nan
     except (ValueError, OverflowError):
         weight = math.nan
+    # True is a number in Python.
     if isinstance(value, bool) or not 0 <= weight <= MOST_WEIGHT:
         raise UsageError(
             f"{what}: weight must be a number from 0 to {MOST_WEIGHT:g}, got {str(value)[:40]!r}"
@@ -75,5 +77,6 @@ def unused_weights(sources: Iterable[str], weights: Mapping[str, float]) -> list
 def _names_of(source: str) -> list[str]:
     """Return the path, the file name, and the file name without its suffixes, one by one."""
     name = Path(source).name
+    # From the longest to the shortest: a.b.json, a.b, a.
     endings = [at for at in range(len(name) - 1, 0, -1) if name[at] == "."]
     return [source, name, *(name[:at] for at in endings)]

@@ -84,6 +84,7 @@ class StoreWriter:
         self._hand_over(None)
         self.write_now.set()
         self.thread.join()
+        # An error of the thread is raised in the driver.
         if self.trouble is not None:
             raise self.trouble
 
@@ -94,6 +95,7 @@ class StoreWriter:
         self.waiting.put(find)
 
     def _run(self) -> None:
+        # Results are dropped after an error, which `put` and `close` raise.
         last = False
         while not last:
             batch, last = self._gather()
@@ -129,6 +131,7 @@ class StoreWriter:
 
     def _write(self, batch: list[tuple[int, Found]]) -> None:
         with self.store.batch() as store:
+            # All of them or none: a killed run leaves no half batch.
             for number, found in batch:
                 if found.prepared is not None:
                     origin: dict[str, Any] = {**self.origin, "worker": found.worker}

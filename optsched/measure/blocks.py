@@ -56,6 +56,7 @@ class Blocks:
         for time, step in enumerate(self.steps):
             (begin if step > 0 else end)[abs(step) - 1] = time
         same = [n for n in range(len(self.sizes)) if self.sizes[n] == size]
+        # A block that was never returned counts as longest.
         never = len(self.steps)
         return sorted(same, key=lambda n: end.get(n, never) - begin.get(n, 0))[:count]
 
@@ -68,6 +69,7 @@ def explain(graph: Graph, order: Sequence[int], blocks: Blocks) -> dict[str, int
     """
     planned, held = peak_memory(graph, order), blocks.peak()
     rounded = MemoryModel(align=BLOCK).apply(graph)
+    # Rounded sizes first: what they add has nothing to do with blocks.
     least = peak_memory(rounded, order)
     parts = {ROUNDING: least - planned}
     if any(op.workspace is not None for op in graph.ops):
@@ -78,12 +80,15 @@ def explain(graph: Graph, order: Sequence[int], blocks: Blocks) -> dict[str, int
     sizes = rounded.arrays.size.tolist()
     in_place = Counter(sizes[b] for b in overwriting)
     wanted = Counter(size for b, size in enumerate(sizes) if size and b not in overwriting)
+    # Blocks that no buffer of the plan explains.
     extra = Counter(blocks.sizes) - wanted
     scratch, apart = set[int](), 0
     for size, count in extra.items():
+        # As many as outputs that were planned to overwrite inputs.
         copies = min(count, in_place[size])
         apart += copies * size
         scratch.update(blocks.shortest(count - copies, size))
+    # Peaks without scratch, then with it: the difference is what scratch adds.
     tensors = blocks.peak(frozenset(scratch))
     if apart:
         most = peak_memory(rounded.without_inplace(), order)

@@ -39,6 +39,7 @@ def counted_environment() -> Iterator[dict[str, str]]:
         library = Path(folder, "heap_blocks.so")
         command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-ldl"]
         subprocess.run(command, check=True)
+        # LD_PRELOAD works only from the start of a process.
         yield {**os.environ, "LD_PRELOAD": str(library), _VARIABLE: str(library)}
 
 
@@ -52,6 +53,7 @@ def restart_with_counter() -> None:
     """
     if _VARIABLE in os.environ:
         return
+    # With all options of the interpreter as it was started.
     with counted_environment() as environment:
         again = [sys.executable, *sys.orig_argv[1:]]
         raise SystemExit(subprocess.run(again, env=environment, check=False).returncode)
@@ -75,6 +77,7 @@ class Heap:
         self._start = self._library.heap_live()
 
     @property
+    # What the session holds before the run is not part of the plan.
     def peak(self) -> int:
         """Most bytes held at once since the reset, beyond those held then."""
         return int(self._library.heap_peak()) - self._start

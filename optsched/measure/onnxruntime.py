@@ -60,6 +60,7 @@ def measure(asked: Request) -> Measurement:
     with tempfile.TemporaryDirectory() as folder:
         inputs = describe_inputs(path, dict(graph.dims))
         optimized = str(Path(folder, "optimized.onnx"))
+        # Without reuse of freed buffers, blocks correspond to the plan's buffers.
         write = {"optimized_model_filepath": optimized}
         runs = [
             request(path, inputs),
@@ -139,6 +140,7 @@ def request(path: str, inputs: Sequence[Mapping[str, Any]], **settings: Any) -> 
     return {"path": path, "inputs": inputs, "settings": settings}
 
 
+# In one process for all runs: starting it takes longer than running a small model.
 def run_all(runs: Sequence[Mapping[str, Any]], folder: str) -> list[dict[str, Any]]:
     """Run sessions in a process whose blocks are counted; one that ends badly is an error."""
     file = Path(folder, "runs.json")
@@ -216,6 +218,7 @@ def _weight_bytes(path: str) -> int:
     """Return the bytes of the initializers, in the file or beside it."""
     from math import prod
 
+    # Sparse and string weights are not counted.
     from onnx import helper
 
     source = open_source(path)

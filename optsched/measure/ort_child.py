@@ -28,6 +28,7 @@ def open_session(path: str, settings: Mapping[str, Any]) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    # One thread: several would allocate scratch each.
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     # An arena takes powers of two, and keeps them.
     options.enable_cpu_mem_arena = options.enable_mem_pattern = False
@@ -46,6 +47,7 @@ def _run(heap: Any, run: Mapping[str, Any]) -> dict[str, Any]:
     feed = make_inputs(run["inputs"])
     try:
         session = open_session(run["path"], run["settings"])
+        # A first run fills caches that later runs keep.
         session.run(None, feed)
         heap.reset()
         outputs = session.run(None, feed)
@@ -56,6 +58,7 @@ def _run(heap: Any, run: Mapping[str, Any]) -> dict[str, Any]:
     digest = sha256()
     for value in outputs:
         is_array = isinstance(value, np.ndarray) and value.dtype != object
+        # Objects, such as strings, have no bytes to compare.
         digest.update(value.tobytes() if is_array else repr(value).encode())
     return {**found, "outputs": digest.hexdigest()}
 
@@ -64,6 +67,7 @@ def make_inputs(described: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return inputs that are the same each time: random floats, ones, or the given value."""
     import numpy as np
 
+    # A fixed seed, so that both runs have the same inputs.
     draw, found = np.random.default_rng(0), {}
     for value in described:
         kind, shape = value["type"], value["shape"]

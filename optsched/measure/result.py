@@ -51,6 +51,7 @@ class Held:
         same = "exactly" if self.held == self.planned else change(self.planned, self.held)
         text = f"planned {self.planned:,}, held {self.held:,} bytes ({same})"
         causes = {**self.causes}
+        # Within 2 % no cause is asked for.
         if self.unexplained and not self.is_close:
             causes["unexplained"] = self.unexplained
         parts = [f"{what} {value:+,}" for what, value in causes.items() if value]
@@ -112,6 +113,7 @@ class Measurement:
         runtime = f"in {self.runtime}"
         if self.after is None:
             return f"{self.model}: held {self.before.held:,} bytes {runtime}"
+        # With fusion after planning the smaller of both counts.
         before, after = self.before.held, min(self.after.held, self.fused or self.after.held)
         saved = change(before, after)
         how = ", with all optimizations" if after < self.after.held else ""

@@ -101,6 +101,7 @@ def run_model(data: bytes, arena: int = ARENA) -> Run:
         found = [
             re.search(rf"Arena allocation {part} (\d+) bytes", printed) for part in ("head", "tail")
         ]
+        # The interpreter aborts without an exception, so that its output decides.
         if ran.returncode or None in found:
             raise RuntimeError(printed[-800:])
         with np.load(outputs) as loaded:
@@ -115,6 +116,7 @@ def measure(request: Request) -> Measurement:
         raise MissingDependencyError("tflite-micro", "runtimes")
     path, graph = request.path, request.graph
     first = _run_somehow(path, open_source(path).data)
+    # The framework's own plan is the one to compare the arena with.
     own = stock_plan(graph)
     before = _held(None if own is None else own.slab, first.head)
     runtime = f"TFLite Micro {version('tflite-micro')}"
@@ -132,6 +134,7 @@ def measure(request: Request) -> Measurement:
 
 
 def _held(planned: int | None, head: int) -> Held:
+    # Less than planned needs no cause.
     more = 0 if planned is None else head - planned
     return Held(planned, head, {SCRATCH: more} if more > 0 else {})
 
@@ -144,6 +147,7 @@ def _run_somehow(path: str, data: bytes) -> Run:
             return run_model(data, arena)
         except RuntimeError as error:
             arena *= 4
+            # Only errors about memory are met by a larger arena.
             if arena > _LARGEST or not re.search(r"[Aa]rena|[Rr]esize|memory", str(error)):
                 lines = str(error).strip().splitlines() or ["no message"]
                 message = f"{label_of(path)}: TFLite Micro does not run it: {lines[-1][:300]}"

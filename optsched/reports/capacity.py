@@ -52,6 +52,7 @@ def refusal(graph: Graph, result: Result) -> Refusal:
     """
     if result.capacity is None or result.status is not Status.INFEASIBLE:
         return {}
+    # Pins and pairs kept apart hold in every order, so they explain most.
     placed = _placed_culprits(graph, max(result.capacity, result.peak_bound))
     culprits = placed or _graph_culprits(graph, result, result.capacity)
     return _refusal(result.slab_bound, result.capacity, culprits)
@@ -97,6 +98,7 @@ def refusal_text(refused: Mapping[str, Any]) -> str:
 
 def _refusal(required: int, available: int, culprits: Culprits) -> Refusal:
     sizes, where = culprits
+    # By size, and by name among equals, so that two runs give the same text.
     largest = sorted(sizes, key=lambda row: (-row[1], row[0]))
     return {
         "required": required,
@@ -109,6 +111,7 @@ def _refusal(required: int, available: int, culprits: Culprits) -> Refusal:
 
 def _packing_culprits(problem: PackingProblem, available: int) -> Culprits:
     """Return one buffer that is too large or ends too high, or the heaviest non-overlapping set."""
+    # A buffer that ends above this bound does not fit alone.
     most = max(available, problem.max_load)
     for i in np.flatnonzero(problem.end > problem.start).tolist():
         if max(0, problem.pin[i]) + problem.size[i] > most:
@@ -128,6 +131,7 @@ def fullest_set(problem: PackingProblem) -> Culprits:
 
 
 def _graph_culprits(graph: Graph, result: Result, capacity: int) -> Culprits:
+    # The bound of one op explains a refusal in a sentence.
     if result.plan is not None and not graph.in_place:
         simple = peak_lower_bound(graph, [result.plan.order])
         if simple.value > capacity:
@@ -147,6 +151,7 @@ def _graph_culprits(graph: Graph, result: Result, capacity: int) -> Culprits:
     if not graph.ops:
         return _live_at(problem, parts, _fullest(parts)), "throughout"
     running = timeline(graph, result.plan.order).running
+    # In place, the fullest step of the packing is not that of the live bytes.
     step = int(np.argmax(running)) if graph.in_place else _fullest(parts)
     op = graph.ops[result.plan.order[step]].name
     return _live_at(problem, parts, step), f"at op {op!r}, where the best plan is fullest"
@@ -167,6 +172,7 @@ def _set_culprits(graph: Graph, capacity: int) -> Culprits | None:
     """Return the buffers live at an op of a set that forces too much; None if no set is known."""
     from optsched.explanation import explain
 
+    # By work, not by time: the same text on every machine.
     found = explain(graph, changes=0, limits=Limits(seconds=None, work=SET_WORK))
     if found.group is None or found.bound <= capacity:
         return None

@@ -35,6 +35,7 @@ def trace_document(
     events: list[dict[str, Any]] = []
     pid = 0
     for shown in views:
+        # Perfetto groups tracks by process, so each plan and each slab is one.
         pid += 1
         events += _process(pid, f"{readable(shown.name)}: ops and live bytes")
         events += [*_ops(shown, pid), *_live_bytes(shown, pid, bound, label)]
@@ -85,6 +86,7 @@ def _ops(shown: View, pid: int) -> Iterator[dict[str, Any]]:
 
 def _live_bytes(shown: View, pid: int, bound: int, label: str) -> Iterator[dict[str, Any]]:
     load, end = shown.load, shown.length
+    # A last point of 0, where the line ends.
     live = zip([*load.start.tolist(), end], [*load.live.tolist(), 0], strict=True)
     rows = [("live bytes", step, value) for step, value in live]
     for name, step, value in [*rows, *((label, step, bound) for step in (0, end))]:
@@ -94,6 +96,7 @@ def _live_bytes(shown: View, pid: int, bound: int, label: str) -> Iterator[dict[
 def _buffers(shown: View, slab: Slab, pid: int) -> Iterator[dict[str, Any]]:
     """Yield the buffers of a slab, one track per offset; these never overlap in time."""
     subject = shown.subject
+    # Buffers at one offset follow each other in time, so they share a track.
     offsets, track = np.unique(slab.offset, return_inverse=True)
     for place, offset in enumerate(offsets.tolist(), start=1):
         yield _metadata("thread_name", pid, place, name=f"offset {offset:,}")

@@ -56,6 +56,7 @@ def painting(views: Sequence[View]) -> Painting:
     kinds = subject.kinds or ("buffer",) * len(size)
     legend = by_kind([kinds[b] for b in counted], size[counted].tolist())
     shades = dict(zip(counted.tolist(), by_size(size[counted]), strict=True))
+    # Missing buffers have no bytes and are never drawn.
     return Painting(
         unit,
         scale,
@@ -70,11 +71,14 @@ def painting(views: Sequence[View]) -> Painting:
 def text_on(colour: str) -> str:
     """Return black or white, whichever is readable on a color."""
     r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    # Brightness as the eye weighs it: green most, blue least.
     return "#ffffff" if 299 * r + 587 * g + 114 * b < 140_000 else "#000000"
 
 
 def least_shade(sizes: IntArray) -> int:
     """Return the size that has the darkest color; smaller sizes have it too."""
+    # Sizes may span nine decades; the darkest color stands for all below a thousandth of the
+    # largest.
     return max(int(sizes.min(initial=2**62)), int(sizes.max(initial=0)) // SPAN, 1)
 
 
@@ -82,6 +86,7 @@ def by_size(sizes: IntArray) -> list[str]:
     """Return a color for each size, on a logarithmic scale from :func:`least_shade` up."""
     if not len(sizes):
         return []
+    # Logarithms, since sizes differ by factors.
     height = np.log(np.maximum(least_shade(sizes), sizes).astype(float))
     low, high = np.log(float(least_shade(sizes))), height.max()
     at = (height - low) / (high - low) if high > low else np.ones_like(height)
@@ -96,6 +101,7 @@ def by_kind(kinds: Sequence[str], sizes: Sequence[int]) -> dict[str, str]:
     total: dict[str, int] = {}
     for kind, size in zip(kinds, sizes, strict=True):
         total[kind] = total.get(kind, 0) + size
+    # By total bytes, so that the colors go to the kinds that matter; by name among equals.
     ranked = sorted(total, key=lambda kind: (-total[kind], kind))
     own = dict(zip(ranked, KINDS, strict=False))
     return {kind: own.get(kind, OTHER) for kind in ranked}

@@ -36,6 +36,7 @@ def plan_figures(
     show the same region at the same scale. `bound` and `slab_bound` are the proved bounds on peak
     and slab in bytes; the latter is drawn for plans with a single slab.
     """
+    # Shared ranges: zooming one figure zooms all of them.
     across = _range(0, max(view.length for view in views))
     tallest = max((slab.size for view in views for slab in view.slabs), default=1)
     up = _range(0, max(1, tallest) / paint.scale * 1.02)
@@ -65,6 +66,7 @@ def _draw_bound(fig: figure, paint: Painting, bound: int) -> None:
 def _range(low: float, high: float) -> Range1d:
     from bokeh.models import Range1d
 
+    # Bounds, so that the figure cannot be dragged out of sight.
     return Range1d(low, high, bounds=(low, high))
 
 
@@ -162,6 +164,7 @@ def _live_bytes(paint: Painting, view: View, across: Range1d, up: Range1d, name:
     fig = _figure(name, 190, (across, up), ("step", f"live bytes ({paint.unit})"))
     load = bars(view.load)
     height = load.live / paint.scale
+    # A step line needs the end of the last step as well.
     edges, tops = np.append(load.start, load.end[-1]), np.append(height, height[-1])
     fig.varea_step(x=edges, y1=0, y2=tops, step_mode="after", fill_color=LIVE, fill_alpha=0.3)
     fig.step(x=edges, y=tops, mode="after", line_color=LIVE, line_width=1.5)
@@ -173,6 +176,7 @@ def _live_bytes(paint: Painting, view: View, across: Range1d, up: Range1d, name:
         "at": [view.step_text(a) if b == a + 1 else f"steps {a:,} to {b - 1:,}" for a, b in spans],
         "live": [both(x) for x in load.live.tolist()],
     }
+    # Invisible bars that show their bytes when the pointer is above them.
     hidden = fig.quad(
         left="left",
         right="right",
@@ -231,6 +235,7 @@ def progress_figure(trace: Sequence[Event], unit: str, scale: int) -> figure:
     last = trace[-1].seconds * 1.05 + 1e-4
     values = [x for e in trace for x in (e.incumbent, e.bound) if x]
     low, high = min(values, default=0) / scale, max(values, default=1) / scale
+    # Some room above and below, even if plan and bound never moved.
     room = max((high - low) * 0.08, high * 0.002)
     across, up = _range(0, last), _range(low - room, high + room)
     fig = _figure("progress", 220, (across, up), ("seconds", unit))
@@ -244,6 +249,7 @@ def progress_figure(trace: Sequence[Event], unit: str, scale: int) -> figure:
             continue
         x, y, source = zip(*found, strict=True)
         height = np.array(y, float) / scale
+        # The last value holds to the right edge.
         fig.step(
             x=[*x, last],
             y=[*height, height[-1]],

@@ -77,6 +77,7 @@ def print_fleet(fleet: Fleet, console: Console, *, top: int) -> None:
 
 def _largest(planned: list[FleetGraph], top: int, objective: Objective) -> list[FleetGraph]:
     def rank(graph: FleetGraph) -> tuple[float, float]:
+        # The largest gap times weight is where more search pays most.
         return -graph.weight * graph.gap(objective), -graph.weight * graph.saved(objective)
 
     return sorted(planned, key=rank)[:top] if top < len(planned) else planned

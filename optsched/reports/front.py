@@ -112,6 +112,7 @@ def front_picture(results: Sequence[RecomputeResult]) -> str:
     """Return an SVG: peak to the right, extra compute up; dots are plans, ticks are bounds."""
     known = [x for x in results if x.status != "infeasible"]
     most = max((x.budget for x in results), default=1) or 1
+    # The highest known share of compute is the top of the picture.
     top = max((x.extra or x.bound or 0 for x in known), default=0) or 1
 
     def place(budget: int, cost: int) -> tuple[float, float]:
@@ -120,6 +121,7 @@ def front_picture(results: Sequence[RecomputeResult]) -> str:
 
     parts = []
     for result in results:
+        # Proved impossible: a cross on the axis.
         if result.bound is None:
             x, y = place(result.budget, 0)
             parts.append(f'<text x="{x}" y="{y}" text-anchor="middle">&#215;</text>')

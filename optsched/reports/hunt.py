@@ -25,6 +25,7 @@ def paragraph(example: Counterexample) -> str:
     mine, better = example.plans[method], example.plans[rival]
     if isinstance(item, PackingProblem):
         return packing_diff(item, method, mine, rival, better)
+    # A pair may lose by its packing alone; then the orders have nothing to tell.
     text = ""
     if mine.peak(item) > better.peak(item):
         text = order_diff(item, method, mine, rival, better)
@@ -90,6 +91,7 @@ def saving_of(example: Counterexample) -> Saving:
     """Return the saving of the better plan against the method that was hunted."""
     kind, value, rival = kind_of(example.target.method), example.loss.value, example.loss.rival
     quantity = Objective.PEAK if kind == "ordering" else Objective.SLAB
+    # Only a proved optimum is a bound.
     bound = example.optimum.value if example.optimum.proved else None
     method = example.target.method
     return Saving(quantity, quantity.value, value, rival, bound, method, method)
@@ -156,6 +158,7 @@ def write_counterexample(path: Path, example: Counterexample) -> dict[str, str]:
     The files are next to `path` and share its stem: `core.json` comes with `core.lpmf.plan.json`,
     `core.optimum.plan.json`, `core.svg` and `core.txt`.
     """
+    # The stem without .json or .csv names all files beside it.
     stem = Path(path.name.removesuffix(".gz")).stem
     item = example.item
     if isinstance(item, PackingProblem):

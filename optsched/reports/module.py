@@ -20,6 +20,7 @@ def module_record(found: ModuleResult) -> dict[str, Any]:
     for name, result in found.results.items():
         if result.graph is not None:
             rows[name] = solve_record(result.graph, result)
+            # Once for the module is enough.
             rows[name].pop("versions")
     whole = {key: x for key, x in found.to_dict().items() if key not in ("graph", "computations")}
     return {
@@ -74,6 +75,7 @@ def module_text(found: ModuleResult, record: Mapping[str, Any]) -> str:
         place = ", the entry" if name == module.entry else ""
         lines.append(f"  {readable(name)}{place}: {counted(row['ops'], 'op')}")
         lines += [f"  {line}" for line in result_lines(found.results[name], row)[1:]]
+    # A callee's block may lie in holes of its caller: only some layouts are excluded.
     if found.covers_interleaving:
         lines.append("  no layout that fills a caller's gaps with parts of a callee is smaller")
     elif not module.results_inside:

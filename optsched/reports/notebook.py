@@ -64,6 +64,7 @@ def summary(found: Found) -> str:
 def _saving(found: Result | PackingResult | ModuleResult) -> str:
     """Return the saving in one line; empty if the framework's own plan is unknown."""
     if isinstance(found, PackingResult):
+        # Packings into pools have no single saving.
         if found.problem is None or found.in_pools is not None:
             return ""
         return str(packing_saving(packing_of(found.problem), found.slab, found.slab_bound))
@@ -131,11 +132,13 @@ def html(found: Found) -> str:
     """Return the result for a notebook: saving, verdict, packed slab, and the text folded."""
     if isinstance(found, Comparison | Study):
         return _page(headline(_savings(as_study(found))), _study_body(found))
+    # The record is long and kept for those who unfold it.
     text = f"<details><summary>figures and proofs</summary><pre>{safe(_text(found), 4000)}</pre>"
     # Line ends are part of this text, which `safe` would show as escapes.
     text = text.replace("\\n", "\n") + "</details>"
     body = "".join(f"<p>{escape(line)}</p>" for line in _verdicts(found))
     shown = _view(found)
+    # A module has several slabs and no common bound.
     bound = 0 if isinstance(found, ModuleResult) else found.slab_bound
     figure = "" if shown is None else slab_figure(shown, bound, most=RECTANGLES)
     return _page(_saving(found), body + figure + text)
@@ -213,6 +216,7 @@ def _save_study(study: Study, path: str | Path, ending: str) -> None:
 
 
 def _save_report(found: Result | PackingResult | ModuleResult, path: str | Path, kind: str) -> None:
+    # Tested first, so that nothing is written for a result without a plan.
     _drawn(found)
     if isinstance(found, PackingResult):
         assert found.problem is not None

@@ -120,6 +120,7 @@ def _lead(report: Report) -> str:
     bound = report.result.slab_bound
     what = "packing" if last.subject.is_packing else "plan"
     where = "in a slab of" if len(last.slabs) < 2 else f"in {len(last.slabs)} slabs, together"
+    # A proved minimum is the shortest sentence; a gap says what could be saved.
     words = f"{last.subject.counts} {where} {format_bytes(last.slab)}: "
     if gap := optimality_gap(last.slab, bound):
         words += (

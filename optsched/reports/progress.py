@@ -29,6 +29,7 @@ class ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Only if something was written.
         if self._width:
             self.stream.write("\r" + " " * self._width + "\r")
             self.stream.flush()
@@ -39,6 +40,7 @@ class ProgressLine:
 
     def show_text(self, text: str) -> None:
         """Show a text, replacing the previous one."""
+        # A pipe gets no live line: its reader would see all of them.
         if self.stream.isatty():
             from shutil import get_terminal_size
 
@@ -52,6 +54,7 @@ class ProgressLine:
 def event_text(event: Event) -> str:
     """Return incumbent, bound and gap as text; a bound of 0 stands for no bound yet."""
     best, bound = event.incumbent, f"bound {format_bytes(event.bound)}"
+    # A bound of 0 stands for an unknown one, not for a gap of 100 %.
     if best and not event.bound:
         bound = "no bound yet"
     elif best is not None:

@@ -69,6 +69,7 @@ def make_report(
     most bytes is looked for within `limits`, if there are any.
     """
     graph.refuse_streams("a picture of live bytes step by step")
+    # A plan outside of the question would be measured against a bound that does not hold for it.
     for name, plan, _ in plans:
         if result.question is not None and not result.question.allows(plan.order):
             raise PlanError(
@@ -83,6 +84,7 @@ def make_report(
             result, slab_bound=bound, slab_proof=proof, claimed_bound=None, log=SearchLog()
         )
     explained = None
+    # Explanations of very large graphs take longer than people wait for a page.
     if len(graph.ops) <= MANY_OPS:
         from optsched.explanation import explain_op
 
@@ -98,6 +100,7 @@ def saving_of(report: Report, known: StockPlan | None) -> Saving:
     """Return the saving of the smallest plan of a report against the framework's plan."""
     from optsched.compare.saving import figures_of, saving
 
+    # The slab first: it is what a program allocates.
     best = min(report.views, key=lambda view: (view.slab, view.peak))
     figures = {**figures_of(report.result), "peak": best.peak, "slab": best.slab}
     return saving(known, **figures)
@@ -119,11 +122,13 @@ def make_packing_report(
     slabs = [result.slab for result in results if result.slab is not None]
     result = Result(
         plan=None,
+        # Several pools: the sum counts only if each one was packed.
         peak=problem.peak,
         slab=sum(slabs) if len(slabs) == len(results) else None,
         peak_bound=problem.peak,
         slab_bound=sum(result.slab_bound for result in results),
         peak_proof=None,
+        # One kind of proof for the sum only if all parts have it.
         slab_proof=proofs.pop() if len(proofs) == 1 else None,
         stop_reason=results[-1].stop_reason,
         log=SearchLog(sum(result.runtime for result in results)),

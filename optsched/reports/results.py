@@ -55,6 +55,7 @@ def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
         "instance": graph.name,
         "ops": len(graph.ops),
         "buffers": len(graph.buffers),
+        # The graph is too large for a record of its result.
         **{key: value for key, value in result.to_dict().items() if key != "graph"},
         **refusal(graph, result),
         **({"slabs": slabs} if len(slabs) > 1 else {}),
@@ -84,6 +85,7 @@ def _stream_fields(graph: Graph, result: Result) -> dict[str, Any]:
     are too many states to examine.
     """
     if result.plan is None or not graph.on_streams:
+        # The peak of several streams is the heaviest set of pairwise concurrent buffers.
         return {}
     order = result.plan.order
     found = [graph.buffers[b] for b in largest_antichain(graph, order).buffers]
@@ -100,6 +102,7 @@ def pack_record(
 
     `reserved` regions take room too, so they can be the reason why the buffers do not fit.
     """
+    # Reserved regions count as buffers of the packing.
     planned = Reserved(reserved, result.capacity).reduce(problem)[0]
     return {
         "instance": problem.name,
@@ -149,6 +152,7 @@ def _packing_bound(
     """Return the reason for the bound of a packing, unless it is the usual one."""
     if result.slab_proof is not Proof.PACKING or result.slab is None:
         return ""
+    # A region reserved by the caller may be the reason.
     if "reserved" in record:
         return "live and reserved bytes of one step, or the end of a region"
     if result.slab > problem.max_load:
@@ -200,6 +204,7 @@ def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
         f"  peak  {_value_line(result.peak, result.peak_bound, result.peak_proof)}",
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof)}",
     ]
+    # A slab above the peak of all pools can still be proved: each pool has its own peak.
     if result.slab_proof is Proof.JOINT and (result.slab or 0) > result.peak_bound:
         lines[-1] += ", summed over separate pools"
     if streams := record.get("streams"):
@@ -266,6 +271,7 @@ def _value_line(value: int | None, bound: int, proof: Proof | None, why: str = "
 def _capacity_lines(result: Result | PackingResult, record: Mapping[str, Any]) -> list[str]:
     if result.capacity is None:
         return []
+    # The reason was worked out when the record was made.
     if "culprits" in record:
         return [f"  {refusal_text(record)}"]
     fits = result.stop_reason is StopReason.DECIDED
@@ -314,6 +320,7 @@ def info_text(found: dict[str, Any]) -> str:
     """Return the text of a graph's description."""
     at = found["peak_bound_op"]
     by_name = found.get("input_bytes_by_name", {})
+    # Both readings must be known.
     difference = by_name.get("true", 0) - by_name.get("recorded", 0) if len(by_name) > 1 else 0
     pairs = f"{found['inplace_candidates']:,} candidates, {found['inplace_pairs']:,} admissible"
     bound = f"at least {format_bytes(found['peak_bound'])}"

@@ -45,6 +45,7 @@ def headline(found: Mapping[str, Saving]) -> str:
     total = total_saving(list(found.values()))
     if total is None:
         return ""
+    # Graphs without a plan of the framework have no saving.
     known = sum(saving.saved is not None for saving in found.values())
     return f"{counted(known, 'graph')}: {total}"
 

@@ -71,6 +71,7 @@ def colour_keys(paint: Painting) -> str:
     """Return the legends of colors: the scale of sizes and the list of types."""
     ramp = f"background:linear-gradient(90deg,{','.join(VIRIDIS)})"
     sizes = f"{format_bytes(paint.darkest)} or less to {format_bytes(paint.largest)}, logarithmic"
+    # Types beyond the palette share one color and one line.
     own = [(kind, colour) for kind, colour in paint.kinds.items() if colour != OTHER]
     chips = [("", f"background:{colour}", safe(kind)) for kind, colour in own]
     if rest := len(paint.kinds) - len(own):
@@ -128,6 +129,7 @@ def live_table(shown: View) -> str:
         )
     count, live = len(shown.live), int(size[list(shown.live)].sum())
     label = f"{counted(count, 'buffer')}, {both(live)}"
+    # In place, two live buffers share bytes, so their sum may exceed the peak.
     if live > shown.peak:
         label += f", {both(live - shown.peak)} of it in memory of a dying input (in place)"
     more = ""
@@ -188,6 +190,7 @@ def method_section(comparison: Comparison) -> str:
         for row in comparison.failed
     ]
     heads = ("method", "kind", "peak", "excess", "slab", "excess", "seconds")
+    # Our own row is highlighted.
     ours = [number for number, row in enumerate(comparison.rows) if row.method == OUR_METHOD]
     table = replace(make_table(heads, "stnnnnn", rows), best=ours[0] if ours else None)
     label = f"{_EXCESS}. Orders are packed greedily, packings take the best order."
@@ -208,6 +211,7 @@ def verdicts(result: Result, best_peak: int, best_slab: int, *, given: bool = Fa
         minimum = f"{format_bytes(bound)} ({bound:,} bytes)"
         if given and what == "peak":
             lines.append(f"The live ranges are given; at their fullest step, {minimum} are live.")
+        # Above the bound: a gap remains.
         elif value > bound:
             gap = percent(optimality_gap(value, bound))
             lines.append(
@@ -215,6 +219,7 @@ def verdicts(result: Result, best_peak: int, best_slab: int, *, given: bool = Fa
                 f"{format_bytes(value)}, which leaves a gap of {gap}."
             )
         elif found == value and proof is not None and proof in PROOFS:
+            # Several pools are bounded by the sum of their own peaks.
             pooled = proof is Proof.JOINT and bound > result.peak_bound
             lines.append(
                 f"The minimum {what}{of} is {minimum}. {_POOLS if pooled else PROOFS[proof]}."

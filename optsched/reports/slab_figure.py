@@ -54,6 +54,7 @@ def slab_figure(shown: View, bound: int, *, most: int = DRAWN, named: bool = Tru
     steps = counted_steps(shown)
     label = f"{shown.name}: slab of {format_bytes(shown.slab)} over {steps}"
     drawn = _rectangles(shown, top, most) if named else _shades(shown, top, most)
+    # SVG counts downwards, addresses count upwards.
     line = HEIGHT * (1 - bound / top)
     return (
         f'<figure class=slab><svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" '
@@ -73,6 +74,7 @@ def counted_steps(shown: View) -> str:
 def _corners(shown: View, top: int, most: int) -> Iterator[tuple[IntArray, list[str]]]:
     """Yield per pool the buffer ids of its rectangles, and left, top, width and height as text."""
     across, up, ground = WIDTH / max(1, shown.length), HEIGHT / top, 0
+    # Each pool begins where the one before ended.
     for whole in shown.slabs:
         slab, _ = thinned(shown, whole, most)
         x, y = slab.start * across, HEIGHT - (ground + slab.offset + slab.bytes) * up
@@ -102,6 +104,7 @@ def _shades(shown: View, top: int, most: int) -> Iterator[str]:
     """Yield one path per shade with all its rectangles."""
     paths = [""] * len(VIRIDIS)
     sizes = np.maximum(shown.subject.sizes, 1)
+    # A logarithmic scale, as in the pictures with colors per buffer.
     height = np.log(sizes) / max(1e-9, float(np.log(sizes.max(initial=2))))
     shade = (height * (len(VIRIDIS) - 1)).round().astype(int)
     for ids, corners in _corners(shown, top, most):
@@ -149,6 +152,7 @@ def ticks(high: float, most: int) -> list[float]:
     """
     if high <= 0:
         return [0.0]
+    # The smallest round width with which `most` steps cover the range.
     power = 10.0 ** np.floor(np.log10(high / most))
     width = next(k * power for k in (1, 2, 2.5, 5, 10) if k * power * most >= high)
     return [float(x) for x in np.arange(0, 0.93 * high, width)]

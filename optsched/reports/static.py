@@ -41,6 +41,7 @@ def picture(
         # Characters that the font lacks are drawn as boxes; a warning would not help users.
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")
         fig = plan_figure(views, bound, slab_bound, label)
+        # Without a date or a version, so that equal plans give equal files.
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         fig.savefig(data, format=kind, dpi=DOTS, metadata=metadata)
     return data.getvalue()
@@ -60,6 +61,7 @@ def excess_figure(study: Study) -> Figure:
     """Return a bar per method: the geometric mean of its excess over the optimum, in percent."""
     from matplotlib.figure import Figure
 
+    # Bars are drawn from below, so the best method comes last.
     lines = summarise(study.comparisons, study.methods)[::-1]
     fig = Figure(figsize=(WIDTH, 0.8 + 0.2 * len(lines)), layout="constrained")
     axes = fig.subplots()
@@ -125,12 +127,14 @@ def _draw_slab(axes: Axes, paint: Painting, view: View, slab: Slab) -> None:
 def _draw_names(axes: Axes, paint: Painting, view: View, slab: Slab) -> None:
     """Write names on the largest buffers that have enough room."""
     across = 0.85 * WIDTH / view.length
+    # What the axis spans, in inches: names must fit into rectangles on paper.
     up = 0.85 * SLAB_HEIGHT / (axes.get_ylim()[1] * paint.scale)
     area = slab.bytes.astype(float) * (slab.end - slab.start)
     for i in np.argsort(-area, kind="stable")[:NAMES].tolist():
         wide, high = (slab.end[i] - slab.start[i]) * across, slab.bytes[i] * up
         b = int(slab.buffers[i])
         name = readable(view.subject.buffers[b], 40)
+        # Letters are wider than they are high at this size.
         if wide > LETTER[0] * (len(name) + 1) and high > LETTER[1]:
             axes.text(
                 float(slab.start[i] + slab.end[i]) / 2,

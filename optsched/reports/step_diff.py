@@ -75,8 +75,10 @@ def order_diff(graph: Graph, method: str, plan: Plan, rival: str, better: Plan) 
     v = plan.order[at]
     name = graph.ops[v].name
     ranges, others = live_ranges(graph, plan.order), live_ranges(graph, better.order)
+    # The same op in the better order: what differs there is why it needs less.
     then = int(steps_of(graph, better.order)[v])
     live, before = _live(graph, ranges, at), _live(graph, others, then)
+    # Live here and not there: freed earlier there, or made later.
     extra = [b for b in live if b not in before]
     done = [b for b in extra if others[b, 1] <= then]
     later = [b for b in extra if b not in done]
@@ -99,8 +101,10 @@ def _parting(graph: Graph, method: str, plan: Plan, rival: str, better: Plan) ->
     """Describe the first step at which the orders differ, and the effect of each ready op."""
     pairs = takewhile(lambda p: p[0] == p[1], zip(plan.order, better.order, strict=True))
     common = sum(1 for _ in pairs)
+    # Equal orders differ in their packing only.
     if common == len(plan.order):
         return f"{method} and the {_noun(rival)} run the ops in the same order."
+    # The ops that were ready show the choice that the method had.
     done = set(plan.order[:common])
     ready = [
         v for v in range(len(graph.ops)) if v not in done and done.issuperset(graph.predecessors[v])
@@ -133,9 +137,11 @@ def packing_diff(
     live = problem.start < problem.end
     tops = offsets + problem.size
     slab = problem.slab_size(offsets)
+    # The highest buffer makes the slab as large as it is.
     top = int(np.flatnonzero(live & (tops == slab))[0])
     steps = range(int(problem.start[top]), int(problem.end[top]))
     loads = [int(problem.size[_at(problem, step)].sum()) for step in steps]
+    # At the fullest step of its life there is the least room below it.
     step = steps[int(np.argmax(loads))]
     here = _at(problem, step)
     holes = _holes(problem, offsets, here)
@@ -166,6 +172,7 @@ def _holes(problem: PackingProblem, offsets: IntArray, here: IntArray) -> list[t
 def _kept_out(problem: PackingProblem, offsets: IntArray, top: int, low: int, high: int) -> str:
     """Return why a buffer is not in a hole: its size, or others there at other steps."""
     text = f"[{low:,}, {high:,})"
+    # A hole is useless if it is too small, or taken at another step.
     if high - low < problem.size[top]:
         return f"{text} (too small)"
     meets = (problem.start < problem.end[top]) & (problem.start[top] < problem.end)

@@ -61,6 +61,7 @@ def bound_dict(bound: Bound) -> dict[str, Any]:
 
 def change_dict(change: RecordChange) -> dict[str, Any]:
     """Return an entry of a record's history as a JSON object."""
+    # A damaged file may have any number, and dates beyond 2**35 seconds cannot be shown.
     moment = datetime.fromtimestamp(min(max(change.at, 0.0), 2.0**35), UTC)
     when = moment.isoformat(timespec="seconds")
     return {"change": change.number, "what": change.what, "at": when, **change.detail}
@@ -86,6 +87,7 @@ def _row(record: StoredRecord) -> list[str]:
         str(record.question),
         f"{record.value:,}" if planned else "-",
         f"{best.value:,}",
+        # A plus stands for a certificate.
         best.proof + "+" * best.certified if record.is_proved else "",
         f"{100 * gap(record):.2f}" if planned else "-",
         record.key[:12],

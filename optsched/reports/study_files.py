@@ -87,6 +87,7 @@ def _lines(study: Study) -> Iterator[dict[str, Any]]:
         shared = {**study.settings.record(), **used, **instance_record(c)}
         found = {outcome.method: outcome for outcome in c.outcomes}
         for method in (m.name for m in study.methods if m.name in found):
+            # Status of a method without figures is the reason.
             row = outcome_record(c, found[method])
             row |= {
                 "instance": c.graph.name,
@@ -104,6 +105,7 @@ def _field(value: object) -> object:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.9g}"
+    # Names may begin like a formula of a spreadsheet.
     return shield(value, "") if isinstance(value, str) else value
 
 
@@ -198,6 +200,7 @@ def _graph(number: int, comparison: Comparison) -> str:
     graph, result, picture = comparison.graph, comparison.result, ""
     if result.plan is not None:
         shown = plan_view(graph, result.plan, "plan")
+        # Pictures of the page share one style.
         picture = slab_figure(shown, result.slab_bound)
     known = verdicts(result, comparison.best_peak, comparison.best_slab)
     return (

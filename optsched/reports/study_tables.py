@@ -86,6 +86,7 @@ def method_table(study: Study, *, grouped: bool = False) -> Table:
     rows: list[Sequence[Cell | str]] = []
     for kind, title in KINDS.items():
         own = [line for line in lines if line.kind is kind]
+        # On a terminal only the best ones of a kind, with the number of the others.
         if grouped and own:
             more = f"; {len(own) - MOST_METHODS} more" if len(own) > MOST_METHODS else ""
             rows.append((f"{title}{more}",))
@@ -94,6 +95,7 @@ def method_table(study: Study, *, grouped: bool = False) -> Table:
             counts = (line.at_optimum, *on, line.wins, line.proved)
             excess = heat(line.mean_excess), heat(line.worst_excess), line.worst_instance
             if grouped:
+                # A method without figures on some graphs is marked, as its mean is of the others.
                 some = line.measured < len(study.comparisons)
                 name = f"  {line.method} (on {line.measured})" if some else f"  {line.method}"
                 shares = [_share(x / line.asked) for x in counts]
@@ -171,6 +173,7 @@ def graph_table(
             own = [row.excess for c in study.comparisons if (row := stock_row(c)) is not None]
             worst = [heat(max(own)), *worst]
         rows.append((f"worst of {len(study.comparisons)}", "", *worst, "", "", "", ""))
+    # Dropped in this sequence; the most instructive methods stay longest.
     turn = [name for name in (*EXPENDABLE, *reversed(shown)) if name in shown]
     columns = (
         Column("graph", "t"),
@@ -179,6 +182,7 @@ def graph_table(
         *(
             Column(
                 heading(name) if short else name,
+                # Rank 0 columns are never dropped.
                 rank=0 if fixed else len(shown) - turn.index(name),
             )
             for name in shown
@@ -247,6 +251,7 @@ def heading(method: str) -> str:
     if method in SHOWN:
         return SHOWN[method]
     lines = [""]
+    # Names are wrapped at underscores and before + and :.
     for part in method.replace("+", "_+").replace(":", "_:").split("_"):
         joint = "" if part[:1] in ("+", ":") or not lines[-1] else "_"
         if lines[-1] and len(lines[-1]) + len(joint) + len(part) > _LINE:

@@ -80,6 +80,7 @@ def order_panel(title: str, graph: Graph, plan: Plan) -> Panel:
     problem, ids = packing_problem(graph, plan.order)
     labels = tuple(graph.ops[v].name for v in plan.order)
     rows = [(problem.names[i], int(ids[i]), i) for i in np.argsort(problem.start, kind="stable")]
+    # Thousands of rectangles make a page slow, so that a step becomes one bar.
     whole = int((problem.end - problem.start).sum()) > _MOST_BLOCKS
     blocks = []
     for step in range(len(graph.ops)):
@@ -117,6 +118,7 @@ def contrast_picture(panels: Sequence[Panel], level: int, *, stacked: bool = Fal
         body += f'<text {at} font-weight="600">{title}</text>'
         body += "".join([*_blocks(panel, scale), *_labels(panel, scale)])
         body += f'<path d="M{left} {head}V{floor}H{left + _WIDTH}" fill="none" stroke="#333"/>'
+        # The dashed line, the floor and the panel's own top.
         for value in sorted({0, level, panel.top}):
             y, end = scale.y(value), left - 5
             label = f"{value:,}" if value < _EXACT else format_bytes(value)
@@ -159,6 +161,8 @@ def _blocks(panel: Panel, scale: _Scale) -> Iterator[str]:
             f'<rect x="{scale.x(b.start)}" y="{scale.y(b.high)}" '
             f'width="{(b.end - b.start) * scale.across:.2f}" '
             f'height="{(b.high - b.low) * scale.up:.2f}" '
+            # The golden angle: neighbors in number are far apart in color, and a buffer has the
+            # same color in each panel.
             f'fill="hsl({b.number * 137 % 360} 55% 70%)">'
             f"<title>{escape(readable(b.name))}: {escape(b.label)}</title></rect>"
         )

@@ -72,6 +72,7 @@ def as_html(table: Table, *, more: str = "") -> str:
 
     Only a long table with a caption is folded.
     """
+    # Without a caption nothing says what is folded.
     if not table.caption or len(table.rows) <= AT_ONCE:
         return _html(table, table.rows)
     rest = table.rows[AT_ONCE:]
@@ -159,6 +160,7 @@ def _dropped(table: Table, console: Console) -> list[int]:
         (i for i, column in enumerate(table.columns) if column.rank),
         key=lambda i: (-table.columns[i].rank, -i),
     )
+    # As few columns as needed, the least important first.
     for count in range(len(ranked)):
         shown = [i for i in range(len(table.columns)) if i not in ranked[:count]]
         if _width(table, shown, console) <= console.width:
@@ -170,6 +172,7 @@ def _parts(table: Table, shown: Sequence[int], console: Console) -> list[list[in
     """Return columns for one or more tables; the first column, a name, is part of each."""
     first, *rest = shown
     figures = replace(table, rows=[row for row in table.rows if len(row) > 1])
+    # The name takes little room in further tables, where it only identifies the row.
     room = console.width - min(_NAME, _width(figures, [first], console))
     parts: list[list[int]] = [[]]
     for i in rest:
@@ -180,6 +183,7 @@ def _parts(table: Table, shown: Sequence[int], console: Console) -> list[list[in
 
 
 def _width(table: Table, shown: Sequence[int], console: Console) -> int:
+    # Measured without a limit, to learn what the table would need.
     anyhow = console.options.update(max_width=1000)
     return console.measure(_rich(table, shown), options=anyhow).maximum
 

@@ -33,6 +33,7 @@ def console() -> Console:
     """Return the console for standard output; NO_COLOR and a pipe make it plain."""
     from rich.console import Console
 
+    # COLUMNS lets tests and pipes ask for a width.
     has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(
         width=None if has_width else NON_TTY_WIDTH,

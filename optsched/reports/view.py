@@ -155,8 +155,10 @@ def plan_view(graph: Graph, plan: Plan, name: str, subject: Subject | None = Non
     graph = plan.placed(graph)
     ranges = live_ranges(graph, plan.order)
     running = timeline(graph, plan.order).running
+    # Without an op only inputs are live.
     if not len(running):
         running = np.array([graph.arrays.initial], np.int64)
+    # Steps with the same live bytes become one bar.
     changes = np.flatnonzero(np.diff(running, prepend=-1))
     load = Load(changes, np.append(changes[1:], len(running)), running[changes])
     spans = {
@@ -164,6 +166,7 @@ def plan_view(graph: Graph, plan: Plan, name: str, subject: Subject | None = Non
         for b in np.flatnonzero((graph.arrays.size > 0) & (ranges[:, 1] > ranges[:, 0])).tolist()
         if plan.offsets[b] is not None and graph.roots[b] == b
     }
+    # An output in place takes over the bytes of a dying input in that step.
     dying = dying_pairs(graph, steps_of(graph, plan.order).tolist(), spans)
     spans = shared_spans(plan.offsets, dying, spans)
     rows = [
@@ -193,6 +196,7 @@ def packing_view(
             *(x.tolist() for x in (parts.owner, parts.start, parts.end, parts.low, parts.high)),
             strict=True,
         )
+        # Parts without steps or bytes cannot be seen.
         if start < end and low < high
     ]
     # Buffers of a group share memory, so a group counts as one buffer.
@@ -205,6 +209,7 @@ def packing_view(
 
 def load_of(parts: Parts) -> Load:
     """Return the total bytes of parts over the steps, from step 0."""
+    # Steps 0 and 1, so that even an empty packing has a step.
     steps = np.unique(np.concatenate([[0, 1], parts.start, parts.end]))
     change = np.zeros(len(steps), np.int64)
     np.add.at(change, np.searchsorted(steps, parts.start), parts.high - parts.low)
@@ -229,6 +234,7 @@ def _view(
     live = sorted(np.flatnonzero(there).tolist(), key=lambda b: (-int(size[b]), b))
     pools: dict[str, list[tuple[int, ...]]] = {}
     for pool, *row in rows:
+        # A range of no steps has no rectangle.
         if row[2] < row[3]:
             pools.setdefault(pool, []).append(tuple(row))
     slabs = []
@@ -248,6 +254,7 @@ def thinned(shown: View, slab: Slab, most: int = DRAWN) -> tuple[Slab, float]:
     area = slab.bytes.astype(float) * (slab.end - slab.start)
     if len(area) <= most:
         return slab, 0.0
+    # Last key first: buffers live at the peak, then by area.
     rank = np.lexsort((-area, ~np.isin(slab.buffers, shown.live)))
     rows = np.sort(rank[:most])
     arrays = (slab.buffers, slab.start, slab.end, slab.offset, slab.bytes)
@@ -263,6 +270,7 @@ def bars(load: Load, most: int = DRAWN) -> Load:
     """
     if len(load.live) <= most:
         return load
+    # Evenly spaced positions, without repeats.
     first = np.unique(np.linspace(0, len(load.live), most, endpoint=False).astype(np.int64))
     start = load.start[first]
     end = np.append(start[1:], load.end[-1])

@@ -37,7 +37,6 @@ def leave_record(graph: Any, record: CompiledGraph, meter: tuple[int, str] | Non
     meter
         Planned bytes live before a call and the device, if calls of the graph are to be measured.
     """
-    # A wrapper in C++ has no place for Python lines.
     if graph.cpp_wrapper:
         # No Python module is written.
         return
