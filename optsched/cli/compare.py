@@ -98,17 +98,18 @@ def _stdin_copy(folder: str) -> str:
     return str(copy)
 
 
-def write_study(args: argparse.Namespace, study: Study) -> None:
+def write_study(args: argparse.Namespace, study: Study, *, fleet: bool = False) -> None:
     """Write the files that the options ask for."""
     from optsched.formats import write_bytes
-    from optsched.reports.study_files import study_csv, study_html, study_markdown
+    from optsched.reports.study_files import study_csv, study_markdown
+    from optsched.reports.study_page import study_html
 
     if args.csv:
         write_bytes(args.csv, study_csv(study).encode())
     if args.markdown:
         write_bytes(args.markdown, study_markdown(study).encode())
     if args.report and study.comparisons:
-        write_bytes(args.report, study_html(study).encode())
+        write_bytes(args.report, study_html(study, fleet=fleet).encode())
 
 
 def _columns(args: argparse.Namespace, methods: Sequence[Method]) -> list[str] | None:

@@ -73,7 +73,7 @@ def _tune(args: argparse.Namespace) -> int:
     if any(outputs):
         from optsched.fleet.study import fleet_study
 
-        write_study(args, fleet_study(fleet, args.store))
+        write_study(args, fleet_study(fleet, args.store), fleet=True)
     return _exit_code(fleet)
 
 

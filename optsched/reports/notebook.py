@@ -18,7 +18,6 @@ from optsched.compare.methods import Exact
 from optsched.compare.saving import figures_of, packing_saving, saving, stock_plan
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.formats import packing_of, write_bytes, write_packing, write_plan
-from optsched.model.saving import Saving
 from optsched.reports.module import module_claims, module_record, module_text
 from optsched.reports.pools import pooled_record, pooled_text, pools_record, pools_text
 from optsched.reports.report import make_packing_report, make_report, saving_of
@@ -26,7 +25,7 @@ from optsched.reports.results import pack_record, pack_text, solve_record, solve
 from optsched.reports.saving import headline, saving_table
 from optsched.reports.sections import method_section, verdicts
 from optsched.reports.slab_figure import STYLE, slab_figure
-from optsched.reports.study_tables import method_table, print_study, study_savings
+from optsched.reports.study_tables import full_savings, method_table, print_study, study_savings
 from optsched.reports.tables import as_html, safe
 from optsched.reports.view import View, packing_view, plan_view
 from optsched.reports.write import write_report
@@ -104,19 +103,8 @@ def _study_text(found: Comparison | Study) -> str:
     print_study(study, Console(file=screen, width=WIDTH, emoji=False), top=10)
     # Without the framework's own method among those compared, the text has no saving.
     is_there = any(x.before is not None for x in study_savings(study).values())
-    lead = "" if is_there else f"{headline(_savings(study))}\n"
+    lead = "" if is_there else f"{headline(full_savings(study))}\n"
     return lead + screen.getvalue().rstrip()
-
-
-def _savings(study: Study) -> dict[str, Saving]:
-    """Return the saving of each graph; the framework's plan is made if it was not compared."""
-    found = study_savings(study)
-    for c in study.comparisons:
-        if found[c.graph.name].before is None:
-            bounds = (c.peak_bound, c.slab_bound)
-            known = stock_plan(c.graph)
-            found[c.graph.name] = saving(known, peak=c.best_peak, slab=c.best_slab, bounds=bounds)
-    return found
 
 
 def as_study(found: Comparison | Study) -> Study:
@@ -131,7 +119,7 @@ def as_study(found: Comparison | Study) -> Study:
 def html(found: Found) -> str:
     """Return the result for a notebook: saving, verdict, packed slab, and the text folded."""
     if isinstance(found, Comparison | Study):
-        return _page(headline(_savings(as_study(found))), _study_body(found))
+        return _page(headline(full_savings(as_study(found))), _study_body(found))
     # The record is long and kept for those who unfold it.
     text = f"<details><summary>figures and proofs</summary><pre>{safe(_text(found), 4000)}</pre>"
     # Line ends are part of this text, which `safe` would show as escapes.
@@ -165,7 +153,7 @@ def _study_body(found: Comparison | Study) -> str:
             shown = plan_view(found.graph, plan, found.graph.name)
             figure = slab_figure(shown, found.slab_bound, most=RECTANGLES)
         return figure + method_section(found)
-    several = as_html(saving_table(_savings(found))) if len(found.comparisons) > 1 else ""
+    several = as_html(saving_table(full_savings(found))) if len(found.comparisons) > 1 else ""
     return several + as_html(method_table(found))
 
 
@@ -206,12 +194,15 @@ def save(found: Found, path: str | Path) -> None:
 
 def _save_study(study: Study, path: str | Path, ending: str) -> None:
     from optsched.reports import study_files
+    from optsched.reports.study_page import study_html
 
     if ending == ".json":
         text = json.dumps(study_files.study_record(study), indent=2) + "\n"
+    elif ending == ".html":
+        text = study_html(study)
     else:
-        name = {".html": "study_html", ".csv": "study_csv", ".md": "study_markdown"}[ending]
-        text = getattr(study_files, name)(study)
+        made = {".csv": study_files.study_csv, ".md": study_files.study_markdown}
+        text = made[ending](study)
     write_bytes(path, text.encode())
 
 

@@ -150,8 +150,31 @@ def _controls(shown: View) -> str:
         f"<div class=controls>{colours}"
         f'<label>Find <input type=search id=find placeholder="{what}"></label>'
         "<output id=found for=find></output>"
-        "<span class=hint>Ctrl and the wheel zoom, drag moves, pointing at a buffer names it; "
-        "the round arrow goes back.</span></div>"
+        f'<div class=moves role=toolbar aria-label="Zoom and move all pictures">{_buttons()}</div>'
+        "<span class=hint><span class=mouse>Ctrl and the wheel zoom, drag moves, pointing at a "
+        "buffer names it; with a picture in focus + - and arrows zoom and move, 0 goes back.</span>"
+        "<span class=touch>The buttons zoom and move all pictures; a tap on a buffer names it."
+        "</span></span></div>"
+    )
+
+
+def _buttons() -> str:
+    """Return a button per movement; the page's script also takes its key in a focused picture."""
+    moves = {
+        "+": "Zoom in",
+        "-": "Zoom out",
+        "ArrowLeft": "Move left",
+        "ArrowRight": "Move right",
+        "ArrowUp": "Move up",
+        "ArrowDown": "Move down",
+        "0": "Show all",
+    }
+    signs = {"ArrowLeft": "\u2190", "ArrowRight": "\u2192", "ArrowUp": "\u2191"}
+    signs |= {"ArrowDown": "\u2193", "-": "\u2212", "0": "all"}
+    return "".join(
+        f'<button type=button data-move="{key}" aria-label="{name}" title="{name}">'
+        f"{signs.get(key, key)}</button>"
+        for key, name in moves.items()
     )
 
 
@@ -160,7 +183,7 @@ def _plan(report: Report, shown: View, row: Sequence[figure], places: Mapping[st
     for slab, fig in zip(shown.slabs, row, strict=False):
         pool = f" in pool {slab.pool}" if slab.pool else ""
         label = f"Packed slab{pool} of {format_bytes(slab.size)}: steps to the right, addresses up."
-        parts.append(_figure(fig, places, label))
+        parts.append(_figure(fig, places, label, focus=True))
     slab_key, live_key = sections.line_keys(report.result, shown)
     parts += [slab_key, sections.left_out(shown)]
     label = f"Live bytes while each step runs; the peak is {format_bytes(shown.peak)}."
@@ -169,9 +192,11 @@ def _plan(report: Report, shown: View, row: Sequence[figure], places: Mapping[st
     return "".join(parts) + "</section>"
 
 
-def _figure(fig: figure, places: Mapping[str, str], label: str) -> str:
+def _figure(fig: figure, places: Mapping[str, str], label: str, *, focus: bool = False) -> str:
     label = safe(label)
+    # A picture that keys move is a control, and can be reached by the Tab key.
+    role = 'role="application" tabindex=0 data-moves' if focus else 'role="img"'
     return (
-        f'<figure><div role="img" aria-label="{label}">{places[fig.id]}</div>'
+        f'<figure><div {role} aria-label="{label}">{places[fig.id]}</div>'
         f"<figcaption>{label}</figcaption></figure>"
     )

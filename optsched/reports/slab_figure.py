@@ -24,12 +24,12 @@ STYLE = """
 font:.8rem/1.2 system-ui,sans-serif}
 .slab svg{grid-area:2/2;width:100%;height:clamp(12rem,32vw,24rem);display:block;
 border:solid #8888;border-width:0 0 1px 1px;color:inherit}
-.slab .high{grid-area:2/1;position:relative;min-width:2.5em}
-.slab .high span{position:absolute;right:0;transform:translateY(50%)}
+.slab .high{grid-area:2/1;position:relative;min-width:3em}
+.slab .high span{position:absolute;right:0;white-space:nowrap;transform:translateY(50%)}
 .slab .wide{grid-area:3/2;position:relative;height:1.4em}
 .slab .wide span{position:absolute;white-space:nowrap;transform:translateX(-50%)}
 .slab .wide span:last-of-type{transform:translateX(-100%)}
-.slab figcaption{grid-area:1/1/2/3}
+.slab figcaption{grid-area:1/1/2/3;padding-bottom:.5em}
 .slab rect:hover,.slab rect:focus{stroke:currentColor;stroke-width:3}
 """
 """Style of the figure; :func:`slab_figure` does not repeat it."""
@@ -59,7 +59,7 @@ def slab_figure(shown: View, bound: int, *, most: int = DRAWN, named: bool = Tru
     return (
         f'<figure class=slab><svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" '
         f'role=img aria-label="{safe(label)}"><g stroke="#8886" stroke-width=".5">'
-        f"{''.join(drawn)}</g>{_live(shown, top)}"
+        f"{''.join(drawn)}</g>{_live(shown, top, most)}"
         f'<path d="M0 {line:.1f}H{WIDTH}" stroke="{BOUND}" stroke-width="2" fill="none" '
         f'stroke-dasharray="7 5" vector-effect="non-scaling-stroke"><title>proved bound: '
         f"{both(bound)}</title></path></svg>{_axes(shown, top)}</figure>"
@@ -114,9 +114,9 @@ def _shades(shown: View, top: int, most: int) -> Iterator[str]:
     return (f'<path fill="{VIRIDIS[i]}" d="{path}"/>' for i, path in enumerate(paths) if path)
 
 
-def _live(shown: View, top: int) -> str:
+def _live(shown: View, top: int, most: int) -> str:
     """Return the live bytes as a line: where it touches the top, the slab is full."""
-    load = bars(shown.load, WIDTH)
+    load = bars(shown.load, min(WIDTH, most))
     x = np.stack([load.start, load.end], 1).ravel() * (WIDTH / max(1, shown.length))
     y = HEIGHT - np.repeat(load.live, 2) * (HEIGHT / top)
     points = " ".join(f"{a:g},{b:g}" for a, b in zip(x.round(1), y.round(1), strict=True))

@@ -1,8 +1,6 @@
-"""Files of a comparison: figures as CSV or JSON, tables as Markdown or a single HTML file.
+"""Files of a comparison: figures as CSV or JSON, and tables as Markdown.
 
-Names of columns and keys are stable. The HTML file needs no optional package and no network. It
-shows tooltips of the browser instead of zooming (for which `optsched report` draws one graph),
-which keeps it small.
+Names of columns and keys are stable. :mod:`optsched.reports.study_page` has the HTML page.
 """
 
 from __future__ import annotations
@@ -23,39 +21,13 @@ from optsched.compare import (
     profile,
     summarise,
 )
-from optsched.reports.page import document, origin
-from optsched.reports.saving import headline, saving_table, savings_record
-from optsched.reports.sections import method_section, verdicts
-from optsched.reports.slab_figure import STYLE, slab_figure
-from optsched.reports.study_tables import (
-    graph_table,
-    method_table,
-    methods_with_columns,
-    profile_table,
-    study_savings,
-    study_summary,
-    trouble_lines,
-)
-from optsched.reports.tables import Table, as_html, as_markdown, markdown_safe, safe
-from optsched.reports.view import plan_view
+from optsched.reports.saving import headline, savings_record
+from optsched.reports.study_sections import TITLE, study_sections
+from optsched.reports.study_tables import study_savings, study_summary, trouble_lines
+from optsched.reports.tables import as_markdown, markdown_safe
 from optsched.runtime.facts import machine, versions
-from optsched.runtime.text import counted, shield
+from optsched.runtime.text import shield
 
-TITLE = "Distance of each method from the optimum"
-METHODS_SAY = (
-    "Excess is `value / optimum - 1`, or `/ best known` where no optimum is proved: the geometric "
-    "mean and the worst over the graphs. `optimal`, `in 1 %`, `in 10 %`: number of graphs on which "
-    "a method is that close to the minimum; `best`: number on which no method of its kind is "
-    "better; `proved`: number on which the method itself proves its result minimal."
-)
-PROFILE_SAYS = (
-    "Share of graphs in percent on which a method is within a factor of the optimum or best known."
-)
-GRAPHS_SAY = (
-    "Excess over the optimum in percent: of the peak for orders, of the slab for packers. The "
-    "column `proof` has the proofs of peak and slab: L1 packing bound, L2 order bound, L3 order "
-    "search, L4 packing search, L5 joint bound, L6 joint search."
-)
 COLUMNS = (
     *("file", "graph", "ops", "buffers", "method", "kind", "status", "reason", "peak", "slab"),
     *("fragmentation", "excess", "peak_excess", "slab_excess", "peak_bound", "slab_bound"),
@@ -154,58 +126,15 @@ def study_record(study: Study) -> dict[str, Any]:
     }
 
 
-def _sections(study: Study) -> list[tuple[str, str, Table]]:
-    """Return title, introduction and table of each section."""
-    return [
-        ("Methods", METHODS_SAY, method_table(study)),
-        ("Performance profile", PROFILE_SAYS, profile_table(study)),
-        ("Graphs", GRAPHS_SAY, graph_table(study, methods_with_columns(study))),
-    ]
-
-
 def study_markdown(study: Study) -> str:
     """Return the study as Markdown."""
     parts = [f"# {TITLE}"]
     if study.comparisons:
         parts += [f"**{markdown_safe(line)}**" for line in [headline(study_savings(study))] if line]
         parts.append(f"{study_summary(study)}.")
-        for title, words, table in _sections(study):
+        for title, words, table in study_sections(study):
             parts += [f"## {title}", words, as_markdown(table)]
     if lines := [f"- {markdown_safe(line)}" for line in trouble_lines(study)]:
         parts += ["## Without figures", "\n".join(lines)]
     used = ", ".join(f"{name} {number}" for name, number in versions().items())
     return "\n\n".join([*parts, f"Made with {used}."]) + "\n"
-
-
-def study_html(study: Study) -> str:
-    """Return the study as an HTML page, with the packed slab of every graph."""
-    lines = "".join(f"<li>{safe(line, 1000)}</li>" for line in trouble_lines(study))
-    body = [
-        f"<style>{STYLE}</style><h1>{TITLE}</h1>"
-        f"<p class=lead>{safe(headline(study_savings(study)), 1000)}</p>",
-        f"<p>{safe(study_summary(study), 1000)}.</p>",
-        as_html(saving_table(study_savings(study))) if len(study.comparisons) > 1 else "",
-        *(
-            f"<h2>{title}</h2><p>{safe(words.replace('`', ''), 1000)}</p>{as_html(table)}"
-            for title, words, table in _sections(study)
-        ),
-        f"<h2>Without figures</h2><ul>{lines}</ul>" if lines else "",
-        *(_graph(number, comparison) for number, comparison in enumerate(study.comparisons)),
-        f"<footer>{origin()}</footer>",
-    ]
-    return document("optsched: distance from the optimum", "".join(body))
-
-
-def _graph(number: int, comparison: Comparison) -> str:
-    graph, result, picture = comparison.graph, comparison.result, ""
-    if result.plan is not None:
-        shown = plan_view(graph, result.plan, "plan")
-        # Pictures of the page share one style.
-        picture = slab_figure(shown, result.slab_bound)
-    known = verdicts(result, comparison.best_peak, comparison.best_slab)
-    return (
-        f"<section class=graph id=graph-{number}><h2>{safe(graph.name)}</h2>"
-        f"<p>{counted(len(graph.ops), 'op')}, {counted(len(graph.buffers), 'buffer')}; "
-        f"memory model: {safe(graph.model_name)}. {safe(' '.join(known), 2000)}</p>{picture}"
-        f"<details><summary>All methods</summary>{method_section(comparison)}</details></section>"
-    )

@@ -21,7 +21,7 @@ from optsched.compare import (
     rows_against_optimum,
     summarise,
 )
-from optsched.compare.saving import comparison_saving, stock_row
+from optsched.compare.saving import comparison_saving, saving, stock_plan, stock_row
 from optsched.model.saving import Saving
 from optsched.reports.saving import print_headline
 from optsched.reports.tables import (
@@ -281,6 +281,17 @@ def study_summary(study: Study) -> str:
 def study_savings(study: Study) -> dict[str, Saving]:
     """Return the saving of every graph against its framework's own method, by name."""
     return {c.graph.name: comparison_saving(c) for c in study.comparisons}
+
+
+def full_savings(study: Study) -> dict[str, Saving]:
+    """Return the savings of :func:`study_savings`; a framework's plan that is missing is made."""
+    found = study_savings(study)
+    for c in study.comparisons:
+        if found[c.graph.name].before is None:
+            bounds = (c.peak_bound, c.slab_bound)
+            known = stock_plan(c.graph)
+            found[c.graph.name] = saving(known, peak=c.best_peak, slab=c.best_slab, bounds=bounds)
+    return found
 
 
 def print_study(

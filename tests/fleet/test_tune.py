@@ -25,7 +25,8 @@ from optsched.fleet.unit import Unit, UnitContext, is_proved, look_up
 from optsched.formats import read_graph, write_graph, write_plan
 from optsched.ordering.progress import OrderProgress
 from optsched.reports.fleet import fleet_record, print_fleet, standing_text
-from optsched.reports.study_files import study_csv, study_html
+from optsched.reports.study_files import study_csv
+from optsched.reports.study_page import study_html
 from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver.pipeline import solve

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from optsched import compare_methods
 from optsched.cli import main
 from optsched.reports.report import Report, make_report
 from optsched.reports.write import write_report
 from optsched.solver.pipeline import solve
 from tests.reports.hostile import NAMES, hostile_graph
 from tests.support.browser import PATIENCE, Browser, find_browser
+from tests.support.families.small import chain, diamond, two_towers
 
 pytest.importorskip("bokeh", reason="needs the extra `report`")
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium on this machine")
@@ -83,8 +85,8 @@ def large_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def show(browser: Browser, path: Path, **size: int) -> None:
-    browser.open(path, READY, **size)
+def show(browser: Browser, path: Path, ready: str = READY, **size: int) -> None:
+    browser.open(path, ready, **size)
     browser.evaluate(HELPERS.replace("const ", "var "))
     browser.evaluate("frames(3)")
 
@@ -174,6 +176,51 @@ def test_the_wheel_zooms_with_ctrl_and_the_mouse_pans_all_figures_at_once(
     browser.mouse("mouseReleased", at["x"] + 20, at["y"], button="left", clickCount=1)
     browser.wait_for(f"ranges('packing-1-0')[0] !== {start}")
     assert_quiet(browser, path)
+
+
+def test_keys_and_named_buttons_zoom_and_move(
+    browser: Browser, two_plans: Report, tmp_path: Path
+) -> None:
+    path = tmp_path / "two.html"
+    write_report(two_plans, {"html": str(path)})
+    show(browser, path)
+    whole = browser.evaluate("ranges('packing-0-0')")
+    names = "[...document.querySelectorAll('[data-move]')].map((x) => x.getAttribute('aria-label'))"
+    assert {"Zoom in", "Zoom out", "Move left", "Show all"} <= set(browser.evaluate(names))
+    click(browser, "[data-move='+']")
+    browser.wait_for(f"ranges('packing-1-0')[1] < {whole[1]}")
+    browser.evaluate("document.querySelector('[data-moves]').focus(); true")
+    press = (
+        "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}))"
+    )
+    zoomed = browser.evaluate("ranges('packing-0-0')")
+    browser.evaluate(f"for (const key of ['ArrowRight', 'ArrowUp']) {press}; true")
+    moved = browser.evaluate("ranges('packing-1-0')")
+    assert moved[0] > zoomed[0]
+    assert moved[2] > zoomed[2]
+    browser.evaluate(f"for (const key of ['0']) {press}; true")
+    assert browser.evaluate("ranges('packing-0-0')") == whole
+    assert_quiet(browser, path)
+
+
+def test_a_study_is_sorted_searched_and_unfolded(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "study.html"
+    compare_methods([diamond(), chain(), two_towers()], methods="program,lpmf").save(page)
+    show(browser, page, "document.readyState === 'complete'")
+    rows = "[...document.querySelectorAll('#graphs > tbody > tr:not(.more):not([hidden])')]"
+    names = f"{rows}.map((row) => row.cells[0].textContent)"
+    assert browser.evaluate(names)[0] == "diamond"  # saves most
+    click(browser, "#graphs th button")
+    assert browser.evaluate(names) == ["two_towers", "diamond", "chain"]
+    click(browser, "#graphs th button")
+    assert browser.evaluate(names) == ["chain", "diamond", "two_towers"]
+    click(browser, "[data-table=graphs]")
+    browser.send("Input.insertText", text="TOWER")
+    browser.wait_for("document.querySelector('output').textContent === '1 found'")
+    assert browser.evaluate(names) == ["two_towers"]
+    click(browser, "#graphs tr:not([hidden]) button[aria-expanded]")
+    assert browser.evaluate("document.querySelectorAll('tr.more:not([hidden])').length") == 1
+    assert_quiet(browser, page)
 
 
 def test_colours_switch_and_buffers_are_found(
