@@ -1,4 +1,4 @@
-"""HTML pages of a study: what was saved, a row per graph with folded details, and charts.
+"""HTML pages of a study: bytes saved, a row per graph with folded details, and charts.
 
 A page is a single file that needs no network and no optional package. It shows tooltips of the
 browser instead of zooming (for which `optsched report` draws one graph), which keeps it small.
