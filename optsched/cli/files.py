@@ -238,13 +238,18 @@ def _add_export_saving(args: argparse.Namespace, record: dict[str, Any], text: s
 
 
 def _warmup(args: argparse.Namespace) -> int:
-    from optsched.solver.warmup import warm_up
+    from optsched.reports.progress import ProgressLine
+    from optsched.solver.warmup import count_compiled, warm_up
     from optsched.store import canonical_form
 
-    def say(text: str) -> None:
-        print(f"compiling (once): {text}", file=sys.stderr, flush=True)
+    with ProgressLine("compiling: ", count=count_compiled) as line:
 
-    warm_up(say, canonical_form)
+        def say(text: str) -> None:
+            line.show_text(text)
+            if not sys.stderr.isatty():
+                print(f"compiling (once): {text}", file=sys.stderr, flush=True)
+
+        warm_up(say, canonical_form)
     if args.json:
         common.print_json(args, {"compiled": True})
     return common.OK

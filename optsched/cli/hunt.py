@@ -26,11 +26,13 @@ def _hunt(args: argparse.Namespace) -> int:
     common.protect([args.output], args.source)
     if args.at_least is not None and args.source is None:
         raise UsageError("--at-least needs --from")
-    with ProgressLine(f"{args.method}  ") as line:
+    with ProgressLine(f"{args.method}  ", seconds=args.time_limit) as line:
 
         def show(at: HuntProgress) -> None:
             best = "nothing yet" if at.best is None else f"{at.best.objective} {at.best.score:.4g}"
-            line.show_text(f"{at.seconds:6.1f} s  {best}  {at.tried:,} tried  {at.phase}")
+            line.show_text(
+                f"{best}  {at.tried:,} tried, {at.tried / max(at.seconds, 1e-3):,.0f}/s  {at.phase}"
+            )
 
         done = hunt(
             args.method,

@@ -30,7 +30,7 @@ def solve_module(args: argparse.Namespace, module: Module) -> int:
     # Options that name ops of one graph have no meaning for several computations.
     _refuse(args, module, "pool", "warm_start", "keep_trace")
     common.protect([args.output, args.certificate], args.graph)
-    with ProgressLine() as show:
+    with ProgressLine(seconds=common.limits(args).seconds) as show:
         found = solver.solve_module(
             module,
             objective=args.objective,

@@ -84,7 +84,7 @@ def _pack_slab(args: argparse.Namespace, packing: PackingTable) -> Answer:
     if capacity is not None:
         # The output states the capacity that was requested.
         packing = replace(packing, problem=replace(packing.problem, capacity=capacity))
-    with ProgressLine(f"{packing.problem.name}  ") as show:
+    with ProgressLine(f"{packing.problem.name}  ", seconds=common.limits(args).seconds) as show:
         result = pack(
             packing.problem,
             reserved=regions,
@@ -108,7 +108,7 @@ def _pack_pools(args: argparse.Namespace, packing: PackingTable, slabs: list[Poo
 
     if args.capacity or args.reserve:
         raise UsageError("--capacity and --reserve are for a single slab: give --pool NAME=BYTES")
-    with ProgressLine() as show:
+    with ProgressLine(seconds=common.limits(args).seconds) as show:
         result = pack(packing, pools=slabs, limits=common.limits(args), on_event=show)
     names, offsets = result.places(len(packing.problem))
     if args.output and result.slab is not None:

@@ -144,7 +144,7 @@ def _solve(
         from optsched.compare import compare_methods
 
         names = args.methods.split(",")
-        with ProgressLine() as show:
+        with ProgressLine(seconds=common.limits(args).seconds) as show:
             comparison = compare_methods(
                 graph, methods=names, engine=args.engine, limits=common.limits(args), on_event=show
             )
@@ -155,7 +155,7 @@ def _solve(
 
     # A plan that spills does not fit the graph's own pools, so it cannot be a warm start.
     own = [plan for plan in plans if plan.placed(graph) == graph]
-    with ProgressLine() as show:
+    with ProgressLine(seconds=common.limits(args).seconds) as show:
         result = solve(
             graph,
             engine=args.engine,
@@ -206,7 +206,7 @@ def _pack(
     from optsched.model.pools import Pool
     from optsched.solver.pack import pack
 
-    with ProgressLine() as show:
+    with ProgressLine(seconds=common.limits(args).seconds) as show:
         if not any(own_pools):
             result = pack(problem, limits=common.limits(args), on_event=show)
             return [result], result.offsets

@@ -54,7 +54,7 @@ def _solve(args: argparse.Namespace) -> int:
     # The baseline is read before rules, which may refer to its sequence.
     baseline = read_plan(args.baseline, graph) if args.baseline else None
     rules = common.reading(args).order_rules(graph, baseline.order if baseline else None)
-    with ProgressLine() as show:
+    with ProgressLine(seconds=common.limits(args).seconds) as show:
         result = solve(
             graph,
             pools=slabs,

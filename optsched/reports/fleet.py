@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.fleet import Fleet, FleetGraph, FleetStanding, FleetState
 from optsched.model.saving import Saving
-from optsched.reports.progress import PausedLine
+from optsched.reports.progress import PausedLine, duration
 from optsched.reports.saving import print_headline, savings_record
 from optsched.reports.tables import Column, Table, percent, print_line, print_table
 from optsched.runtime.bytes import format_bytes
@@ -26,26 +26,20 @@ class FleetProgress(PausedLine):
 
     def show(self, standing: FleetStanding) -> None:
         """Show the progress of the run."""
-        self.show_or_pause(standing_text(standing))
+        self.show_or_pause(standing_text(standing), standing.seen, standing.total)
 
 
 def standing_text(standing: FleetStanding) -> str:
-    """Return a line with graphs seen and proved, gap left, time left and bytes saved.
+    """Return a line with graphs seen and proved, gap, rest of the budget and bytes saved.
 
     The least important parts come last, because a narrow terminal truncates the line.
     """
     failed = f", {standing.failed:,} failed" if standing.failed else ""
-    left = "" if standing.left is None else f"  {duration(standing.left)} left"
+    left = "" if standing.left is None else f"  {duration(standing.left)} of the budget"
     return (
         f"[{standing.seen:,}/{standing.total:,} seen, {standing.proved:,} proved{failed}]"
         f"  gap {_bytes(standing.gap)}{left}  saved {_bytes(standing.saved)}  {standing.latest}"
     )
-
-
-def duration(seconds: float) -> str:
-    """Format seconds as hours, minutes and seconds."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def _bytes(count: float) -> str:

@@ -1,65 +1,155 @@
-"""Live progress line on a terminal: time, incumbent, bound and gap."""
+"""Live progress on a terminal, drawn by Rich: work done, rate, time left, and the latest result.
+
+Without a terminal a short run is silent, and a long one prints a line from time to time.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Event, optimality_gap
 from optsched.runtime.text import readable
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn, Task
+
     from optsched.compare import Standing
+
+BAR_COLUMNS = 10
+"""Width of the bar."""
 
 
 class ProgressLine:
-    """A terminal line that is rewritten, and erased at the end; silent without a terminal.
+    """A terminal line that is redrawn four times a second, and erased at the end.
 
-    `prefix` is printed before every text; `stream` is standard error by default.
+    Parameters
+    ----------
+    prefix
+        Text before every text.
+    stream
+        Standard error by default; the line is silent if it is not a terminal.
+    seconds
+        Time limit, which the bar and the time left refer to; None if the parts that
+        :meth:`show_text` is given are counted.
+    count
+        Function that returns the numbers of parts done and of all parts, called at each redrawing.
     """
 
-    def __init__(self, prefix: str = "", stream: TextIO | None = None) -> None:
-        self.stream, self.prefix = stream or sys.stderr, prefix
-        self._width = 0
+    def __init__(
+        self,
+        prefix: str = "",
+        stream: TextIO | None = None,
+        *,
+        seconds: float | None = None,
+        count: Callable[[], tuple[int, int]] | None = None,
+    ) -> None:
+        self.stream, self.prefix, self.count = stream or sys.stderr, prefix, count
+        self.seconds = seconds if seconds is not None and seconds < float("inf") else None
+        self._begin = time.monotonic()
+        self._bar: Progress | None = None
+        self._task: Any = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Only if something was written.
-        if self._width:
-            self.stream.write("\r" + " " * self._width + "\r")
-            self.stream.flush()
+        if self._bar is not None:
+            self._bar.stop()
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
         self.show_text(event_text(event))
 
-    def show_text(self, text: str) -> None:
-        """Show a text, replacing the previous one."""
-        # A pipe gets no live line: its reader would see all of them.
-        if self.stream.isatty():
-            from shutil import get_terminal_size
+    def show_text(self, text: str, done: int = 0, total: int | None = None) -> None:
+        """Show a text, replacing the previous one, and the parts done so far if they are known."""
+        if not self.stream.isatty():
+            return
+        line = readable(f"{self.prefix}{text}".strip(), 1000)
+        if self._bar is None:
+            self._bar = self._draw()
+            self._task = self._bar.add_task(line, completed=done, total=total)
+            self._bar.start()
+        self._bar.update(self._task, description=line, completed=done, total=total, refresh=True)
 
-            # A longer line would wrap and could not be rewritten.
-            line = readable(f"{self.prefix}{text}")[: get_terminal_size().columns - 1]
-            self.stream.write("\r" + line.ljust(self._width))
-            self.stream.flush()
-            self._width = len(line)
+    def _draw(self) -> Progress:
+        from rich.console import Console
+        from rich.progress import Progress, TextColumn
+        from rich.table import Column
+
+        console = Console(file=self.stream, emoji=False)
+        words = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+        text = TextColumn("{task.description}", markup=False, table_column=words)
+        return Progress(
+            _pace_column(self),
+            text,
+            console=console,
+            transient=True,
+            refresh_per_second=4,
+            # Results on standard output are not part of this line.
+            redirect_stdout=False,
+        )
+
+    def standing(self, done: float, total: float | None) -> tuple[float, float | None]:
+        """Return the work done and all of it: parts, or seconds of the limit."""
+        if self.count is not None:
+            return self.count()
+        return (time.monotonic() - self._begin, self.seconds) if total is None else (done, total)
+
+    def pace(self, done: float, total: float | None) -> str:
+        """Return parts done, rate and time left; with a time limit, time used and left."""
+        elapsed = time.monotonic() - self._begin
+        if total is None:
+            return duration(elapsed)
+        if self.count is None and total == self.seconds:
+            return f"{duration(elapsed)}, {duration(max(0.0, total - elapsed))} left"
+        return f"{done:,.0f}/{total:,.0f}{rate_text(done, total, elapsed)}"
+
+
+def _pace_column(line: ProgressLine) -> ProgressColumn:
+    """Return the column with the bar and the pace of a line."""
+    from rich.progress import ProgressColumn
+    from rich.progress_bar import ProgressBar
+    from rich.table import Column, Table
+
+    class Pace(ProgressColumn):
+        def render(self, task: Task) -> Table:
+            done, total = line.standing(task.completed, task.total)
+            grid = Table.grid(padding=(0, 1))
+            bar = ProgressBar(total=total, completed=min(done, total or done), width=BAR_COLUMNS)
+            grid.add_row(*([] if total is None else [bar]), line.pace(done, total))
+            return grid
+
+    return Pace(table_column=Column(no_wrap=True))
+
+
+def rate_text(done: float, total: float, seconds: float) -> str:
+    """Return the rate of parts and the time left; empty before the first part is done."""
+    if not done or seconds <= 0:
+        return ""
+    each = seconds / done
+    rate = f"{1 / each:,.1f}/s" if each < 1 else f"{60 / each:,.1f}/min"
+    return f", {rate}, {duration(each * (total - done))} left"
+
+
+def duration(seconds: float) -> str:
+    """Format seconds as hours, minutes and seconds."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def event_text(event: Event) -> str:
     """Return incumbent, bound and gap as text; a bound of 0 stands for no bound yet."""
     best, bound = event.incumbent, f"bound {format_bytes(event.bound)}"
-    # A bound of 0 stands for an unknown one, not for a gap of 100 %.
     if best and not event.bound:
         bound = "no bound yet"
     elif best is not None:
         bound += f"  gap {100 * optimality_gap(best, event.bound):.2f} %"
-    return f"{event.seconds:7.2f} s  best {format_bytes(best)}  {bound}  {event.source}"
+    return f"best {format_bytes(best)}  {bound}  {event.source}  at {event.seconds:.2f} s"
 
 
 class PausedLine(ProgressLine):
@@ -72,12 +162,13 @@ class PausedLine(ProgressLine):
         self.last = time.monotonic()
         return self
 
-    def show_or_pause(self, text: str) -> None:
+    def show_or_pause(self, text: str, done: int, total: int) -> None:
         """Show a text on a terminal; elsewhere, print it if the last line is old enough."""
-        self.show_text(text)
+        self.show_text(text, done, total)
         if not self.stream.isatty() and time.monotonic() - self.last >= self.PAUSE:
             self.last = time.monotonic()
-            print(readable(text), file=self.stream, flush=True)
+            line = f"[{self.pace(done, total)}] {text}"
+            print(readable(line, 1000), file=self.stream, flush=True)
 
 
 class StudyProgress(PausedLine):
@@ -85,10 +176,9 @@ class StudyProgress(PausedLine):
 
     def show(self, standing: Standing) -> None:
         """Show the progress of the run."""
-        name = Path(standing.instance).name.removesuffix(".gz").removesuffix(".json")
-        text = f"[{standing.done}/{standing.total} done] {name}"
+        text = Path(standing.instance).name.removesuffix(".gz").removesuffix(".json")
         if standing.method:
             text += f"  {standing.method}"
         if standing.event is not None:
             text += f"  {event_text(standing.event)}"
-        self.show_or_pause(text)
+        self.show_or_pause(text, standing.done, standing.total)

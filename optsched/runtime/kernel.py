@@ -84,6 +84,8 @@ class Kernel(Generic[P, R]):
     """
 
     part = False
+    known: ClassVar[list[Kernel[..., Any]]] = []
+    """All kernels of the modules imported so far."""
     all_seconds: ClassVar[float] = 0.0
     """Time spent in Python calls of all kernels so far."""
     spared_seconds: ClassVar[float] = 0.0
@@ -105,6 +107,7 @@ class Kernel(Generic[P, R]):
         self.is_missing = False
         """True if no compiled form was on disk at the last look, and compiling it is quick."""
         update_wrapper(self, function)
+        Kernel.known.append(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the kernel as Python."""

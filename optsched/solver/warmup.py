@@ -36,6 +36,7 @@ from optsched.packing.components import make_components
 from optsched.packing.engine import PackingEngine
 from optsched.packing.kernels.branch import TIGHTEST
 from optsched.packing.rules import PackingEffort
+from optsched.runtime import disk_cache
 from optsched.runtime import kernel as kernels
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
@@ -78,6 +79,12 @@ def warm_up(say: Callable[[str], None], *others: Callable[[Graph], object]) -> N
     finally:
         beside.kill()
     say(f"done in {time.perf_counter() - started:.1f} s")
+
+
+def count_compiled() -> tuple[int, int]:
+    """Return the numbers of kernels on disk and of all kernels; parts of others do not count."""
+    whole = [x for x in kernels.Kernel.known if not x.part]
+    return sum(disk_cache.has_file(x.file_name) for x in whole), len(whole)
 
 
 def compile_orders() -> None:
