@@ -89,6 +89,7 @@ class ProgressLine:
             text,
             console=console,
             transient=True,
+            expand=True,
             refresh_per_second=4,
             # Results on standard output are not part of this line.
             redirect_stdout=False,
@@ -119,7 +120,7 @@ def _pace_column(line: ProgressLine) -> ProgressColumn:
     class Pace(ProgressColumn):
         def render(self, task: Task) -> Table:
             done, total = line.standing(task.completed, task.total)
-            grid = Table.grid(padding=(0, 1))
+            grid = Table.grid(Column(no_wrap=True), Column(no_wrap=True), padding=(0, 1))
             bar = ProgressBar(total=total, completed=min(done, total or done), width=BAR_COLUMNS)
             grid.add_row(*([] if total is None else [bar]), line.pace(done, total))
             return grid

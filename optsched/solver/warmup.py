@@ -35,6 +35,7 @@ from optsched.packing.beam import search_beam
 from optsched.packing.components import make_components
 from optsched.packing.engine import PackingEngine
 from optsched.packing.kernels.branch import TIGHTEST
+from optsched.packing.kernels.section_load import section_load
 from optsched.packing.rules import PackingEffort
 from optsched.runtime import disk_cache
 from optsched.runtime import kernel as kernels
@@ -105,6 +106,7 @@ def compile_packings() -> None:
         packing(problem)
     problem, _ = packing_problem(wired_graph(OPS, 5), np.arange(OPS))
     solve_packing(with_halves(problem), limits=LIMITS)
+    section_load.for_work(1)(np.zeros((1, 1), np.int64), np.ones(1, np.int64), 1)
 
 
 def with_halves(problem: PackingProblem) -> PackingProblem:
