@@ -32,7 +32,8 @@ from optsched.runtime.text import counted
 FLEET_TITLE = "Memory plans of a fleet"
 MOST_BYTES = 2_400_000
 """Bytes of a page that all pictures together may take; with more graphs each gets fewer."""
-RECTANGLE_BYTES = 25
+RECTANGLE_BYTES = 60
+"""Bytes of a rectangle, and of the part of the line of live bytes that comes with it."""
 FEW = 20
 """Number of graphs up to which every rectangle has a tooltip, which takes five times the bytes."""
 _LEGEND = "An arrow marks the column that the table is sorted by; a click on a heading sorts."

@@ -219,3 +219,13 @@ def test_a_sum_is_proved_only_if_every_part_is() -> None:
 
 def test_only_no_change_is_shown_as_zero() -> None:
     assert [change(1, 1), change(10**9, 10**9 - 1), change(0, 5)] == ["0 %", "-<0.1 %", "+inf %"]
+
+
+@pytest.mark.parametrize("width", ["40", "80", "200"])
+def test_a_comparison_shows_the_framework_in_every_width(
+    width: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert main(["compare", str(folder / "graph.json")]) == 0
+    first = capsys.readouterr().out.splitlines()[:FIRST_LINES]
+    assert any("framework" in line.split() for line in first)
