@@ -1,4 +1,4 @@
-"""The packers again, from their descriptions: one step and one byte range at a time."""
+"""Reference packers, written from their descriptions: one step and one byte range at a time."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class Rows:
         self.ids = [i for i in range(len(problem)) if self.size[i] and self.end[i] > self.start[i]]
 
     def up(self, offset: int, i: int) -> int:
+        # The next multiple of the alignment.
         over = offset % self.alignment[i]
         return offset if over == 0 else offset - over + self.alignment[i]
 
@@ -39,13 +40,16 @@ def in_turn(rows: Rows, sequence: Sequence[int], *, tightest: bool) -> dict[int,
         met = [(offsets[j], offsets[j] + rows.size[j]) for j in offsets if rows.meet(i, j)]
         holes: dict[int, int] = {}
         top = rows.up(max((high for _, high in met), default=0), i)
+        # Each offset at which a buffer could lie: 0, or on top of another one.
         for at in sorted({rows.up(x, i) for x in [0, *(high for _, high in met)]}):
             free = all(high <= at or at + rows.size[i] <= low for low, high in met)
+            # The next buffer above closes the hole.
             ceiling = min((low for low, _ in met if low > at), default=None)
             if free and at < top and ceiling is not None:
                 holes.setdefault(ceiling, at)
         if not holes:
             offsets[i] = top
+        # The tightest hole, the lowest among equals.
         elif tightest:
             offsets[i] = min((ceiling - at, at) for ceiling, at in holes.items())[1]
         else:
@@ -106,6 +110,7 @@ def free_list(rows: Rows) -> dict[int, int]:
     live: list[int] = []
     offsets: dict[int, int] = {}
     for i in by_start_alone(rows):
+        # Ranges that have ended are free again.
         live = [j for j in live if rows.end[j] > rows.start[i]]
         at = 0
         for low, high in sorted((offsets[j], offsets[j] + rows.size[j]) for j in live):
@@ -123,6 +128,7 @@ def skyline(rows: Rows) -> dict[int, int]:
     offsets: dict[int, int] = {}
     while len(offsets) < len(rows.ids):
         _, _, _, i = min(
+            # The buffer that can lie lowest; the longest, then the largest, among equals.
             (max(height[s] for s in rows.steps(i)), -rows.lifetime(i), -rows.size[i], i)
             for i in rows.ids
             if i not in offsets

@@ -1,7 +1,7 @@
 """XLA's `ScheduleModule` and its heap simulator as they are written, on objects and with recursion.
 
-The three schedulers of a computation are those of `reference_xla`; here is what they are shown: the
-points-to sets, the logical buffers and the memory of what is called.
+The three schedulers of a computation are those of `reference_xla`. This module makes their input:
+points-to sets, logical buffers, and the memory of called computations.
 """
 
 from __future__ import annotations
@@ -54,16 +54,19 @@ class Analysis:
             operands = [self.points[x] for x in made.operands]
             whole = self.whole(made, made.shape)
             if made.opcode == "get-tuple-element":
+                # A member of a tuple: the buffers of that part.
                 found = operands[0].parts[made.index]
             elif made.opcode in ("bitcast", "add-dependency"):
                 found = operands[0]
             elif made.opcode == "copy":
+                # A copied tuple has a table of its own and shares the parts.
                 found = PointsTo(whole.buffers, operands[0].parts)
             elif made.opcode == "tuple":
                 found = PointsTo(whole.buffers, operands)
             else:
                 found = whole
             self.points[made.name] = found
+            # Numbered in the order of definition, which breaks ties.
             mine = [b for b in found.flat() if b.instruction == made.name]
             for b in mine:
                 b.id, self.count = self.count, self.count + 1
@@ -88,6 +91,7 @@ class Heap:
     def alloc(self, b: LogicalBuffer) -> None:
         self.current += b.size
         self.largest = max(self.largest, self.current)
+        # Buffers without bytes come and go without a moment of their own.
         if b.size:
             self.open[b] = [self.time, -1, b.size]
             self.rows.append(self.open[b])
@@ -145,6 +149,7 @@ class ReferenceScheduler:
             node.defined = own
             if algorithm == "xla_list":
                 largest = max([0, *(self.memory[c] for c in made.called if c in self.memory)])
+                # What is called counts instead of the result, which is the callee's root.
                 if largest and made.opcode in CALLERS:
                     node.defined = largest
                 else:
@@ -165,6 +170,7 @@ class ReferenceScheduler:
             found = list_sequence(module, size, live_out)
         elif algorithm == "xla_dfs":
             root = nodes[computation.root]
+            # Instructions that nobody uses come first; XLA walks backwards from these as well.
             lost = [x for x in module if not x.users and not x.control_after and x is not root]
             total = sum(len(c.instructions) for c in self.parsed.computations.values())
             found = depth_first_sequence(module, total, [*lost, root])
@@ -196,6 +202,7 @@ class ReferenceScheduler:
             dead = []
             for b in defined:
                 heap.alloc(b)
+                # The caller of the module holds parameters and results.
                 stays = made.opcode == "parameter" and name == self.parsed.entry
                 if stays or b in results:
                     pending.setdefault(b, set()).add("the end")
@@ -230,6 +237,7 @@ class ReferenceScheduler:
             return
         largest = max([0, *(self.memory[c] for c in made.called if c in self.memory)])
         if largest > 0 and made.opcode in CALLERS:
+            # The result of a caller is inside of what the callee has counted.
             largest -= allocated
         heap.largest = max(heap.largest, heap.current + largest)
 
@@ -262,10 +270,12 @@ class Relabelled(Heap):
 def best_fit(rows: list[list[int]], alignment: int) -> int:
     """`GlobalDecreasingSizeBestFitHeap`: the largest first, each in the tightest hole."""
     placed: list[tuple[int, int, int, int]] = []
+    # By size, then by lifetime, then by start.
     for start, end, size in sorted(rows, key=lambda r: (-r[2], -(r[1] - r[0]), r[0])):
         taken = sorted((low, high) for s, e, low, high in placed if s < end and start < e)
         best, at, room = None, 0, None
         for low, high in taken:
+            # Tightest: the smallest hole that is large enough, the lowest among equals.
             if at + size <= low and (room is None or low - at < room):
                 best, room = at, low - at
             at = max(at, -(-high // alignment) * alignment)

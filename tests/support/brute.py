@@ -1,7 +1,7 @@
-"""Answers by enumeration: the oracles every exact method is compared with.
+"""Answers by enumeration, with which every exact method is compared.
 
-Nothing here is clever, and nothing looks at :class:`GraphArrays`: live buffers are told from the
-ops and buffers themselves, so that an error in the flat arrays shows up as a mismatch.
+The code is as simple as possible and does not use :class:`GraphArrays`: live buffers are computed
+from the ops and buffers themselves, so that an error in the flat arrays shows up as a mismatch.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def storage_of(graph: Graph) -> list[Storage]:
     """Every root that has bytes, as masks over ops."""
     users = [0] * len(graph.buffers)
     for v, op in enumerate(graph.ops):
+        # A view's user is a user of its root: the bytes are those of the root.
         for b in (*op.reads, *op.uses, *op.writes):
             users[graph.roots[b]] |= 1 << v
     found = []
@@ -40,6 +41,7 @@ def storage_of(graph: Graph) -> list[Storage]:
         if buffer.alias_of is not None or buffer.external or not buffer.size:
             continue
         maker = graph.producers[b] if buffer.birth is None else buffer.birth
+        # An input that nobody reads is never in memory.
         if maker is None and not users[b] and not graph.kept[b]:
             continue
         birth = 0 if maker is None else 1 << maker
@@ -48,10 +50,11 @@ def storage_of(graph: Graph) -> list[Storage]:
 
 
 def live_bytes(storage: Sequence[Storage], started: int, ended: int) -> int:
-    """Bytes of the buffers born in `started` that some op outside `ended` still holds."""
+    """Return the bytes of buffers born in `started` that some op outside `ended` still holds."""
     return sum(
         s.size
         for s in storage
+        # Born, and still held: to the end, by an op that is to end, or by the op that makes it.
         if not s.birth & ~started and (s.kept or s.users & ~ended or not s.users)
     )
 
@@ -66,6 +69,7 @@ def matchings(pairs: Sequence[tuple[int, int, int]]) -> Iterator[Pairs]:
         yield ()
         return
     (v, output, root), rest = pairs[0], pairs[1:]
+    # Either without the first pair, or with it and without all others of its output or input.
     yield from matchings(rest)
     for more in matchings([p for p in rest if p[1] != output and p[2] != root]):
         yield ((v, output, root), *more)
@@ -77,6 +81,7 @@ def inplace_pairs(graph: Graph) -> dict[tuple[int, int, int], int]:
     for v, output, source in graph.inplace:
         root = graph.roots[source]
         a, b = graph.buffers[output], graph.buffers[root]
+        # All names of the input's bytes: a reader of any of them must have ended.
         views = [i for i in range(len(graph.buffers)) if graph.roots[i] == root]
         users = {
             u
@@ -94,16 +99,20 @@ def inplace_pairs(graph: Graph) -> dict[tuple[int, int, int], int]:
             and a.pool == b.pool
             and b.alignment % a.alignment == 0
             and (a.pin is None or a.pin == b.pin)
+            # A view may be larger than the output; the root itself must have the output's size or
+            # more.
             and (a.size == b.size if source != root else a.size <= b.size)
             and a.size > 0
         )
         if right:
+            # The op itself may still read what it overwrites.
             found[v, output, root] = sum(1 << u for u in users - {v})
     return found
 
 
 def most_saved(graph: Graph, pairs: dict[tuple[int, int, int], int], v: int, done: int) -> int:
-    """Most bytes that an op can do without after the ops of `done`."""
+    """Return the most bytes that an op saves by writing in place after the ops of `done`."""
+    # Pairs whose other readers have ended.
     open_pairs = [p for p, needs in pairs.items() if p[0] == v and not needs & ~done]
     return max(sum(graph.buffers[b].size for _, b, _ in some) for some in matchings(open_pairs))
 
@@ -115,6 +124,7 @@ def inplace_choices(graph: Graph, order: Sequence[int]) -> Iterator[Pairs]:
         open_pairs = [p for p, needs in pairs.items() if p[0] == v and not needs & ~done]
         rows.append(list(matchings(open_pairs)))
         done |= 1 << v
+    # Choices of different ops are independent of each other.
     for row in product(*rows):
         yield tuple(pair for some in row for pair in some)
 
@@ -126,6 +136,8 @@ def peak_inplace(graph: Graph, order: Sequence[int]) -> int:
     for choice in inplace_choices(graph, order):
         done, peak = 0, live_bytes(storage, 0, 0)
         for v in order:
+            # An output in place takes no bytes while its op runs, and its input's bytes
+            # afterwards.
             saved = sum(graph.buffers[b].size for u, b, _ in choice if u == v)
             peak = max(peak, live_bytes(storage, done | 1 << v, done) - saved)
             done |= 1 << v
@@ -143,6 +155,7 @@ def least_peak(graph: Graph) -> int:
     """Least peak memory over all orders, by a sweep over all downsets; up to about 12 ops."""
     storage, pairs = storage_of(graph), inplace_pairs(graph)
     needs = [sum(1 << u for u in before) for before in graph.predecessors]
+    # By number of finished ops: every set of one size is reached from the sets of the size before.
     level = {0: live_bytes(storage, 0, 0)}
     for _ in graph.ops:
         reached: dict[int, int] = {}
@@ -155,6 +168,7 @@ def least_peak(graph: Graph) -> int:
                 worst = max(peak, live_bytes(storage, after, done) - saved)
                 reached[after] = min(worst, reached.get(after, worst))
         level = reached
+    # Only the full set is left.
     (peak,) = level.values()
     return peak
 
@@ -184,14 +198,15 @@ def least_slab(problem: PackingProblem) -> int | None:
 
 
 def least_slab_by_permutation(problem: PackingProblem) -> int | None:
-    """Put the buffers down in every order, each as low as it goes above those before it.
+    """Place the buffers in every sequence, each at the lowest free offset above those before it.
 
-    Some packing of least slab is met: let its buffers come by ascending offset, and each falls on
-    its old place or below. Sorting and dropping again ends where offsets ascend as they come, so
-    only such sequences are tried; equal offsets come by index.
+    One of these packings has the least slab: take a packing of least slab, and place its buffers
+    again by ascending offset; each lies at its old offset or below. Repeating this ends with a
+    packing whose offsets ascend in its sequence, so only such sequences are tried; buffers with
+    equal offsets come by index.
 
-    What is not down yet will lie where it would fall now, or above: where that is too high for one
-    of them, nothing better follows.
+    A buffer that is not placed yet will lie at its present lowest offset or above. If that is too
+    high for one of them, this sequence is given up.
     """
     start, end = problem.start.tolist(), problem.end.tolist()
     size, step, pin = problem.size.tolist(), problem.alignment.tolist(), problem.pin.tolist()
@@ -205,22 +220,27 @@ def least_slab_by_permutation(problem: PackingProblem) -> int | None:
     ]
 
     def fall(i: int) -> int:
+        # The lowest multiple of the alignment above all placed buffers that conflict.
         low = max((top for j, top in placed if j in beside[i]), default=0)
         return -(-low // step[i]) * step[i]
 
     def place(left: tuple[int, ...], slab: int, last: tuple[int, int]) -> None:
+        # Optimal already, or not better than the best.
         if best[0] is not None and (slab >= best[0] or best[0] == problem.max_load):
             return
         if not left:
             best[0] = slab
             return
         lowest = {i: fall(i) for i in left}
+        # A pin below the lowest free place can never be met any more.
         if any(0 <= pin[i] < low for i, low in lowest.items()):
             return
+        # Some buffer would make this slab as large as the best one.
         if best[0] is not None and any(low + size[i] >= best[0] for i, low in lowest.items()):
             return
         for i, low in lowest.items():
             offset = max(low, pin[i])
+            # Ascending offsets only: every other sequence is met in that one.
             if (offset, i) < last:
                 continue
             placed.append((i, offset + size[i]))
@@ -228,6 +248,7 @@ def least_slab_by_permutation(problem: PackingProblem) -> int | None:
             placed.pop()
 
     live = tuple(i for i in range(len(problem)) if end[i] > start[i] and size[i])
+    # A pinned buffer without bytes still makes the slab reach its pin.
     empty = [pin[i] for i in range(len(problem)) if end[i] > start[i] and not size[i]]
     place(live, max([0, *empty]), (0, -1))
     return best[0]
@@ -242,12 +263,15 @@ def least_slab_by_offsets(problem: PackingProblem) -> int | None:
 def _least_by_offsets(things: Sequence[Thing], apart: Collection[tuple[int, int]]) -> int | None:
     """Try every offset of things."""
     size, step, pin = ([getattr(t, what) for t in things] for what in ("size", "alignment", "pin"))
+    # Large things first: they exclude most.
     turn = sorted(range(len(things)), key=lambda t: -size[t])
 
     def clash(i: int, x: int, j: int, y: int) -> bool:
         if (i, j) in apart or (j, i) in apart:
+            # Kept apart: at all steps.
             return x < y + size[j] and y < x + size[i]
         mine, theirs = things[i].there, things[j].there
+        # Only at steps at which both are there.
         return any(
             x + mine[at][0] < y + theirs[at][1] and y + theirs[at][0] < x + mine[at][1]
             for at in mine.keys() & theirs.keys()
@@ -290,11 +314,8 @@ def least_joint(
 ) -> tuple[int, int] | None:
     """Least slab over all orders and offsets, and the least peak beside it; up to about 6 ops.
 
-    Over the orders `among` which it is wanted, if they are given.
-
-    Where there are several pools, the slab is the sum of theirs.
-
-    None where pins contradict each other in every order.
+    If orders `among` are given, only these count. With several pools, the slab is the sum of the
+    slabs of the pools. The result is None if pins contradict each other in every order.
     """
     storage = storage_of(graph)
     best: tuple[int, int] | None = None
@@ -305,10 +326,12 @@ def least_joint(
             peak = max(peak, live_bytes(storage, done | 1 << v, done))
             done |= 1 << v
         problems = packings_of(graph, order)
+        # No packing is below its load, so this order cannot be better.
         if best is not None and (sum(p.max_load for p in problems), peak) >= best:
             continue
         slabs: list[int | None] = []
         for problem in problems:
+            # Many orders have the same packing problem.
             key = problem.start.tobytes() + problem.end.tobytes() + problem.size.tobytes()
             key += problem.alignment.tobytes() + problem.pin.tobytes()
             key += repr((problem.keep_apart.tolist(), problem.must_share)).encode()
@@ -334,12 +357,14 @@ def least_joint_inplace(graph: Graph, among: Iterable[tuple[int, ...]] | None = 
         spans = spans_of(graph, order)
         step = {v: at for at, v in enumerate(order)}
         for choice in inplace_choices(graph, order):
+            # Outputs in place lie where their inputs do.
             owner = {b: b for b in spans}
             there: dict[int, dict[int, tuple[int, int]]] = {b: {} for b in spans}
             later = {output: step[v] + 1 for v, output, _ in choice}
             for _, output, root in choice:
                 owner[output] = owner[root]
             for b, (born, end) in spans.items():
+                # An output has bytes of its own from the step after its op on.
                 for at in range(later.get(b, born), end):
                     there[owner[b]][at] = (0, graph.buffers[b].size)
             total = 0
@@ -354,6 +379,7 @@ def least_joint_inplace(graph: Graph, among: Iterable[tuple[int, ...]] | None = 
                 if key not in known:
                     known[key] = _least_by_offsets(things, apart)
                 slab = known[key]
+                # One pool without a packing spoils the order.
                 if slab is None:
                     break
                 total += slab

@@ -1,7 +1,7 @@
-"""Streams by enumeration: who precedes whom by closure, antichains by subsets, slabs by placing.
+"""Streams by enumeration: precedence by closure, antichains by subsets, slabs by placing buffers.
 
-The definitions of the design as they stand, with sets; nothing here looks at flat arrays, clocks of
-streams or flows.
+The definitions of the design are written down directly, with sets; flat arrays, clocks of streams
+and flows are not used.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def preceding(graph: Graph, order: Sequence[int]) -> list[set[int]]:
     found: list[set[int]] = [set() for _ in graph.ops]
     for at, v in enumerate(order):
         direct = [*graph.predecessors[v]]
+        # Ops of one stream run in their sequence.
         direct += [u for u in order[:at] if graph.ops[u].stream == graph.ops[v].stream]
         for u in direct:
             found[v] |= {u} | found[u]
@@ -41,7 +42,7 @@ def preceding(graph: Graph, order: Sequence[int]) -> list[set[int]]:
 
 
 class Held:
-    """A buffer with bytes that is ever live: who allocates it, and who must have ended."""
+    """A buffer with bytes that is ever live, the op that allocates it, and its users."""
 
     def __init__(self, graph: Graph, b: int) -> None:
         buffer = graph.buffers[b]
@@ -56,6 +57,7 @@ class Held:
 
     def before(self, other: Held, precede: Sequence[set[int]]) -> bool:
         """Return True if the other buffer may take the place of this one."""
+        # An input is there from the start, so nothing can free its place before.
         if self.kept or other.maker is None:
             return False
         return self.users <= precede[other.maker]
@@ -77,6 +79,7 @@ def conflict_pairs(graph: Graph, order: Sequence[int]) -> set[tuple[int, int]]:
     return {
         (b.id, c.id)
         for b, c in combinations(rows, 2)
+        # Neither may take the other's place.
         if not b.before(c, precede) and not c.before(b, precede)
     }
 
@@ -92,6 +95,7 @@ def _heaviest(rows: Sequence[Held], pairs: set[tuple[int, int]]) -> int:
             return 0
         first, rest = left[0], left[1:]
         best = most(rest, chosen)
+        # A clique of conflicts: each new member must conflict with all chosen ones.
         if all((c, first.id) in pairs for c in chosen):
             best = max(best, first.size + most(rest, (*chosen, first.id)))
         return best
@@ -111,7 +115,7 @@ def least_slab_on_streams(graph: Graph, order: Sequence[int]) -> int | None:
 
 
 def _least_slab(rows: Sequence[Held], pairs: set[tuple[int, int]]) -> int | None:
-    """Put the buffers down by ascending offset, each as low as it goes above those before it."""
+    """Place the buffers by ascending offset, each at its lowest free offset."""
     floor, best = _heaviest(rows, pairs), list[int | None]([None])
     near = [
         [
@@ -124,6 +128,7 @@ def _least_slab(rows: Sequence[Held], pairs: set[tuple[int, int]]) -> int | None
     top = [0] * len(rows)
 
     def place(left: tuple[int, ...], slab: int, last: tuple[int, int]) -> None:
+        # The heaviest clique is a bound on the slab.
         if best[0] is not None and (slab >= best[0] or best[0] == floor):
             return
         if not left:
@@ -137,6 +142,7 @@ def _least_slab(rows: Sequence[Held], pairs: set[tuple[int, int]]) -> int | None
                 if row.pin < low:
                     continue
                 offset = row.pin
+            # Ascending offsets, as in the packing without streams.
             if (offset, i) < last:
                 continue
             top[i] = offset + row.size
@@ -154,6 +160,7 @@ def stream_orders(graph: Graph) -> Iterator[tuple[int, ...]]:
         key = tuple(
             tuple(v for v in order if graph.ops[v].stream == stream) for stream in graph.streams
         )
+        # Orders with the same sequence in each stream are one execution plan.
         if key not in seen:
             seen.add(key)
             yield order
@@ -168,6 +175,7 @@ def least_slab_of_orders(graph: Graph) -> int | None:
     """Least slab over all orders of the streams; up to about 6 ops."""
     best: int | None = None
     for order in stream_orders(graph):
+        # The slab is at least the antichain, so this order cannot be better.
         if best is None or antichain_bytes(graph, order) < best:
             slab = least_slab_on_streams(graph, order)
             best = slab if best is None else best if slab is None else min(best, slab)
@@ -178,6 +186,7 @@ def live_at_once(graph: Graph, order: Sequence[int]) -> int:
     """Most bytes live at once in any execution of an order on its streams, one op a stream."""
     precede, rows = preceding(graph, order), held_by(graph)
     seen: set[tuple[frozenset[int], frozenset[int]]] = set()
+    # A state is the set of ended ops and the set of running ones.
     stack = [(frozenset[int](), frozenset[int]())]
     best = 0
     while stack:
@@ -196,6 +205,7 @@ def live_at_once(graph: Graph, order: Sequence[int]) -> int:
         stack += [
             (ended, running | {v})
             for v in range(len(graph.ops))
+            # An op starts when all that precede it have ended.
             if v not in started and precede[v] <= ended
         ]
     return best

@@ -72,6 +72,7 @@ def graphs(
 ) -> Graph:
     """Hypothesis strategy for the graphs of :func:`random_graph`; shrinks towards plain ones."""
     ops = draw(st.integers(min_ops, max_ops))
+    # Hypothesis shrinks towards False: a failing graph ends up with few features.
     wanted = {feature for feature in sorted(features) if draw(st.booleans())}
 
     def below(n: int) -> int:
@@ -87,6 +88,7 @@ def random_order(rng: np.random.Generator, graph: Graph) -> tuple[int, ...]:
     order: list[int] = []
     while ready:
         at = int(rng.integers(len(ready)))
+        # The last one takes the place of the chosen one: removal without shifting.
         ready[at], ready[-1] = ready[-1], ready[at]
         order.append(ready.pop())
         for v in graph.arrays.succ.row(order[-1]).tolist():
@@ -112,10 +114,12 @@ def with_sharing(rng: np.random.Generator, graph: Graph) -> Graph:
             break
         buffers = list(graph.buffers)
         for b in rows[i]:
+            # Members of a group need one alignment.
             buffers[b] = replace(buffers[b], alignment=graph.buffers[rows[i][0]].alignment)
         try:
             groups = (*graph.must_share, rows[i])
             graph = replace(graph, buffers=tuple(buffers), must_share=groups)
+        # Live at the same time, or on a cycle of groups: not a group.
         except GraphError:
             continue
     return graph
@@ -201,6 +205,7 @@ class _Draft:
         return feature in self.features and self.chance(percent)
 
     def chance(self, percent: int) -> bool:
+        # 0 must mean no, as Hypothesis shrinks towards it.
         return self.below(100) >= 100 - percent
 
     def size(self) -> int:
@@ -208,6 +213,7 @@ class _Draft:
 
     def recent(self) -> int:
         """A readable buffer, half of the time among the latest six."""
+        # Reads of recent results make deep graphs, reads of any make wide ones.
         window = min(6, len(self.readable)) if self.chance(50) else len(self.readable)
         return self.readable[-1 - self.below(window)]
 
@@ -228,6 +234,7 @@ class _Draft:
                 buffer = replace(buffer, alignment=alignment, pin=pin, pool=pool)
         b = len(self.buffers)
         self.buffers.append(buffer)
+        # A view of overwritten bytes is stale with its base.
         fresh = buffer.alias_of is None or buffer.mutates
         self.version.append(b if fresh else self.version[buffer.alias_of or 0])
         return b
@@ -247,6 +254,7 @@ class _Draft:
         made: list[int] = []
         stale = -1
         if named and self.when("mutation", 15):
+            # These bytes are overwritten now, so later ops must not read them by this name.
             stale = self.version[named[0]]
             made.append(self.add(Buffer(f"mut{v}", 0, alias_of=named[0], mutates=True)))
         if named and self.when("views", 20):
@@ -262,6 +270,7 @@ class _Draft:
                 uses=tuple(uses),
                 writes=tuple(made if scratch is None else [*made, scratch]),
                 control=(self.below(v),) if v and self.when("control", 15) else (),
+                # A read that occurs twice must count once.
                 workspace=scratch,
                 kind=("", "add", "matmul")[self.below(3)],
             )
@@ -279,6 +288,7 @@ class _Draft:
             root = source
             while (parent := self.buffers[root].alias_of) is not None:
                 root = parent
+            # In place only with equal sizes, so that candidates are often admissible.
             buffer = replace(buffer, size=self.buffers[root].size, birth=None)
             self.inplace.append((v, len(self.buffers), source))
         return self.add(buffer)
@@ -288,6 +298,7 @@ class _Draft:
         read = {b for op in self.ops for b in (*op.reads, *op.uses)}
         for b in self.readable:
             buffer = self.buffers[b]
+            # Most buffers without readers become outputs, or they would die at once.
             if not self.chance(10 if b in read or buffer.input else 80):
                 continue
             own = buffer.alias_of is None and self.when("external", 15)
