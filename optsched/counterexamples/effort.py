@@ -26,6 +26,8 @@ class HuntEffort:
     """Maximum number of ops or buffers of a small instance: most are proved within a second."""
     question_share: float = 0.3
     """Share of the time left for the loss of a given instance, and for its proof, if not small."""
+    shrink_share: float = 0.7
+    """Share of the limit after which an instance that is not small is not shrunk further."""
     seconds_after_interrupt: float = 5.0
     """Seconds for proving the result after an interrupt."""
     changes: int = 3

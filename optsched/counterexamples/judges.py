@@ -112,8 +112,7 @@ class OrderingJudge(Judge[Graph, Plan]):
 
     def plan(self, item: Graph, method: str) -> tuple[int, Plan]:
         """Return the peak of an ordering, and a plan with its order and the best offsets found."""
-        order = ORDERINGS[method](item, 0)
-        return check_order(item, order.tolist()), packed(item, order)
+        return packed(item, ORDERINGS[method](item, 0))
 
     def checked_value(self, item: Graph, method: str) -> int:
         """Return the peak of an ordering, as the checker finds it."""
@@ -130,7 +129,7 @@ class OrderingJudge(Judge[Graph, Plan]):
     def optimum(self, item: Graph, seconds: float) -> Optimum[Plan]:
         """Return a plan of minimum peak with the best offsets found in a short time."""
         found = minimum_peak(item, seconds)
-        return Optimum(found.value, packed(item, found.plan), found.proved, found.proof)
+        return Optimum(found.value, packed(item, found.plan)[1], found.proved, found.proof)
 
     def has_plan(self, item: Graph, capacity: int, seconds: float) -> bool:
         """Return True if an order has a peak of at most `capacity`: table, heuristics, search."""
@@ -138,12 +137,16 @@ class OrderingJudge(Judge[Graph, Plan]):
         if len(item.ops) <= EFFORT.tabled_ops:
             return peak_range.compiled(*masks_of(item))[0] <= capacity
         best: tuple[int, Order] | None = None
+        clock = Clock(Limits(seconds=seconds))
         for _, order in candidate_orders(item, random_runs=4):
             peak = peak_memory(item, order)
             if peak <= capacity:
                 return True
             if best is None or peak < best[0]:
                 best = peak, order
+            if clock.expired():
+                self.undecided += 1
+                return False
         assert best is not None
 
         def listen(event: Event) -> None:
@@ -311,8 +314,8 @@ def _solve_order(graph: Graph, seconds: float) -> OrderOutcome:
     return solve_order(graph, limits=clock, warm_start=min(found)[1])
 
 
-def packed(graph: Graph, order: Order) -> Plan:
-    """Return a plan with the given order and the best offsets found in a short time."""
+def packed(graph: Graph, order: Order) -> tuple[int, Plan]:
+    """Return the checked peak of an order, and a plan with the best offsets of a short search."""
     problem, _ = packing_problem(graph, order)
     seconds = EFFORT.packing_seconds
     if len(graph.ops) > EFFORT.small:
@@ -323,8 +326,7 @@ def packed(graph: Graph, order: Order) -> Plan:
         outcome = solve_packing(problem, limits=Limits(seconds=seconds), warm_start=offsets)
         offsets = offsets if outcome.offsets is None else outcome.offsets
     plan = make_plan(graph, order, offsets)
-    check_plan(graph, plan)
-    return plan
+    return check_plan(graph, plan).peak, plan
 
 
 def _best_offsets(problem: PackingProblem, clock: Clock) -> IntArray:

@@ -225,7 +225,7 @@ class _Closing:
             item,
             self.judge.moves,
             lambda smaller: self._keeps(smaller, shrinker.item, wanted),
-            self.clock.expired,
+            lambda: self._is_over(shrinker.item),
         )
         if not self.interrupted:
             try:
@@ -245,10 +245,16 @@ class _Closing:
         minimal = shrinker.minimal and not self.judge.undecided
         return Counterexample(target, core, loss, optimum, plans, minimal)
 
+    def _is_over(self, item: Any) -> bool:
+        """Return True if the time to shrink an instance is up."""
+        # The plans and the proof of a large result take seconds.
+        is_near = not _is_small(item) and self.clock.spent(EFFORT.shrink_share)
+        return is_near or self.clock.expired()
+
     def proof_seconds(self, item: Any) -> float:
         """Return the seconds for a proof: the time left, for a small instance the minimum."""
         left = self.clock.left()
-        if left is None or len(getattr(item, "ops", item)) <= EFFORT.small:
+        if left is None or _is_small(item):
             return max(EFFORT.proof_seconds, left or 0.0)
         # Shrinking, and a proof of its result, need the other part.
         return EFFORT.question_share * left
@@ -261,6 +267,10 @@ class _Closing:
         # One question must not take all the time that is left.
         left, most = self.clock.left(), EFFORT.question_seconds
         return self.judge.reaches(smaller, wanted, most if left is None else min(most, left))
+
+
+def _is_small(item: Any) -> bool:
+    return len(getattr(item, "ops", item)) <= EFFORT.small
 
 
 def _relettered(item: Any) -> Any:

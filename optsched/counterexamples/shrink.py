@@ -100,7 +100,11 @@ class Shrinker(Generic[T]):
                 if len(rest) > width and self._take(self.moves.without_block(self.item, set(rest))):
                     # Only the block remained, so that the search begins within it.
                     names, at, width = block, 0, max(1, len(block) // 2)
-                elif rest and self._take(self.moves.without_block(self.item, set(block))):
+                elif (
+                    rest
+                    and not self.is_over()
+                    and self._take(self.moves.without_block(self.item, set(block)))
+                ):
                     names = rest
                 else:
                     at += width

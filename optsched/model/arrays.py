@@ -20,6 +20,8 @@ from optsched.runtime.kernel import inner
 IntArray = npt.NDArray[np.int64]
 Integers = Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
 """Types that callers may pass for an :data:`IntArray`."""
+ROW_BITS = 32
+"""Bits per integer in rows of bits: few enough that arithmetic on them cannot overflow."""
 
 
 @inner
@@ -150,6 +152,17 @@ def pack_rows(owners: IntArray, entries: IntArray, count: int) -> Rows:
     ptr = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(owners, minlength=count), out=ptr[1:])
     return Rows(ptr, entries[np.argsort(owners, kind="stable")])
+
+
+def bit_rows(table: npt.NDArray[np.bool_]) -> IntArray:
+    """Return the rows of a table as integers of :data:`ROW_BITS` bits, shape `(n, words)`.
+
+    Bit 0 of the first integer is the first column.
+    """
+    packed = np.packbits(table, axis=1, bitorder="little")
+    missing = -packed.shape[1] % (ROW_BITS // 8)
+    padded = np.ascontiguousarray(np.pad(packed, ((0, 0), (0, missing))))
+    return padded.view("<u4").astype(np.int64)
 
 
 def transpose(rows: Rows, count: int) -> Rows:

@@ -20,18 +20,19 @@ apart. They form one clique, whose size of 12 bytes is a lower bound on the slab
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from optsched.model.arrays import IntArray, Rows, pack_rows
-from optsched.runtime.kernel import kernel
+from optsched.model.arrays import IntArray, Rows, bit_rows, pack_rows
+from optsched.model.kernels.cliques import grow_set, heaviest_set
 
 BoolArray = npt.NDArray[np.bool_]
 
 TABLE_BUFFERS = 4096
-"""Maximum number of buffers for which computed rows of conflicts are kept."""
+"""Maximum number of buffers for which a table of all conflicts is made."""
 GROWTH_WORK = 1 << 28
 """Maximum number of buffers examined while cliques are grown; the remaining pairs become cliques of
 two.
@@ -70,7 +71,7 @@ class Conflicts:
     """
 
     def __init__(self, whole: Whole, size: IntArray, pairs: IntArray) -> None:
-        self.whole, self.size = whole, size
+        self.whole, self.size, self.pairs = whole, size, pairs
         # Both directions, so that the partners of a buffer are found by its number.
         self.apart: dict[int, list[int]] = {}
         for a, b in pairs.tolist():
@@ -84,22 +85,38 @@ class Conflicts:
         turn = np.argsort(self.owner, kind="stable")
         self.own = np.searchsorted(self.owner[turn], np.arange(len(size) + 1))
         self.own_start, self.own_end = self.start[turn], self.end[turn]
-        self.rows: dict[int, BoolArray] = {}
         self.work = 0
 
     def of(self, i: int) -> BoolArray:
         """Return the buffers that conflict with a buffer as a mask of shape `(k,)`."""
-        row = self.rows.get(i)
-        if row is None:
-            row = self._met(i)
-            row[self.apart.get(i, [])] = True
-            # A buffer meets itself at every step, but may of course share its own bytes.
-            row[i] = False
-            self.work += len(row)
-            # Rows are kept only while all of them together stay small: k rows have k * k bytes.
-            if len(self.size) <= TABLE_BUFFERS:
-                self.rows[i] = row
+        row = self._met(i)
+        row[self.apart.get(i, [])] = True
+        # A buffer meets itself at every step, but may of course share its own bytes.
+        row[i] = False
+        self.work += len(row)
         return row
+
+    @cached_property
+    def table(self) -> BoolArray:
+        """Shape `(k, k)`: True for pairs that conflict, for a number of buffers that allows it."""
+        table = self.met.copy()
+        table[self.pairs[:, 0], self.pairs[:, 1]] = True
+        table[self.pairs[:, 1], self.pairs[:, 0]] = True
+        return table
+
+    @cached_property
+    def met(self) -> BoolArray:
+        """Shape `(k, k)`: True for pairs of buffers that are fully occupied at the same step."""
+        k = len(self.size)
+        met = np.zeros((k, k), np.bool_)
+        # Of two intervals that meet, the later one begins before the end of the earlier one.
+        until = np.searchsorted(self.start, self.end).tolist()
+        for at, owner in enumerate(self.owner.tolist()):
+            met[owner, self.owner[at + 1 : until[at]]] = True
+        met |= met.T
+        np.fill_diagonal(met, False)
+        self.work += k * k
+        return met
 
     def _intervals(self, i: int) -> tuple[IntArray, IntArray]:
         """Return the starts and the ends of a buffer's intervals, in the order of time."""
@@ -140,8 +157,10 @@ class Conflicts:
         """
         # A table of k * k flags up to 4,096 buffers, 16 MiB; beyond that rows are made when
         # needed.
-        grow = self._grow_by_table if len(self.size) <= TABLE_BUFFERS else self._grow_by_rows
-        found = grow({a: self._unseen(a) for a in self.apart})
+        if len(self.size) <= TABLE_BUFFERS:
+            found = self._grow_by_table()
+        else:
+            found = self._grow_by_rows({a: self._unseen(a) for a in self.apart})
         weights = [int(self.size[clique].sum()) for clique in found]
         heaviest = self.heaviest(max([known, *weights]))
         return found if heaviest is None else [*found, heaviest]
@@ -162,25 +181,25 @@ class Conflicts:
                     left[i] -= members
         return found
 
-    def _grow_by_table(self, left: dict[int, set[int]]) -> list[IntArray]:
+    def _grow_by_table(self) -> list[IntArray]:
         """Return the same cliques as :meth:`_grow_by_rows`, grown by a kernel."""
-        if not any(left.values()):
-            return []
         k, found = len(self.size), list[IntArray]()
-        rows = np.array([self.of(i) for i in range(k)])
-        table = np.zeros((k, k), np.bool_)
-        for a, others in left.items():
-            table[a, list(others)] = True
-        members = np.zeros(k, np.int64)
-        for a in self._turn(left):
-            while table[a].any():
+        turn = np.array(self._turn(range(k)), np.int64)
+        masks = bit_rows(self.table[np.ix_(turn, turn)])
+        # From here on buffers are positions in this sequence, in which the largest comes first.
+        a, b = np.argsort(turn)[self.pairs[~self.met[self.pairs[:, 0], self.pairs[:, 1]]]].T
+        left = pack_rows(np.concatenate([a, b]), np.concatenate([b, a]), k)
+        is_left, members = np.ones(len(left.idx), np.bool_), np.zeros(k, np.int64)
+        for first in np.flatnonzero(np.diff(left.ptr)).tolist():
+            row = slice(left.ptr[first], left.ptr[first + 1])
+            while is_left[row].any():
                 # Without work left the pair alone is a clique: covering pairs matters, large
                 # cliques are a gain.
                 most = 2 if self.work > GROWTH_WORK else k
                 grow = grow_set.for_work(k)
-                count = grow(a, most, rows, table, self.size, members)
+                count = grow(first, most, masks, left.ptr, left.idx, is_left, members)
                 self.work += k * count
-                found.append(np.sort(members[:count]))
+                found.append(np.sort(turn[members[:count]]))
         return found
 
     def _unseen(self, a: int) -> set[int]:
@@ -215,13 +234,21 @@ class Conflicts:
         return np.array(sorted(members), np.int64)
 
     def heaviest(self, known: int) -> IntArray | None:
-        """Return the heaviest clique found with more than `known` bytes, or None."""
+        """Return the heaviest clique found with more than `known` bytes, or None.
+
+        It is searched for by branch and bound. If the search runs out of work, the clique found
+        only gives a weaker bound.
+        """
         # Without pairs the steps show all conflicts, and their load is the heaviest clique.
         if not self.apart or len(self.size) > HEAVIEST_BUFFERS:
             return None
-        search = _HeaviestSet(self, known)
-        search.run()
-        return np.array(sorted(search.best), np.int64) if search.best else None
+        takes_room = np.union1d(self.whole.owner, self.pairs)
+        ids = takes_room[np.lexsort((takes_room, -self.size[takes_room]))]
+        masks = bit_rows(self.table[np.ix_(ids, ids)])
+        found = np.zeros(len(ids), np.int64)
+        search = heaviest_set.for_work(len(ids))
+        count = search(masks, self.size[ids], known, HEAVIEST_WORK, found)
+        return np.sort(ids[found[:count]]) if count else None
 
 
 def _meets(start: IntArray, end: IntArray, others: IntArray, until: IntArray) -> BoolArray:
@@ -247,118 +274,3 @@ def sets_among(ids: IntArray, count: int, sets: Rows) -> Rows:
     kept = (member >= 0) & (left[owner] > 1)
     number = np.cumsum(left > 1) - 1
     return pack_rows(number[owner[kept]], member[kept], int((left > 1).sum()))
-
-
-class _HeaviestSet:
-    """Branch and bound for the heaviest clique; sets are Python integers, heaviest buffer at bit 0.
-
-    The buffers that may be added are colored so that no two of one color conflict. A clique
-    contains at most one buffer per color, so the sum of the heaviest buffer of each color is an
-    upper limit on the weight that can be added. If the search runs out of work, the clique found
-    only gives a weaker bound.
-    """
-
-    def __init__(self, conflicts: Conflicts, known: int) -> None:
-        takes_room = set(conflicts.whole.owner.tolist()) | conflicts.apart.keys()
-        self.ids = sorted(takes_room, key=lambda i: (-int(conflicts.size[i]), i))
-        self.weight = [int(conflicts.size[i]) for i in self.ids]
-        place = np.array(self.ids, np.int64)
-        self.rows = [_bits(conflicts.of(i)[place]) for i in self.ids]
-        self.best: list[int] = []
-        self.most = known
-        self.work = 0
-
-    def run(self) -> None:
-        """Search until done or out of work."""
-        members: list[int] = []
-        able = (1 << len(self.ids)) - 1
-        # The last entry of a coloring has the largest limit, so it is tried first.
-        stack = [(0, able, self._coloured(able))]
-        while stack:
-            weight, able, order = stack[-1]
-            # Even all that may be added does not beat the best clique.
-            if not order or weight + order[-1][1] <= self.most or self.work > HEAVIEST_WORK:
-                stack.pop()
-                if members:
-                    members.pop()
-                continue
-            i, _ = order.pop()
-            # The branch that has the buffer is searched now, the one without it next.
-            stack[-1] = (weight, able & ~(1 << i), order)
-            members.append(i)
-            weight += self.weight[i]
-            if weight > self.most:
-                self.most, self.best = weight, [self.ids[j] for j in members]
-            able &= self.rows[i]
-            stack.append((weight, able, self._coloured(able)))
-
-    def _coloured(self, able: int) -> list[tuple[int, int]]:
-        """Return the buffers by color, each with the most that it and earlier ones can add."""
-        order: list[tuple[int, int]] = []
-        total = 0
-        while able:
-            free, weight = able, 0
-            while free:
-                i = (free & -free).bit_length() - 1
-                # The first buffer of a color is its heaviest.
-                weight = weight or self.weight[i]
-                order.append((i, total + weight))
-                able &= ~(1 << i)
-                # Only buffers that do not conflict with this one can have its color.
-                free &= ~(1 << i) & ~self.rows[i]
-            total += weight
-        self.work += len(order)
-        return order
-
-
-def _bits(row: BoolArray) -> int:
-    return int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little")
-
-
-@kernel
-def grow_set(
-    first: int, most: int, rows: BoolArray, left: BoolArray, size: IntArray, members: IntArray
-) -> int:
-    """Write a maximal clique that contains a buffer to `members`; return its number of buffers.
-
-    The buffer added next is the one that covers most of the pairs left; ties go to the larger
-    buffer, then to the first one.
-
-    Parameters
-    ----------
-    first
-        Buffer to start with.
-    most
-        Maximum number of buffers in the clique.
-    rows
-        Shape `(k, k)`: True for buffers that conflict; no buffer conflicts with itself.
-    left
-        Shape `(k, k)`: True for pairs not covered by a clique yet; those of this clique are
-        cleared.
-    size
-        Shape `(k,)`: sizes in bytes.
-    members
-        Shape `(k,)`: the clique is written to its beginning.
-    """
-    ids = np.arange(len(size))
-    gain = np.zeros(len(size), np.int64)
-    able, count, best = len(size), 0, first
-    while best >= 0 and count < most:
-        members[count] = best
-        count += 1
-        kept, after = 0, -1
-        for x in range(able):
-            i = ids[x]
-            if rows[best, i]:
-                ids[kept] = i
-                kept += 1
-                gain[i] += left[best, i]
-                more = 0 if after < 0 else gain[i] - gain[after]
-                if after < 0 or more > 0 or (more == 0 and size[i] > size[after]):
-                    after = i
-        able, best = kept, after
-    # All pairs of the clique are covered, so they give no further gain.
-    for x in range(count):
-        for y in range(count):
-            left[members[x], members[y]] = False
-    return count

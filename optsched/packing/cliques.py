@@ -16,12 +16,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from optsched.model.arrays import IntArray
+from optsched.model.arrays import ROW_BITS, IntArray, bit_rows
 from optsched.packing.kernels.state import WORD_BITS
+
+BoolArray = npt.NDArray[np.bool_]
 
 MAX_TABLE = 1 << 24
 """Maximum number of buffers times sections for which sections are sorted in time order."""
+BATCH_BYTES = 1 << 24
+"""Bytes of the table in which sections are compared at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,25 +111,72 @@ def in_time_order(sections: Sections, middle: IntArray) -> Sections:
     """
     if not sections.masks.shape[1] or sections.count * len(middle) > MAX_TABLE:
         return sections
-    place = np.arange(sections.count)
-    covers = (sections.masks[:, place // WORD_BITS] >> (place % WORD_BITS)) & 1
-    count = covers.sum(axis=0)
-    # Integers up to 2**24 are exact in single precision, and its matrix product is fast.
-    table = covers.astype(np.float32)
-    inside = (table.T @ table == count[:, None]) & (count[:, None] <= count)
-    # Among equal sections the first one is kept.
-    inside &= (count[:, None] < count) | (place[:, None] > place)
-    kept = np.flatnonzero(~inside.any(axis=1))
+    covers = _table(sections)
+    covers = covers[:, _maximal(covers)]
     # Each section moves to the mean time of its members.
-    moment = (covers[:, kept] * (middle - middle.min())[:, None].astype(np.float64)).sum(axis=0)
-    covers = covers[:, kept[np.argsort(moment / count[kept], kind="stable")]]
+    owner, member = np.nonzero(np.ascontiguousarray(covers.T))
+    begin = np.searchsorted(owner, np.arange(covers.shape[1]))
+    moment = np.add.reduceat((middle - middle.min()).astype(np.float64)[member], begin)
+    turn = np.argsort(moment / covers.sum(axis=0), kind="stable")
+    covers = covers[:, turn]
     first = covers.argmax(axis=1)
     last = covers.shape[1] - covers[:, ::-1].argmax(axis=1)
-    place = np.arange(len(kept))
-    masks = np.zeros((len(middle), words_of(len(kept))), np.int64)
+    place = np.arange(len(turn))
+    masks = np.zeros((len(middle), words_of(len(turn))), np.int64)
     for word in range(masks.shape[1]):
         here = place[place // WORD_BITS == word]
-        masks[:, word] = (covers[:, here] << (here % WORD_BITS)).sum(axis=1)
+        masks[:, word] = (covers[:, here].astype(np.int64) << (here % WORD_BITS)).sum(axis=1)
     if np.array_equal(covers.sum(axis=1), last - first):
         masks = masks[:, :0]
-    return replace(sections, count=len(kept), first=first, last=last, masks=masks)
+    return replace(sections, count=len(turn), first=first, last=last, masks=masks)
+
+
+def _table(sections: Sections) -> BoolArray:
+    """Return the sections that each buffer covers, shape `(n, sections)`, from their masks."""
+    covers = np.zeros((len(sections.masks), sections.count), np.bool_)
+    for word in range(sections.masks.shape[1]):
+        here = covers[:, word * WORD_BITS : (word + 1) * WORD_BITS]
+        here[:] = sections.masks[:, word, None] >> np.arange(here.shape[1]) & 1
+    return covers
+
+
+def _maximal(covers: BoolArray) -> IntArray:
+    """Return the sections that no other one contains; of equal sections the first one.
+
+    With the sections in descending order of their members' number, a section goes if all its
+    members cover one that comes before it.
+    """
+    turn = np.argsort(-covers.sum(axis=0), kind="stable")
+    # Buffers of few sections come first: a few of them tell a section from all others.
+    covers = covers[np.argsort(covers.sum(axis=1), kind="stable")][:, turn]
+    masks = bit_rows(covers)
+    owner, member = np.nonzero(np.ascontiguousarray(covers.T))
+    begin = np.searchsorted(owner, np.arange(len(turn) + 1))
+    step = max(1, BATCH_BYTES // masks[0].nbytes)
+    inside = [
+        _inside(masks, member, begin, np.arange(at, min(at + step, len(turn))))
+        for at in range(0, len(turn), step)
+    ]
+    return np.sort(np.delete(turn, np.concatenate(inside)))
+
+
+def _inside(masks: IntArray, member: IntArray, begin: IntArray, sections: IntArray) -> IntArray:
+    """Return those of some sections that are inside a section of a smaller number.
+
+    The members of section `i` are `member[begin[i] : begin[i + 1]]`, and `masks` has the bits of
+    the sections that each buffer covers.
+    """
+    word, bit = sections[:, None] // ROW_BITS, sections[:, None] % ROW_BITS
+    place = np.arange(masks.shape[1])
+    # At first the sections around a section are all those before it.
+    around = np.where(place < word, (1 << ROW_BITS) - 1, np.where(place == word, (1 << bit) - 1, 0))
+    at = begin[sections]
+    inside = [sections[:0]]
+    while len(sections):
+        around &= masks[member[at]]
+        is_open = around.any(axis=1)
+        is_last = at + 1 == begin[sections + 1]
+        inside.append(sections[is_open & is_last])
+        is_open &= ~is_last
+        around, sections, at = around[is_open], sections[is_open], at[is_open] + 1
+    return np.concatenate(inside)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from optsched.model.conflicts import Conflicts, Whole, grow_set
+from optsched.model.arrays import bit_rows, build_rows
+from optsched.model.conflicts import Conflicts, Whole
+from optsched.model.kernels.cliques import grow_set, heaviest_set
 
 
 def test_the_kernel_grows_the_same_sets() -> None:
@@ -16,23 +19,51 @@ def test_the_kernel_grows_the_same_sets() -> None:
         conflicts = random_conflicts(rng)
         left = {a: set(conflicts._unseen(a)) for a in conflicts.apart}
         by_rows = conflicts._grow_by_rows({a: set(others) for a, others in left.items()})
-        by_table = conflicts._grow_by_table(left)
+        by_table = conflicts._grow_by_table()
         assert [found.tolist() for found in by_table] == [found.tolist() for found in by_rows]
 
 
 def test_compiled_or_not_is_the_same() -> None:
     rng = np.random.default_rng(1)
     for _ in range(100):
-        k = int(rng.integers(1, 20))
-        rows = np.triu(rng.random((k, k)) < 0.6, 1)
-        rows |= rows.T
-        size, first = rng.integers(1, 9, k), int(rng.integers(k))
+        k = int(rng.integers(1, 80))
+        rows = random_rows(rng, k)
+        masks, size = bit_rows(rows), np.sort(rng.integers(1, 9, k))[::-1].copy()
+        left = build_rows([np.flatnonzero(rows[i] & (rng.random(k) < 0.5)) for i in range(k)])
+        first, known = int(rng.integers(k)), int(rng.integers(9))
         answers = []
-        for form in (grow_set, grow_set.compiled):
-            left, members = rows & rows.T, np.zeros(k, np.int64)
-            count = form(first, k, rows, left, size, members)
-            answers.append((members[:count].tolist(), left.tolist()))
+        for grow, heaviest in (
+            (grow_set, heaviest_set),
+            (grow_set.compiled, heaviest_set.compiled),
+        ):
+            is_left, members = np.ones(len(left.idx), np.bool_), np.zeros(k, np.int64)
+            count = grow(first, k, masks, left.ptr, left.idx, is_left, members)
+            answers.append([members[:count].tolist(), is_left.tolist()])
+            count = heaviest(masks, size, known, 2_000, members)
+            answers[-1].append(members[:count].tolist())
         assert answers[0] == answers[1]
+
+
+def test_the_heaviest_set_is_that_of_all_sets() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        k = int(rng.integers(1, 12))
+        rows, size = random_rows(rng, k), np.sort(rng.integers(1, 9, k))[::-1].copy()
+        known, found = int(rng.integers(20)), np.zeros(k, np.int64)
+        count = heaviest_set(bit_rows(rows), size, known, 1_000_000, found)
+        most = max(
+            int(size[list(ids)].sum())
+            for n in range(k + 1)
+            for ids in combinations(range(k), n)
+            if all(rows[i, j] for i, j in combinations(ids, 2))
+        )
+        assert int(size[found[:count]].sum()) == (most if most > known else 0)
+        assert all(rows[i, j] for i, j in combinations(found[:count].tolist(), 2))
+
+
+def random_rows(rng: np.random.Generator, k: int) -> npt.NDArray[np.bool_]:
+    rows = np.triu(rng.random((k, k)) < rng.random(), 1)
+    return np.asarray(rows | rows.T)
 
 
 def random_conflicts(rng: np.random.Generator) -> Conflicts:
@@ -60,4 +91,7 @@ def test_intervals_that_meet_are_found_for_one_buffer_and_for_two(seed: int) -> 
     for a in range(count):
         wanted = [bool(meet[np.ix_(owner == a, owner == b)].any()) for b in range(count)]
         assert conflicts._met(a).tolist() == wanted
+        wanted[a] = False
+        assert conflicts.met[a].tolist() == wanted
+        wanted[a] = bool((owner == a).any())
         assert [conflicts._meet(a, b) for b in range(count)] == wanted

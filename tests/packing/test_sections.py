@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from optsched.packing.cliques import cut_sections
+from optsched.packing import cliques
+from optsched.packing.cliques import Sections, cut_sections, in_time_order
 from optsched.packing.kernels.section_load import section_load
 from optsched.packing.kernels.state import WORD_BITS
 
@@ -34,3 +36,41 @@ def test_bit_sets_and_loads_are_those_of_the_parts() -> None:
                 for t in range(sections.count)]  # fmt: skip
         assert section_load(sections.masks, size, sections.count).tolist() == load
     assert longest > WORD_BITS
+
+
+@pytest.mark.parametrize("batch", [1, 40, 1 << 24])
+def test_sections_inside_others_go(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sections of live ranges and of sets to keep apart, however many are compared at a time."""
+    monkeypatch.setattr(cliques, "BATCH_BYTES", batch)
+    rng = np.random.default_rng(3)
+    gone = 0
+    for _ in range(150):
+        buffers = int(rng.integers(1, 25))
+        start = rng.integers(0, 30, buffers)
+        rows = [(b, at, at + int(rng.integers(1, 12))) for b, at in enumerate(start.tolist())]
+        for step in range(50, 50 + int(rng.integers(0, 60))):
+            members = rng.choice(buffers, int(rng.integers(1, min(buffers, 5) + 1)), replace=False)
+            rows += [(b, step, step + 1) for b in sorted(members.tolist())]
+        sections = cut_sections(*np.array(rows).T, buffers)
+        if not sections.masks.shape[1]:
+            continue
+        before = sections_of(sections)
+        sets = sections_of(in_time_order(sections, start))
+        assert len(sets) == len(set(sets))
+        assert set(sets) == {one for one in before if not any(one < other for other in before)}
+        gone += len(before) - len(sets)
+    assert gone > 1_000
+
+
+def sections_of(sections: Sections) -> list[frozenset[int]]:
+    """Return the buffers of each section."""
+    buffers = range(len(sections.first))
+    if not sections.masks.shape[1]:
+        return [
+            frozenset(b for b in buffers if sections.first[b] <= t < sections.last[b])
+            for t in range(sections.count)
+        ]
+    return [
+        frozenset(b for b in buffers if sections.masks[b, t // WORD_BITS] >> (t % WORD_BITS) & 1)
+        for t in range(sections.count)
+    ]

@@ -49,6 +49,17 @@ from optsched.runtime.kernel import inner
 
 
 @inner
+def count_scan(state: PackingState, t: int) -> None:
+    """Count a scan of the buffers of a section.
+
+    Moves scan sections again and again until no offset rises, so that one node takes between
+    microseconds and milliseconds: calls of the search are ended by these scans, not by nodes alone.
+    """
+    cover = state.sections[S.cover]
+    state.counters[C.scanned] += cover[t + 1] - cover[t]
+
+
+@inner
 def lift(state: PackingState, occupied: IntArray, i: int, offset: int) -> int:
     """Return the lowest start from `offset` on, above all floors and clear of placed buffers.
 
@@ -68,6 +79,7 @@ def lift(state: PackingState, occupied: IntArray, i: int, offset: int) -> int:
                 continue
             if x + low < sections[S.floor, t]:
                 x = admissible(state, i, sections[S.floor, t] - low)
+            count_scan(state, t)
             for k in range(sections[S.cover, t], sections[S.cover, t + 1]):
                 j = state.cover[k]
                 if buffers[B.placed, j] == 0:
@@ -110,6 +122,7 @@ def settle_partial(state: PackingState, occupied: IntArray) -> bool:
         if not fits or sections[S.remaining, t] == 0:
             continue
         lowest = NEVER
+        count_scan(state, t)
         for k in range(sections[S.cover, t], sections[S.cover, t + 1]):
             j = state.cover[k]
             if buffers[B.placed, j] == 0:
@@ -151,6 +164,7 @@ def place_partial(state: PackingState, occupied: IntArray, i: int) -> bool:
         if low == high:
             continue
         enqueue(state, t)
+        count_scan(state, t)
         for k in range(sections[S.cover, t], sections[S.cover, t + 1]):
             j = state.cover[k]
             start, at = buffers[B.min_offset, j], buffers[B.parts, j] + t

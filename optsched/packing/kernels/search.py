@@ -33,6 +33,10 @@ from optsched.runtime.kernel import inner, kernel
 
 EXHAUSTED, SOLVED, LIMIT = 0, 1, 2
 
+MOST_SCANNED = 1 << 22
+"""Pairs of a buffer and a section that partial moves scan in one call: some hundredths of a second.
+"""
+
 # Columns of the frames.
 ENTERED, TRAIL, STACK, SECTION, LEVEL, LAST_RANK = 0, 1, 2, 3, 4, 5
 FRAME_COLUMNS = 6
@@ -103,7 +107,8 @@ def search(
     rule
         Rule that chooses the section to branch on.
     limit
-        Maximum number of nodes since the start of the search.
+        Maximum number of nodes since the start of the search. A call may end earlier, after
+        :data:`MOST_SCANNED`.
 
     Returns
     -------
@@ -115,6 +120,7 @@ def search(
     # One child adds at most a few entries per buffer and section. Stopping this far below the end
     # means that no call in between has to check the room.
     trail_room = state.trail.shape[1] - 4 * (n + m) - 16
+    counters[C.scanned] = 0
     # A stored depth is that of a frame plus one, since 0 means a new search.
     depth = counters[C.depth] - 1
     step = NEXT
@@ -151,7 +157,8 @@ def search(
             # The level is stored, as the floor may have risen since the frame was entered.
             section, level = frames[depth, SECTION], frames[depth, LEVEL]
             child = next_child(state, occupied, section, level, frames[depth, LAST_RANK])
-            if counters[C.nodes] >= limit or counters[C.trailed] > trail_room:
+            is_over = counters[C.nodes] >= limit or counters[C.scanned] > MOST_SCANNED
+            if is_over or counters[C.trailed] > trail_room:
                 # This child is still untried, so the next call resumes with the same one.
                 counters[C.depth] = depth + 1
                 return LIMIT

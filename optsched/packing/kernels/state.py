@@ -88,6 +88,7 @@ class CounterRows(NamedTuple):
 
     `depth`: the frame to resume at, plus one, or 0 to start. `plain`: 1 if alignments, releases and
     zones are absent. `gapped`: 1 if `masks` has words. `far`: 1 if a skip goes to the next top.
+    `scanned`: pairs of a buffer and a section that partial moves of this call have scanned.
     """
 
     nodes: int = 0
@@ -99,6 +100,7 @@ class CounterRows(NamedTuple):
     plain: int = 6
     gapped: int = 7
     far: int = 8
+    scanned: int = 9
 
 
 B, S, C = BufferRows(), SectionRows(), CounterRows()

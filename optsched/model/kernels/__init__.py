@@ -1,0 +1,1 @@
+"""Kernels of the model: searches for sets of buffers that conflict."""
