@@ -70,7 +70,7 @@ def test_hostile_names_are_text() -> None:
 def test_a_fleet_of_two_hundred_graphs_is_small() -> None:
     """Pictures share a budget of bytes, and details are folded."""
     rng = np.random.default_rng(7)
-    graphs = [random_graph(rng, 600, name=f"g{number}") for number in range(2)]
+    graphs = [random_graph(rng, 200, name=f"g{number}") for number in range(2)]
     found = [compare_methods(graph, methods=("program", "optsched"), work=1) for graph in graphs]
     many = tuple(
         replace(c, graph=replace(c.graph, name=f"{c.graph.name}_{copy}"))
