@@ -44,7 +44,7 @@ def _recompute(args: argparse.Namespace) -> int:
     if args.page:
         from optsched.reports.front import front_page
 
-        Path(args.page).write_text(front_page(results), "utf-8")
+        Path(args.page).write_text(front_page(results, saved), "utf-8")
     if args.output and results[0].sequence is not None:
         _write_plan(args, results[0])
     if args.certificate:

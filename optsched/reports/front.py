@@ -95,10 +95,14 @@ def front_table(results: Sequence[RecomputeResult]) -> Table:
     return make_table(heads, "nnnnsnn", rows)
 
 
-def front_page(results: Sequence[RecomputeResult]) -> str:
-    """Return an HTML page of a front: picture, table, and why each op runs again."""
+def front_page(results: Sequence[RecomputeResult], saved: str = "") -> str:
+    """Return an HTML page of a front: picture, table, and why each op runs again.
+
+    `saved` is the saving of the smallest peak in words, with which the page starts.
+    """
     name = results[0].graph.name if results else ""
-    body = [f"<h1>Extra compute of {safe(name)}</h1>", front_picture(results)]
+    lead = f"<p class=lead><b>{safe(saved, 1000)}</b></p>" if saved else ""
+    body = [f"<h1>Extra compute of {safe(name)}</h1>{lead}", front_picture(results)]
     body.append(as_html(front_table(results)))
     unit = results[0].graph.cost_unit if results else ""
     body.append(f"<p>Costs in {safe(unit)}, in % of one step. Writing in place is not counted.</p>")
