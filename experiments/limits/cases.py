@@ -66,6 +66,7 @@ def pooled(graph: Graph, count: int = STREAMS) -> Graph:
 
 def spilled(graph: Graph) -> Case:
     """Half of the bytes have room in the first pool."""
+    # The program's order, so that the pool is too small for it but not hopeless.
     peak = optsched.peak_memory(graph, program(graph))
     pools = [Pool("fast", peak // 2), Pool("slow")]
     return lambda limit: said(solve(graph, pools=pools, time_limit=limit))
@@ -93,6 +94,7 @@ def serial(graph: Graph) -> Graph:
 
 def apart(graph: Graph) -> Graph:
     """Keep each buffer apart from one of the next ones."""
+    # A fixed seed: all runs of the study ask the same questions.
     rng = np.random.default_rng(0)
     roots = [b for b, x in enumerate(graph.buffers) if x.alias_of is None and not x.external]
     pairs = {(b, roots[min(len(roots) - 1, i + int(rng.integers(1, 99)))])
@@ -108,6 +110,7 @@ def shared(graph: Graph) -> Graph:
         for u in op.writes[:1]:
             for w in graph.arrays.user.row(u)[:1].tolist():
                 pair = (op.reads[0], graph.ops[w].writes[0]) if op.reads and w != v else ()
+                # A member of a group must end before the next one begins, in every order.
                 alone = pair and set(graph.arrays.user.row(pair[0]).tolist()) <= {v}
                 plain = all(graph.buffers[b].output is None for b in pair)
                 if alone and plain and graph.ops[w].writes and not taken & set(pair):
@@ -122,12 +125,14 @@ def pinned(graph: Graph) -> Graph:
     at, buffers = total, []
     for b, x in enumerate(graph.buffers):
         buffers.append(replace(x, pin=at) if b % 50 == 0 and x.alias_of is None else x)
+        # Pins far above all bytes: they can be met, and the slab must reach them.
         at += x.size * (b % 50 == 0)
     return replace(graph, buffers=tuple(buffers))
 
 
 def resumed(graph: Graph) -> Case:
     """Resume an earlier search."""
+    # The earlier search is part of the input, not of the measured time.
     before = solve(graph, time_limit=1)
     return asked(graph, progress=before.progress, warm_start=before.plan)
 
@@ -177,6 +182,7 @@ def reported(graph: Graph) -> Case:
 
 def checked(graph: Graph) -> Case:
     """Check a plan, which has no limit: it is to take no longer than one of a solve."""
+    # Made before the clock starts: only the check is measured.
     plan = solve(graph, time_limit=1, engine="heuristics").plan
     assert plan is not None
     return lambda limit: str(optsched.check_plan(graph, plan).slab)
@@ -240,6 +246,7 @@ SOLVES: dict[str, Callable[[Graph], Case]] = {
 
 
 def _room(graph: Graph) -> int:
+    # A tenth below the program's own peak: a question that needs a search.
     return optsched.peak_memory(graph, program(graph)) * 9 // 10
 
 
@@ -252,6 +259,7 @@ def in_pools(problem: PackingProblem) -> Case:
     """Some have room in a pool of a third of the load."""
     rng = random.Random(0)
     names = [rng.choice(["fast", "slow", ""]) for _ in range(len(problem))]
+    # A group lies in one pool.
     for group in problem.must_share:
         for i in group:
             names[i] = names[group[0]]
@@ -261,6 +269,7 @@ def in_pools(problem: PackingProblem) -> Case:
 
 def with_gaps(problem: PackingProblem) -> PackingProblem:
     """Free the upper half of each longer buffer in the middle of its live range."""
+    # Half of the bytes, so that the other half stays occupied in the gap.
     gaps = tuple(
         (Gap(a + 1, b - 1, (0, size // 2)),) if b - a > 3 and size > 1 else ()
         for a, b, size in zip(
@@ -275,6 +284,7 @@ def with_pairs(problem: PackingProblem) -> PackingProblem:
     rng = np.random.default_rng(0)
     other = rng.permutation(len(problem))
     pairs = np.sort(np.stack([np.arange(len(problem)), other], axis=1), axis=1)
+    # Each pair once, and no buffer with itself.
     pairs = np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0)
     return replace(problem, keep_apart=pairs)
 
@@ -285,6 +295,7 @@ def with_groups(problem: PackingProblem) -> PackingProblem:
     taken: set[int] = set()
     groups, at = [], 0
     for i in np.argsort(problem.end, kind="stable").tolist():
+        # The next buffer that begins after this one has ended.
         while at < len(order) and problem.start[order[at]] < problem.end[i]:
             at += 1
         if at < len(order) and i not in taken and order[at] not in taken and order[at] != i:
@@ -346,6 +357,7 @@ PACKS: dict[str, Callable[[PackingProblem], Case]] = {
 
 def at_random(buffers: int) -> PackingProblem:
     """Buffers of any size whose live ranges are anywhere."""
+    # Seeds differ between makers, not between runs.
     rng = np.random.default_rng(0)
     start = rng.integers(0, buffers, buffers)
     length = np.minimum(rng.geometric(0.02, buffers), buffers)

@@ -107,7 +107,10 @@ def main() -> int:
 
 def report(instances: Sequence[Instance], rivals: Rivals) -> str:
     """Measure everything and return the tables."""
+    # A busy machine spoils seconds: the load is printed beside the tables, for the reader to
+    # judge.
     loads = [os.getloadavg()[0]]
+    # Kernels are compiled once per machine; afterwards every run finds them in the cache.
     subprocess.run([sys.executable, "-m", "optsched", "warmup"], check=True)
     tries: list[list[Column]] = []
     for _ in range(rivals.runs):
@@ -115,6 +118,7 @@ def report(instances: Sequence[Instance], rivals: Rivals) -> str:
         if rivals.minimalloc:
             tries[-1].append(run_minimalloc(instances, rivals, decide=True))
         loads.append(os.getloadavg()[0])
+    # The best of several runs, per method: noise only ever adds time.
     decided = [min(runs, key=lambda column: column.wall) for runs in zip(*tries, strict=True)]
     least = [run_ours(instances, rivals.seconds, decide=False)]
     loads.append(os.getloadavg()[0])
@@ -169,6 +173,7 @@ def table(
         shown = [show(column.cells[i], instance) for column in columns]
         rows.append([instance.path.name[0], str(len(instance.problem)), *shown])
     sums = [sum(cell.seconds for cell in column.cells) for column in columns]
+    # Columns are compared with the first one, which is `optsched`.
     ours = columns[0]
     for name, values in (
         ("sum of the above, s", [f"{value:.2f}" for value in sums]),
@@ -193,6 +198,7 @@ class Stopwatch:
 
     @staticmethod
     def _children() -> float:
+        # Of finished children only, therefore read after `run` has waited for them.
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         return usage.ru_utime + usage.ru_stime
 
@@ -241,6 +247,8 @@ def run_minimalloc(instances: Sequence[Instance], rivals: Rivals, *, decide: boo
             )
             took = time.perf_counter() - started
             slab = read_slab(instance, output)
+            # MiniMalloc reports no proof; in minimizing it stops early only when no lower capacity
+            # works.
             cells.append(Cell(took, slab, not decide and took < rivals.seconds))
     return Column("MiniMalloc", cells, *watch.read())
 
@@ -252,6 +260,7 @@ def read_slab(instance: Instance, output: Path) -> int | None:
     found = read_packing(output)
     if found.offsets is None:
         return None
+    # By name: the written file may list the buffers in another sequence.
     at = dict(zip(found.problem.names, found.offsets.tolist(), strict=True))
     return checked(instance, [at[name] for name in instance.problem.names])
 
@@ -275,6 +284,8 @@ def run_omnimalloc(instances: Sequence[Instance], rivals: Rivals, method: str) -
 def checked(instance: Instance, offsets: Sequence[int]) -> int | None:
     """Return the slab of a packing, or None if it is not valid."""
     try:
+        # Nobody's claim is taken on trust, ours included: an invalid packing becomes an empty
+        # cell.
         return check_packing(instance.problem, np.array(offsets, np.int64).tolist())
     except PlanError as error:
         print(f"{instance.path.name}: {error}", file=sys.stderr)

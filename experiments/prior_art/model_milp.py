@@ -107,9 +107,12 @@ class _Program:
     ) -> None:
         self.graph, self.steps, self.pulp = graph, steps, pulp
         sizes = graph.arrays.size.tolist()
+        # Solvers work with tolerances near 1e-9: small coefficients keep bytes exact.
         self.unit = gcd(*sizes) or 1
         self.sizes = [size // self.unit for size in sizes]
         ahead, behind = levels_
+        # An op with `a` ops before it cannot run before step `a`; variables outside its window are
+        # not made.
         self.windows = [(a, steps - 1 - b) for a, b in zip(ahead, behind, strict=True)]
         self.problem = pulp.LpProblem("model", pulp.LpMinimize)
         self.peak = pulp.LpVariable("peak", 0, sum(self.sizes))
@@ -136,13 +139,17 @@ class _Program:
     def _add_tensor(self, b: int, size: int) -> None:
         arrays = self.graph.arrays
         birth, users = int(arrays.birth[b]), [int(u) for u in arrays.user.row(b)]
+        # A buffer that another op fills later must also be there when that op runs.
         if arrays.producer[b] >= 0 and arrays.producer[b] != birth:
             users.append(int(arrays.producer[b]))
+        # A kept input is there at every step: a constant, which needs no variables.
         if arrays.keep[b] and birth < 0:
             self.fixed = [constant + size for constant in self.fixed]
             return
+        # Nobody reads this input and nobody keeps it: it never counts.
         if birth < 0 and not users:
             return
+        # Step -1 stands for "there before the first step", so that inputs can be kept from step 0.
         first = self.windows[birth][0] if birth >= 0 else -1
         last = max((self.windows[u][1] for u in users), default=first)
         last = self.steps - 1 if arrays.keep[b] else last
@@ -153,23 +160,30 @@ class _Program:
         self.keep[b] = keep
         for t, variable in keep.items():
             made = self.make[birth].get(t - 1, 0) if birth >= 0 else int(t == 0)
+            # Nothing comes back: a tensor is kept only if it was kept, or made, in the step
+            # before.
             self.problem += variable <= keep.get(t - 1, 0) + made
             if birth >= 0 and t in self.make[birth]:
+                # Made or kept, not both: else it would count twice in this step's bytes.
                 self.problem += variable + self.make[birth][t] <= 1
             self.load[t][variable] = size
         if birth >= 0:
             for t, variable in self.make[birth].items():
                 self.load[t][variable] = self.load[t].get(variable, 0) + size
         if arrays.keep[b] and keep:
+            # If its op runs at the very last step, no later step could keep the result.
             last_made = self.make[birth].get(self.steps - 1, 0)
             self.problem += keep[self.steps - 1] + last_made >= 1
         for u in set(users):
             for t, variable in self.make[u].items():
+                # A reader finds its tensor kept, thus made at an earlier step: this is the
+                # precedence, too.
                 self.problem += variable <= keep.get(t, 0)
 
     def _add_precedence(self, u: int, v: int) -> None:
         """Order two ops by a tensor of no bytes, unless one with bytes does it."""
         arrays = self.graph.arrays
+        # The rows of `_add_tensor` already force the order wherever the tensor has variables.
         if any(int(arrays.birth[b]) == u and b in self.keep for b in arrays.read.row(v)):
             return
         for t, variable in self.make[v].items():
@@ -183,7 +197,9 @@ class _Program:
             values = {t: variable.value() for t, variable in row.items()}
             if not values or any(value is None for value in values.values()):
                 return None
+            # Values are binary up to the solver's tolerance: the largest is the one.
             at.append(max(values, key=lambda t: values[t]))
+        # Checked once more in integers, since a tolerance may let a reader run too early.
         works = all(at[u] < at[v] for v, us in enumerate(self.graph.predecessors) for u in us)
         return at if works else None
 
@@ -194,6 +210,7 @@ def _peak(graph: Graph, at: list[int], steps: int) -> int:
     load = [0] * max(1, steps)
     for b, size in enumerate(arrays.size.tolist()):
         birth, producer = int(arrays.birth[b]), int(arrays.producer[b])
+        # Recounted from the steps alone: the solver's peak is a float, and its keeps may be loose.
         users = [at[u] for u in arrays.user.row(b)] + [at[v] for v in (birth, producer) if v >= 0]
         if not users and not arrays.keep[b]:
             continue
@@ -211,6 +228,7 @@ def _order(graph: Graph, at: list[int]) -> list[int]:
 
 def _run_cbc(problem: Any, pulp: Any, seconds: float | None, workers: int) -> tuple[float, bool]:
     """Solve in a program of its own, which tells no bound but that of a finished search."""
+    # CBC's defaults stop within a gap; with these, "optimal" means equal.
     options = ["ratioGap 0", "allowableGap 0", "primalTolerance 1e-9", "integerTolerance 1e-9"]
     problem.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=seconds, threads=workers, options=options))
     finished = problem.sol_status == pulp.LpSolutionOptimal

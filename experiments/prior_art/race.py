@@ -97,6 +97,7 @@ def _search(graph: Graph, seconds: float) -> Claim:
 
     started = time.perf_counter()
     start = _best_order(graph)
+    # The heuristics' time counts: the budget is that of the whole call, for every method.
     left = seconds - (time.perf_counter() - started)
     found = solve_order(graph, limits=Limits(max(0.1, left)), warm_start=start)
     return Claim(found.peak, found.proof is not None)
@@ -116,11 +117,15 @@ def _cpsat(graph: Graph, seconds: float) -> Claim:
     for add in ORDER_FAMILIES:
         add(variables)
     variables.model.minimize(variables.peak)
+    # The same start as for our search, so that the race is about proofs and not about good orders.
     variables.add_hint(start)
     left = seconds - (time.perf_counter() - started)
     clock = Clock.of(Limits(max(0.1, left), RIVAL_THREADS))
     found = SolverThread(variables, lambda point: point.peak, clock, EFFORT).run(lambda _: None)
+    # `peak` here is in units of the sizes' common divisor; exact, since all sizes are multiples.
     peak = (start if found.best is None else found.best).peak
+    # The solver's own word "optimal" is not asked: a bound at the peak of a checked order is a
+    # proof.
     return Claim(peak * instance.unit, peak <= (found.bound or 0))
 
 
@@ -164,7 +169,10 @@ class Runner:
             self.pipe, theirs = context.Pipe()
             self.process = context.Process(target=_serve, args=(theirs, self.method), daemon=True)
             self.process.start()
+            # Only the child holds this end now, so that a dead child shows as the end of the
+            # stream.
             theirs.close()
+            # "ready" comes after warm-up: imports and compilation stay out of the measured time.
             self.pipe.recv()
         return self.pipe
 
@@ -174,6 +182,7 @@ class Runner:
         started = time.perf_counter()
         pipe.send((family, step, seconds))
         answer: object = OVERDUE
+        # Solvers look at the clock now and then; a method that is a quarter late has lost anyway.
         if pipe.poll(1.25 * seconds + 5):
             try:
                 answer = pipe.recv()
@@ -182,10 +191,13 @@ class Runner:
         took = time.perf_counter() - started
         head = (family, graph.name, len(graph.ops), self.method)
         if not isinstance(answer, tuple):
+            # The child that refused for want of memory, or raised, is sound and takes the next
+            # graph.
             if not isinstance(answer, str) or answer in {"died", OVERDUE}:
                 self.stop()
             return Row(*head, None, took, False, str(answer))
         claim, took = answer
+        # A proof after the budget is none, although the method had the patience of `poll`.
         proved = claim.proved and took <= seconds
         why = "" if proved else "stopped with a gap" if claim.peak is not None else "found nothing"
         return Row(*head, claim.peak, took, proved, why)
@@ -201,8 +213,11 @@ class Runner:
 
 def _serve(pipe: Connection, name: str) -> None:
     """Answer steps of ladders until the other side is gone."""
+    # Of data, not of address space: compiled code and solvers reserve far more than they touch.
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     method = METHODS[name]
+    # Three shapes of graph, so that every compiled kernel that a method calls exists before the
+    # race.
     for graph in (random_wiring(24, 1), checkpointed(2), training(100, 0)):
         method(graph, 2.0)
     pipe.send("ready")
@@ -233,6 +248,8 @@ def race(
             for step, make in enumerate(makers):
                 row = runner.run(family, step, make(), seconds)
                 yield row
+                # The next graph is twice as large: a method that fails here would only use up the
+                # time.
                 if not row.proved:
                     break
         runner.stop()
@@ -245,6 +262,7 @@ def contradictions(rows: list[Row]) -> list[str]:
         mine = [row for row in rows if row.graph == graph and row.peak is not None]
         proved = {row.peak for row in mine if row.proved}
         least = min((row.peak for row in mine if row.peak is not None), default=None)
+        # A proved peak must be the least that anybody found, and there is only one least.
         if proved and proved != {least}:
             found.append(f"{graph}: {[(row.method, row.peak, row.proved) for row in mine]}")
     return found

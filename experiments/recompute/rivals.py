@@ -66,15 +66,18 @@ class Checkmate:
 
     def _runs(self, t: int, i: int) -> int | None:
         """Return the column of node i in stage t; None if it never runs there."""
+        # Only ops that may run again have columns in later stages.
         if i < 0 or i > t or (i < t and self.order[i] not in self.problem.again):
             return None
         if (t, i) not in self.run:
+            # The first run costs nothing extra: every plan has it.
             cost = 0.0 if i == t else float(self.problem.cost[self.order[i]])
             self.run[t, i] = self._column(cost, whole=True)
         return self.run[t, i]
 
     def _keeps(self, t: int, s: int) -> int | None:
         """Return the column of storage s kept from stage t - 1 into stage t."""
+        # What is made in stage t or later cannot be kept from before it.
         if t > len(self.order) - 1 or self.made[s][0] >= t:
             return None
         if (t, s) not in self.keep:
@@ -86,6 +89,7 @@ class Checkmate:
         for t in stages:
             own = self._runs(t, t)
             assert own is not None
+            # Node t runs in its own stage.
             self._at_least(1.0, {own: 1.0})
             for s, (maker, storage) in enumerate(self.made):
                 kept, made = self._keeps(t, s), self._runs(t, maker)
@@ -93,13 +97,16 @@ class Checkmate:
                     before = (self._keeps(t - 1, s), self._runs(t - 1, maker)) if t else ()
                     found = [x for x in before if x is not None]
                     if t:
+                        # Kept from the stage before only if it was kept or made there.
                         self._at_least(0.0, {kept: -1.0, **dict.fromkeys(found, 1.0)})
                     if storage.kept:
+                        # Results stay to the end.
                         self._at_least(1.0, {kept: 1.0})
                 for j in self.readers[s]:
                     reader = self._runs(t, j)
                     if reader is not None:
                         found = [x for x in (kept, made) if x is not None and maker < j]
+                        # A run needs each of its operands, kept or made earlier in this stage.
                         self._at_least(0.0, {reader: -1.0, **dict.fromkeys(found, 1.0)})
             self._fit(t)
 
@@ -111,6 +118,7 @@ class Checkmate:
             for k in ran:
                 column = self._live(t, s, maker, k)
                 if column is not None:
+                    # Scaled to megabytes, as HiGHS works with floating-point tolerances.
                     rows[k][column] = rows[k].get(column, 0.0) - storage.size / 1e6
         for row in rows.values():
             self._at_least((self.problem.fixed - self.peak) / 1e6, row)
@@ -118,16 +126,19 @@ class Checkmate:
     def _live(self, t: int, s: int, maker: int, k: int) -> int | None:
         """Return the column that says if a storage is live while node k runs in stage t."""
         kept, made = self._keeps(t, s), self._runs(t, maker)
+        # Before it is made in this stage, only a kept copy is live.
         if k < maker or (kept is None and made is None):
             return kept
         later = [self._runs(t, j) for j in self.readers[s] if k <= j <= t]
         later += [self._keeps(t + 1, s), made if k == maker else None]
+        # A result is needed after the last stage too.
         if self.made[s][1].kept and t == len(self.order) - 1:
             later.append(self._runs(t, t))
         found = [x for x in later if x is not None]
         column = self._column() if found else None
         for x in found:
             assert column is not None
+            # Live if anything that needs it happens later: an OR of columns.
             self._at_least(0.0, {column: 1.0, x: -1.0})
         return column
 
@@ -138,6 +149,7 @@ class Checkmate:
         highs = highspy.Highs()
         for name, value in (("output_flag", False), ("threads", 1), ("time_limit", seconds)):
             highs.setOptionValue(name, value)
+        # Costs near 1,000 at most, for the solver's tolerances.
         scale = max([1.0, *self.costs]) / 1000
         count = len(self.costs)
         empty: Any = np.zeros(0)
@@ -166,8 +178,10 @@ class Checkmate:
         )
         highs.run()
         info = highs.getInfo()
+        # 1e19 is HiGHS' infinity: no solution was found.
         found = highs.getSolution().value_valid and info.objective_function_value < 1e19
         cost = round(info.objective_function_value * scale) if found else None
+        # Rounded down: a bound must not exceed the true one.
         return cost, max(0, int(info.mip_dual_bound * scale)) if info.mip_dual_bound > 0 else 0
 
 
@@ -184,6 +198,7 @@ class Moccasin:
         from ortools.sat.python import cp_model
 
         self.problem, self.model, self.again = problem, cp_model.CpModel(), {*problem.again}
+        # Each run takes a step of its own.
         self.end = len(problem.ops) + len(self.again)
         self.runs: dict[tuple[int, int], tuple[Any, Any]] = {}
         self.ends: dict[tuple[int, int], Any] = {}
@@ -201,8 +216,10 @@ class Moccasin:
             self.model.new_optional_fixed_size_interval_var(at, 1, present, "")
             for at, present in self.runs.values()
         ]
+        # One op at a time.
         self.model.add_no_overlap(steps)
         room = (peak - problem.fixed) // UNIT
+        # Rounded down, so that a plan within the budget in units is within it in bytes.
         self.model.add_cumulative(self.intervals, self.sizes, room)
         cost = sum(problem.cost[v] * self.runs[v, 1][1] for v in problem.again)
         self.model.minimize(cost)
@@ -214,6 +231,7 @@ class Moccasin:
         at = self.model.new_int_var(0, self.end - 1, "")
         present = self.model.new_bool_var("") if copy else self.model.new_constant(1)
         self.runs[v, copy] = (at, present)
+        # The second run comes after the first.
         if copy:
             self.model.add(at > self.runs[v, 0][0]).only_enforce_if(present)
         for s in self.problem.makes[v]:
@@ -223,10 +241,12 @@ class Moccasin:
         """Add the interval of a copy of a storage."""
         storage, model = self.problem.storages[s], self.model
         until, length = model.new_int_var(0, self.end, ""), model.new_int_var(0, self.end, "")
+        # An input is there before the first step, and may have no length.
         if storage.maker >= 0:
             model.add(length >= 1).only_enforce_if(present)
         self.ends[s, copy] = until
         self.intervals.append(model.new_optional_interval_var(at, length, until, present, ""))
+        # Rounded up, for the same reason.
         self.sizes.append(-(-storage.size // UNIT))
         if storage.kept and not copy:
             model.add(until == self.end)
@@ -242,6 +262,7 @@ class Moccasin:
             if not read:
                 model.add(at > self.runs[u, 0][0]).only_enforce_if(present)
                 continue
+            # A reader takes the first or the second copy, whose interval must last until then.
             taken = [model.new_bool_var("") for _ in range(self._copies(u))]
             for copy, chosen in enumerate(taken):
                 model.add_implication(chosen, self.runs[u, copy][1])
@@ -276,12 +297,14 @@ def study(folder: Path, name: str, parts: list[float], seconds: float) -> None:
         try:
             theirs.append(check_runs(planner.problem.graph, [graph.op_ids[x] for x in names]))
         except (PlanError, KeyError):
+            # A split with ops that the graph does not have cannot be compared.
             continue
     share = 100 / max(1, planner.problem.total)
     for part in parts:
         peak, row = int(part * least), []
         fits = [x.extra for x in theirs if x.peak <= peak]
         answers: dict[str, tuple[Answer, float]] = {"torch": ((min(fits, default=None), None), 0.0)}
+        # Processor time, as other processes run on the machine.
         for method in (checkmate, moccasin):
             start = time.process_time()
             answer = method(planner, peak, seconds)
