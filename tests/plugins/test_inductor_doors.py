@@ -12,10 +12,16 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
+from torch._inductor import config  # noqa: E402
+from torch._inductor.custom_graph_pass import CustomSchedulerPass  # noqa: E402
+
+from optsched import plugins  # noqa: E402
 from optsched.errors import UsageError  # noqa: E402
-from optsched.plugins.inductor.backend import settings  # noqa: E402
+from optsched.plugins.inductor import enabled  # noqa: E402
+from optsched.plugins.inductor.backend import compile_graph, settings  # noqa: E402
 from optsched.plugins.inductor.scheduler_pass import SchedulerPass  # noqa: E402
 from optsched.plugins.inductor.switch import parse  # noqa: E402
+from tests.support.compiled_memory import NO_CACHE, no_kernels  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 STEP = """
@@ -44,12 +50,14 @@ def installed(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(installed: Path, arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(
+    installed: Path, arguments: str, code: str = STEP, **variables: str
+) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(installed), str(ROOT)])
     kept = {name: value for name, value in os.environ.items() if name != "OPTSCHED"}
     cache = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", STEP.format(arguments=arguments)],
+        [sys.executable, "-W", "ignore", "-c", code.replace("{arguments}", arguments)],
         env={**kept, **cache, "PYTHONPATH": path, **variables},
         cwd=installed,
         capture_output=True,
@@ -131,3 +139,83 @@ def test_another_version_of_torch_is_left_alone_with_one_line(
         "torch 2.16.0 is not supported, no order changed: "
         "the plugin knows the wrapper of torch 2.13, 2.14, 2.15"
     ]
+
+
+WITHOUT_COMPILER = """
+import torch
+from torch._dynamo.exc import BackendCompilerFailed
+from torch._inductor import config
+from torch._inductor.exc import InductorError
+from optsched.plugins import explain
+from optsched.plugins.inductor import options
+config.cpp.cxx = ("no-such-compiler",)
+for chosen in ({}, options(time_limit=1)):
+    torch._dynamo.reset()
+    try:
+        torch.compile(torch.sin, options=chosen)(torch.ones(8))
+    except (BackendCompilerFailed, InductorError) as error:
+        print(type(error).__name__, str(error).splitlines()[0])
+print(explain())
+"""
+
+
+def test_without_a_compiler_the_error_is_the_frameworks_own(installed: Path) -> None:
+    done = run(installed, "", code=WITHOUT_COMPILER)
+    assert not done.returncode, done.stderr
+    stock, ours, planned = done.stdout.splitlines()
+    assert stock == ours
+    assert planned.startswith("inductor 0/0 ")
+    assert "optsched" not in done.stderr
+
+
+def test_another_backend_may_call_ours(caplog: pytest.LogCaptureFixture) -> None:
+    def chained(graph: object, inputs: object) -> object:
+        return compile_graph(graph, inputs, options={"time_limit": 1})
+
+    torch._dynamo.reset()
+    plugins.forget()
+    with no_kernels(), torch.no_grad():
+        assert torch.compile(torch.sin, backend=chained)(torch.ones(8)).shape == (8,)
+    assert len(plugins.records()) == 1
+    assert not [r for r in caplog.records if r.name.startswith("optsched")]
+
+
+def test_the_backend_inside_the_context_is_one_pass() -> None:
+    with enabled(time_limit=1), config.patch(fx_graph_cache=False):
+        found = settings(None, {"time_limit": 2})["_post_fusion_custom_pass"]
+    assert (found.time_limit, found.reorder) == (2.0, True)
+
+
+def test_a_pass_of_another_project_in_our_place_is_one_line() -> None:
+    """The user asked for us by name, so this is an error and not a line in the log."""
+    with config.patch(_post_fusion_custom_pass=OtherPass()):
+        with pytest.raises(UsageError, match="is already set to") as found:
+            settings(None, {"time_limit": 1})
+        with pytest.raises(UsageError, match="is already set to"), enabled(time_limit=1):
+            pass
+    assert "\n" not in str(found.value)
+
+
+class OtherPass(CustomSchedulerPass):  # type: ignore[misc]
+    def __call__(self, nodes: list[object]) -> list[object]:
+        return nodes
+
+    def uuid(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize("cuda", [None, "13.0"], ids=["a build without CUDA", "no driver"])
+def test_the_option_for_gpus_changes_nothing_on_the_cpu(
+    cuda: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A machine without Triton and without a driver."""
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setitem(sys.modules, "triton", None)
+    torch._dynamo.reset()
+    plugins.forget()
+    with no_kernels(), config.patch(NO_CACHE), enabled(time_limit=1, cuda=True), torch.no_grad():
+        torch.compile(torch.sin)(torch.ones(8))
+    (record,) = plugins.records()
+    assert record.planned == 32
+    assert "simulated" not in record.note
+    assert not [r for r in caplog.records if r.name.startswith("optsched")]

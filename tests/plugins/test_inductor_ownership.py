@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'
 from torch import nn  # noqa: E402
 
 from optsched import plugins  # noqa: E402
+from optsched.plugins.inductor.live_arguments import _find_shared, _storage  # noqa: E402
 from tests.support.planned_calls import plan_and_measure  # noqa: E402
 
 BATCH, WIDTH = 16, 32
@@ -67,6 +68,20 @@ def graph_break() -> Step:
     return lambda: model(x).square().mean().backward()
 
 
+def graph_break_behind_a_view() -> Step:
+    """The gradient that crosses the break is a view, whose base autograd made for it alone."""
+    first, second = network(), nn.Sequential(nn.LayerNorm(WIDTH), network())
+    x = torch.randn(4, BATCH // 4, WIDTH)
+
+    @torch.compile
+    def model(x: Any) -> Any:
+        hidden = first(x)
+        torch._dynamo.graph_break()
+        return second(hidden)
+
+    return lambda: model(x).square().mean().backward()
+
+
 def one_gradient_of_two_outputs() -> Step:
     first, second, x = network(), network(), torch.randn(BATCH, WIDTH)
     compiled = torch.compile(lambda x: (first(x), second(x)))
@@ -95,6 +110,7 @@ STEPS = [
     output_held,
     gradient_passed,
     graph_break,
+    graph_break_behind_a_view,
     one_gradient_of_two_outputs,
     symbolic,
 ]
@@ -121,6 +137,37 @@ def test_the_call_releases_what_it_alone_holds() -> None:
 def _released(make: Callable[[], Step]) -> int:
     (_, backward) = plan_and_measure(make)
     return backward.stock.released
+
+
+def shared(make: Callable[[], tuple[list[Any], object]]) -> list[bool]:
+    """Return for each argument if something beside the call refers to its storage."""
+    arguments, kept = make()
+    found = _find_shared(arguments)
+    del kept
+    return [_storage(argument) in found for argument in arguments]
+
+
+def held_by_the_call() -> tuple[list[Any], object]:
+    base = torch.empty(4, 4)
+    parts = [base[:2], base.view(16)]
+    del base
+    whole = torch.empty(6)
+    arguments = [torch.empty(3), torch.empty(8).view(2, 4), *parts, whole, whole.view(3, 2)]
+    return [*arguments, arguments[0]], None
+
+
+def held_elsewhere() -> tuple[list[Any], object]:
+    """By a name, by the name of a base, by a name of another view, by C++ alone."""
+    named, base, other = torch.empty(3), torch.empty(8), torch.empty(8)
+    part, saved = other[:4], torch.empty(5, requires_grad=True)
+    arguments = [named, base.view(2, 4), other.view(4, 2), saved.detach()]
+    output = saved * saved
+    return arguments, (named, base, part, output)
+
+
+def test_views_that_the_call_alone_holds_go_with_their_base() -> None:
+    assert shared(held_by_the_call) == [False] * 7
+    assert shared(held_elsewhere) == [True] * 4
 
 
 class Heads(nn.Module):

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -73,29 +73,46 @@ class _References(NamedTuple):
 
 
 def _find_shared(arguments: Sequence[Any]) -> set[int]:
-    """Return the storages to which something beside the list of arguments refers."""
+    """Return the storages to which something beside the list of arguments refers.
+
+    An argument may be a view, whose base only the view itself refers to: the base goes with it.
+    """
     # Measured on a tensor that nothing else holds, as the numbers differ between versions of
     # Python.
     (alone,) = _count_references([torch.empty(1)])
+    view = torch.empty(1).view(1)
+    # A view's reference to its base counts in C++, and once in Python for all views.
+    (viewed_alone,) = _count_references([view._base])
+    in_python = viewed_alone.python - alone.python
     tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
     listed = Counter(map(id, tensors))
-    by_storage = Counter(_storage(value) for value in {id(t): t for t in tensors}.values())
-    expected = [
-        _References(
-            # Twice per place: in the list of arguments, and in `tensors`.
-            alone.python + 2 * listed[id(value)] - 1,
-            alone.tensor,
-            # Each further tensor on the same storage holds it once more.
-            alone.storage + by_storage[_storage(value)] - 1,
-        )
-        for value in tensors
-    ]
-    found = _count_references(tensors)
-    return {
-        _storage(value)
-        for value, count, least in zip(tensors, found, expected, strict=True)
-        if count != least
-    }
+    bases = _unlisted_bases(tensors, listed)
+    viewed = Counter(id(value._base) for value in _distinct(tensors) if value._is_view())
+    by_storage = Counter(map(_storage, [*_distinct(tensors), *bases]))
+    shared = set()
+    for held in (tensors, bases):
+        for i, count in enumerate(_count_references(held)):
+            key, storage = id(held[i]), _storage(held[i])
+            least = _References(
+                # Twice per place of an argument: in the list of arguments, and in `tensors`.
+                alone.python + max(0, 2 * listed[key] - 1) + in_python * (viewed[key] > 0),
+                alone.tensor + viewed[key],
+                # Each further tensor on the same storage holds it once more.
+                alone.storage + by_storage[storage] - 1,
+            )
+            if count != least:
+                shared.add(storage)
+    return shared
+
+
+def _distinct(tensors: Sequence[Any]) -> list[Any]:
+    return list({id(value): value for value in tensors}.values())
+
+
+def _unlisted_bases(tensors: Sequence[Any], listed: Mapping[int, int]) -> list[Any]:
+    """Return the bases of arguments that are views, but for those that are arguments, too."""
+    bases = _distinct([value._base for value in tensors if value._is_view()])
+    return [base for base in bases if not listed[id(base)]]
 
 
 def _count_references(tensors: list[Any]) -> list[_References]:
