@@ -29,3 +29,27 @@ class OrderFamilies:
 
 
 ALL_FAMILIES = OrderFamilies()
+
+
+@dataclass(frozen=True, slots=True)
+class PackingFamilies:
+    """Families of constraints of the joint model; each can be left out for a measurement.
+
+    The minimum slab is the same without any of them, as long as rectangles or pairs are there.
+    """
+
+    rectangles: bool = True
+    """Items are rectangles that must not overlap, and together take at most the slab."""
+    pairs: bool = True
+    """Of two items, one is released first or lies below the other."""
+    all_steps: bool = False
+    """Loads of ops that allocate nothing, which those of other ops imply."""
+    left: bool = True
+    """Ops that allocate nothing run as soon as they can."""
+    resting: bool = True
+    """Every item lies at offset 0 or on another one."""
+    copies: bool = True
+    """Identical ops run in the order of their numbers."""
+
+
+ALL_PACKING = PackingFamilies()

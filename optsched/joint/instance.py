@@ -149,6 +149,12 @@ class ModelInstance:
             for before, after in zip(self.ancestors, self.descendants, strict=True)
         )
 
+    def last_users(self, i: int) -> tuple[int, ...]:
+        """Return the users of an item that may be last: those before no other user."""
+        users = self.items[i].users
+        mask = sum(1 << u for u in set(users))
+        return tuple(u for u in users if not self.descendants[u] & mask)
+
     def up(self, value: int) -> int:
         """Convert bytes to units, rounded up; lower bounds stay valid, as sums are whole units."""
         return -(-value // self.unit)

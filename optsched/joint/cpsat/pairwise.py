@@ -17,12 +17,12 @@ q)` are the constant 1; the only literal is `before(p, r)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from optsched.joint.cpsat.variables import HintedModel, Literal, negated
+from optsched.joint.cpsat.hinted import HintedModel, Literal, negated
 from optsched.joint.families import ALL_FAMILIES, OrderFamilies
 from optsched.joint.order_program import OrderProgram
 
@@ -103,10 +103,13 @@ class PairwiseOrder(HintedModel[OrderPoint]):
                 terms.append(-saving.size * flag)
         return sum(terms)
 
-    def add_peak(self, low: int, high: int) -> Any:
-        """Add the peak, an integer variable that is at least every load, and return it."""
+    def add_peak(self, low: int, high: int, ops: Collection[int] | None = None) -> Any:
+        """Add the peak, an integer variable that is at least every load, and return it.
+
+        `ops` are those with the largest loads in every order; None for all.
+        """
         peak = self.integer(low, high, "peak", lambda p: max(low, self.program.peak(p.order)))
-        for v in range(len(self.program)):
+        for v in range(len(self.program)) if ops is None else sorted(ops):
             self.model.add(self.load(v) <= peak)
         return peak
 

@@ -81,6 +81,19 @@ class ModelPoint:
         start += output in self.written
         return (start, end) if start < end else None
 
+    def rests_on(self, i: int, j: int) -> bool:
+        """Return True if item `i` lies as low above item `j` as its alignment allows.
+
+        The two overlap in time, or are kept apart.
+        """
+        (start, end), (other, last) = self.spans[i], self.spans[j]
+        apart = (i, j) in self.instance.apart or (j, i) in self.instance.apart
+        if not apart and not (start < last and other < end):
+            return False
+        step = self.instance.items[i].alignment
+        top = self.offsets[j] + self.instance.items[j].room
+        return self.offsets[i] == -(-top // step) * step
+
     @property
     def peak(self) -> int:
         """Units live at the fullest step."""
