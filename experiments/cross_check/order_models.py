@@ -1,8 +1,9 @@
-"""Three ways to tell CP-SAT about an order, on the same graphs; which closes soonest is shown.
+"""Four ways to tell CP-SAT about an order, on the same graphs; which closes soonest is shown.
 
-Run `python -m experiments.cross_check.order_models`. `booleans` is the model of
-:mod:`optsched.joint.cpsat`; `positions` has integer positions, all different, intervals and a
-cumulative constraint; `linked` is both, tied together.
+Run `python -m experiments.cross_check.order_models`. `booleans` has a literal per op and step;
+`positions` has integer positions, all different, intervals and a cumulative constraint; `linked` is
+both, tied together; `pairs` is the model of :mod:`optsched.joint.cpsat`, with a literal for each
+two ops that can run in either order.
 """
 
 from __future__ import annotations
@@ -17,37 +18,44 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from experiments.cross_check.floor_graphs import FAMILIES
-from optsched.joint.cpsat.constraints import ORDER_FAMILIES, add_times
-from optsched.joint.cpsat.variables import ModelVariables
+from experiments.prior_art.step_model import StepModel
+from optsched.joint.cpsat.pairwise import PairwiseOrder
 from optsched.joint.instance import INPUT, ModelInstance, graph_instance
+from optsched.joint.order_program import instance_program
 from optsched.model.graph import Graph
 from tests.support.generators import random_graph
 
 SECONDS = 30.0
 
 
-def _order_model(instance: ModelInstance) -> ModelVariables:
-    """The order's half of the joint model: no offset is bound by anything."""
-    variables = ModelVariables(instance)
-    for add in ORDER_FAMILIES:
-        add(variables)
-    return variables
-
-
 def booleans(instance: ModelInstance) -> tuple[Any, Any]:
     """Return the model with a variable for each op and step: the op has run by that step."""
-    variables = _order_model(instance)
+    variables = StepModel(instance)
     variables.model.minimize(variables.peak)
     return variables.model, variables.peak
 
 
 def linked(instance: ModelInstance) -> tuple[Any, Any]:
     """The booleans, and positions with the constraints of `positions`."""
-    variables = _order_model(instance)
-    add_times(variables)
-    _add_intervals(variables.model, instance, variables.position, variables.peak)
+    variables = StepModel(instance)
+    steps = []
+    for (early, late), row in zip(instance.step_windows, variables.done, strict=True):
+        position = variables.model.new_int_var(early, late, "")
+        steps.append(position)
+        for step, literal in row.items():
+            variables.model.add(position <= step).only_enforce_if(literal)
+            variables.model.add(position > step).only_enforce_if(~literal)
+    _add_intervals(variables.model, instance, steps, variables.peak)
     variables.model.minimize(variables.peak)
     return variables.model, variables.peak
+
+
+def pairs(instance: ModelInstance) -> tuple[Any, Any]:
+    """Return the model with a literal for each two ops."""
+    variables = PairwiseOrder(instance_program(instance))
+    peak = variables.add_peak(0, sum(item.size for item in instance.items))
+    variables.model.minimize(peak)
+    return variables.model, peak
 
 
 def positions(instance: ModelInstance) -> tuple[Any, Any]:
@@ -87,6 +95,7 @@ MODELS: dict[str, Callable[[ModelInstance], tuple[Any, Any]]] = {
     "booleans": booleans,
     "positions": positions,
     "linked": linked,
+    "pairs": pairs,
 }
 
 

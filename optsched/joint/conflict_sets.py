@@ -5,7 +5,7 @@ items are left out of it one by one, as long as it is proved that the rest does 
 is a *conflict set*: the pairs of its items that overlap in time, or are kept apart, refute the
 order. Any order in which all of these pairs overlap does not pack either: a packing of that
 order would, restricted to the set, keep every one of the pairs apart, and so be a packing of the
-set, of which there is none.
+set, but the set has no packing.
 
 Example: the capacity is 4, and `x`, `y`, `z` of 2 bytes each are live together. The set is `x`,
 `y`, `z` with all three pairs; every order below 4 bytes must release one of them before another
@@ -26,10 +26,8 @@ Pairs = frozenset[tuple[int, int]]
 """Pairs of buffers, by position in the packing problem, that overlap in time."""
 
 
-def conflict_sets(
-    problem: PackingProblem, capacity: int, oracle: PackingOracle
-) -> Iterator[Pairs]:
-    """Yield sets of pairs, each of which refutes the order of a problem that does not pack.
+def conflict_sets(problem: PackingProblem, capacity: int, oracle: PackingOracle) -> Iterator[Pairs]:
+    """Yield sets of pairs, each a reason why the order of a problem does not pack.
 
     The ranges of steps from which they are taken do not overlap.
 

@@ -46,8 +46,8 @@ class PackingFamilies:
     """Loads of ops that allocate nothing, which those of other ops imply."""
     left: bool = True
     """Ops that allocate nothing run as soon as they can."""
-    resting: bool = True
-    """Every item lies at offset 0 or on another one."""
+    resting: bool = False
+    """Every item lies at offset 0 or on another one; without it, more graphs are closed."""
     copies: bool = True
     """Identical ops run in the order of their numbers."""
 

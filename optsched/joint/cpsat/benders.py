@@ -1,4 +1,4 @@
-"""Logic-based Benders decomposition of the joint question: orders by CP-SAT, packings by our search.
+"""Logic-based Benders decomposition: orders by CP-SAT, packings by our search, cuts between them.
 
 CP-SAT chooses an order whose live bytes are within the capacity. The exact packing search packs
 it, which either gives a plan, and the capacity falls below its slab, or refutes the order. A
@@ -62,7 +62,6 @@ class BendersOutcome:
     orders: int = 0
     cuts: int = 0
     """Orders that were packed or refuted, and cuts made from them."""
-    interrupted: bool = False
 
 
 def can_decompose(graph: Graph) -> bool:
@@ -165,7 +164,9 @@ class _Decomposition:
             if run.infeasible or self._units() < self.program.base:
                 return self._settle(offer, once=once)
             if run.best is None:
-                return self._outcome(-1, finished=False, interrupted=run.interrupted)
+                if run.interrupted:
+                    raise KeyboardInterrupt
+                return self._outcome(-1, finished=False)
             problem, ids = packing_problem(self.graph, run.best.order)
             order = _Packed(run.best.order, problem, ids)
             self.made += 1
@@ -238,5 +239,5 @@ class _Decomposition:
     def _units(self) -> int:
         return self.capacity // self.instance.unit
 
-    def _outcome(self, refuted: int, *, finished: bool, interrupted: bool = False) -> BendersOutcome:
-        return BendersOutcome(refuted, finished, self.made, self.cuts, interrupted)
+    def _outcome(self, refuted: int, *, finished: bool) -> BendersOutcome:
+        return BendersOutcome(refuted, finished, self.made, self.cuts)

@@ -21,10 +21,13 @@ the order that is kept; `b` then lies at offset 0, not at 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from optsched.joint.cpsat.point import ModelPoint
 from optsched.joint.instance import INPUT
+from optsched.joint.order_program import OrderProgram
 
 if TYPE_CHECKING:
     from optsched.joint.cpsat.pairwise import PairwiseOrder
@@ -81,6 +84,41 @@ def _rests(joint: JointModel, i: int, j: int, apart: bool) -> Any:
         if not apart and not isinstance(x, int):
             joint.model.add_implication(made, ~x)
     return made
+
+
+def left_order(program: OrderProgram, order: Sequence[int], makers: frozenset[int]) -> list[int]:
+    """Return an order with the ops that allocate nothing as early as possible."""
+    missing = [len(set(row)) for row in program.preds]
+    found: list[int] = []
+    ready = [v for v in order if not missing[v] and v not in makers]
+    for v in (None, *(v for v in order if v in makers)):
+        ready += [] if v is None else [v]
+        while ready:
+            found.append(ready.pop())
+            for w in sorted(set(program.succs[found[-1]])):
+                missing[w] -= 1
+                if not missing[w] and w not in makers:
+                    ready.append(w)
+    return found
+
+
+def pushed(point: ModelPoint) -> ModelPoint:
+    """Return a point with every item as low as those below it allow; not with in-place pairs."""
+    instance, offsets = point.instance, list(point.offsets)
+    apart = set(instance.apart) | {(j, i) for i, j in instance.apart}
+    below: list[int] = []
+    for i in sorted(range(len(offsets)), key=lambda i: offsets[i]):
+        item, (start, end) = instance.items[i], point.spans[i]
+        if item.pin is None:
+            tops = [
+                offsets[j] + instance.items[j].room
+                for j in below
+                if instance.items[j].pool == item.pool
+                and ((i, j) in apart or (start < point.spans[j][1] and point.spans[j][0] < end))
+            ]
+            offsets[i] = -(-max(tops, default=0) // item.alignment) * item.alignment
+        below.append(i)
+    return replace(point, offsets=tuple(offsets))
 
 
 def makers_of(births: Iterable[int]) -> frozenset[int]:

@@ -1,7 +1,7 @@
 """Models whose variables have meanings: the value of each in a given point, so in any hint.
 
-Example: the variable `before[0, 1]` means that op 0 runs before op 1. In the point of the order 1, 0
-its value is 0.
+Example: the variable `before[0, 1]` means that op 0 runs before op 1. In the point of the order `1
+0` its value is 0.
 """
 
 from __future__ import annotations

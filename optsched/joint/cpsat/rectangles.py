@@ -27,12 +27,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from optsched.joint.cpsat.dominance import add_left, add_resting, makers_of
+from optsched.joint.copies import with_copies_in_order
+from optsched.joint.cpsat.dominance import add_left, add_resting, left_order, makers_of, pushed
 from optsched.joint.cpsat.hinted import Literal
 from optsched.joint.cpsat.pairwise import PairwiseOrder
 from optsched.joint.cpsat.point import ModelPoint
 from optsched.joint.families import ALL_PACKING, PackingFamilies
 from optsched.joint.instance import INPUT, ModelInstance
+from optsched.joint.item_copies import exchanged, identical_in_place
 from optsched.joint.order_program import instance_program
 
 
@@ -47,8 +49,12 @@ class JointModel(PairwiseOrder):
         peak_bound: int = 0,
         slab_bound: int = 0,
     ) -> None:
-        super().__init__(instance_program(instance))
-        self.instance = instance
+        program = instance_program(instance)
+        self.groups = identical_in_place(instance, program) if families.copies else []
+        super().__init__(with_copies_in_order(program, self.groups))
+        self.instance, self.packing = instance, families
+        self.makers = makers_of(item.birth for item in instance.items)
+        self.has_resting = families.resting and not instance.pairs and not instance.shared
         self.offset = [self._offset(i) for i in range(len(instance.items))]
         total = sum(item.size for item in instance.items)
         self.peak = self.integer(0, total, "peak", lambda p: p.peak)
@@ -61,7 +67,7 @@ class JointModel(PairwiseOrder):
             self.boolean("shared", lambda p, k: p.shared[k], k) for k in range(len(instance.pairs))
         ]
         self.written = self._written()
-        add_loads(self, families)
+        add_loads(self)
         add_tops(self)
         add_inplace(self)
         add_groups(self)
@@ -72,9 +78,23 @@ class JointModel(PairwiseOrder):
         else:
             add_apart(self)
         if families.left:
-            add_left(self, makers_of(item.birth for item in instance.items))
-        if families.resting and not instance.pairs and not instance.shared:
+            add_left(self, self.makers)
+        if self.has_resting:
             add_resting(self)
+
+    def settled(self, point: ModelPoint) -> ModelPoint:
+        """Return a point of at most the same slab that the dominance constraints allow."""
+        order, offsets = list(point.order), list(point.offsets)
+        if self.packing.left:
+            order = left_order(instance_program(self.instance), order, self.makers)
+        if self.groups:
+            order, offsets = exchanged(self.instance, order, offsets, self.groups)
+        made = ModelPoint(self.instance, tuple(order), tuple(offsets))
+        return pushed(made) if self.has_resting else made
+
+    def add_hint(self, point: ModelPoint) -> None:  # type: ignore[override]
+        """Add a hint for every variable, from a plan of at most the slab of the point."""
+        super().add_hint(self.settled(point))  # type: ignore[arg-type]
 
     def start(self, i: int) -> Any:
         """Return the step at which an item is allocated."""
@@ -122,7 +142,7 @@ class JointModel(PairwiseOrder):
         return slabs
 
     def _end(self, i: int) -> Any:
-        """Return the first step at which an item is no longer live."""
+        """Return the first step after the live range of an item."""
         item = self.instance.items[i]
         if item.kept:
             return self.instance.horizon
@@ -148,18 +168,17 @@ class JointModel(PairwiseOrder):
         return found
 
 
-def add_loads(joint: JointModel, families: PackingFamilies) -> None:
+def add_loads(joint: JointModel) -> None:
     """Require that the units live while an op runs are at most the peak, and the pool's slab.
 
     While an op runs that allocates nothing, only items are live that were live while an earlier op
     ran, or before the first one.
     """
     instance, program = joint.instance, joint.program
-    makers = {item.birth for item in instance.items}
     joint.model.add(joint.peak >= program.base)
     joint.model.add(joint.peak <= joint.slab)
     for v in range(len(program)):
-        if v in makers or families.all_steps:
+        if v in joint.makers or joint.packing.all_steps:
             joint.model.add(joint.load(v) <= joint.peak)
     if len(joint.slabs) == 1:
         return

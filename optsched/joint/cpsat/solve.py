@@ -20,11 +20,11 @@ from heuristics.portfolio import candidate_orders
 from optsched.check.plan import check_plan
 from optsched.errors import PlanError
 from optsched.joint.claims import refutation, report
-from optsched.joint.cpsat.constraints import joint_model
+from optsched.joint.cpsat.benders import can_decompose, decompose
 from optsched.joint.cpsat.order import solve_order_cpsat
 from optsched.joint.cpsat.point import ModelPoint
+from optsched.joint.cpsat.rectangles import JointModel
 from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
-from optsched.joint.cpsat.variables import ModelVariables
 from optsched.joint.instance import graph_instance
 from optsched.joint.packed import best_plan
 from optsched.model.graph import Graph
@@ -40,8 +40,10 @@ PACKING_SHARE = 0.2
 """Share of the remaining time for packing that order."""
 HEURISTICS_SHARE = 0.1
 """Share of the time after which no further heuristic order is tried, without a warm start."""
-BUILD_SECONDS = 4e-5
-"""Estimated seconds to build the model, per buffer and step; 2e-5 to 4e-5 were measured."""
+DECOMPOSITION_SHARE = 0.7
+"""Share of the remaining time for orders by CP-SAT with packings by our search."""
+BUILD_SECONDS = 2e-4
+"""Estimated seconds to build the model of order and offsets, per pair of buffers or ops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,12 @@ def solve_joint(
     """Choose order and offsets together.
 
     First an order of minimum peak is searched (:mod:`optsched.joint.cpsat.order`) and packed: its
-    claimed minimum is a bound on every slab, and mostly the slab meets it. Where it does not, the
-    model of order and offsets takes over; offsets enter every node of its search, so that only
-    graphs of about 30 ops are within its reach. The result is never worse than the warm start.
+    claimed minimum is a bound on every slab, and mostly the slab meets it. Where it does not,
+    CP-SAT chooses orders that our packing search packs or refutes
+    (:mod:`optsched.joint.cpsat.benders`). The model of order and offsets
+    (:mod:`optsched.joint.cpsat.rectangles`) has the rest of the time, and the graphs that cannot
+    be decomposed; offsets enter every node of its search, so that only graphs of about 30 ops are
+    within its reach. The result is never worse than the warm start.
 
     Parameters
     ----------
@@ -113,7 +118,7 @@ def solve_joint(
     effort
         Parameters of CP-SAT.
     independent
-        Leave out the exact reductions of our own search.
+        Leave out the exact reductions of our own search, and what our packing search refutes.
 
     Raises
     ------
@@ -131,7 +136,7 @@ def solve_joint(
 def _has_time_for_model(graph: Graph, clock: Clock) -> bool:
     """Return True if building the model, which has no clock, leaves half of the seconds."""
     left = clock.left()
-    seconds = BUILD_SECONDS * len(graph.ops) * len(graph.buffers)
+    seconds = BUILD_SECONDS * (len(graph.ops) ** 2 + len(graph.buffers) ** 2) / 2
     return left is None or clock.limits.work is not None or 2 * seconds <= left
 
 
@@ -169,7 +174,7 @@ class _JointSearch:
         self.plan: Plan | None = None
         self.value: int | None = None
         self.bound = 0
-        self.refuted = ""
+        self.refuted, self.is_impossible = "", False
 
     def run(
         self, warm_start: Plan | None, peak_bound: int, slab_bound: int, independent: bool
@@ -202,6 +207,10 @@ class _JointSearch:
         with held_interrupts():
             start = _first_order(self.graph, self.clock) if self.plan is None else self.plan.order
             peak_bound = self._solve_order(start, peak_bound, independent)
+        if not (self._is_settled() or independent) and self.is_slab and can_decompose(self.graph):
+            self._decompose(start)
+        if self.is_impossible:
+            return StopReason.EXHAUSTED
         if self._is_settled():
             return self._settled()
         if self.clock.expired() or not _has_time_for_model(self.graph, self.clock):
@@ -236,6 +245,24 @@ class _JointSearch:
             raise KeyboardInterrupt
         return claim.bound
 
+    def _decompose(self, start: Sequence[int]) -> None:
+        """Pack one order after another by our own search; raise the bound when no order is left."""
+        limits = [self.capacity, None if self.value is None else self.value - 1, self.room]
+        found = decompose(
+            self.graph,
+            min(limit for limit in limits if limit is not None),
+            floor=self.bound,
+            offer=self._offer,
+            clock=self.clock.share(DECOMPOSITION_SHARE),
+            start=start if self.plan is None else self.plan.order,
+            once=self.capacity is not None,
+            effort=self.effort,
+        )
+        # With room for all items, only pins can refute every order.
+        self.is_impossible = found.refuted >= self.room
+        if not self.is_impossible:
+            self._raise(found.refuted + 1)
+
     def _is_settled(self) -> bool:
         if self.capacity is not None and self.bound > self.capacity:
             return True
@@ -264,9 +291,9 @@ class _JointSearch:
         if self.on_event is not None:
             self.on_event(Event(self.clock.seconds(), self.value, self.bound, "cpsat"))
 
-    def _model(self, peak_bound: int, slab_bound: int) -> ModelVariables:
+    def _model(self, peak_bound: int, slab_bound: int) -> JointModel:
         """Return the model, with the requirement to improve on known values."""
-        variables = joint_model(self.instance, peak_bound, slab_bound)
+        variables = JointModel(self.instance, peak_bound=peak_bound, slab_bound=slab_bound)
         target = variables.slab if self.is_slab else variables.peak
         if self.capacity is None:
             # With a capacity any solution will do, so no objective is set.

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from optsched.joint.cpsat.point import ModelPoint
-from optsched.joint.cpsat.variables import ModelVariables
+from optsched.joint.cpsat.hinted import HintedModel
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
@@ -21,21 +20,21 @@ from tests.support.generators import random_order
 QUICK = Limits(20.0)
 
 
-def is_feasible(variables: ModelVariables, values: Mapping[Any, int] | None = None) -> bool:
+def is_feasible(variables: HintedModel[Any], values: Mapping[Any, int] | None = None) -> bool:
     """Return True if the model has a solution in which these variables have these values."""
     for variable, value in (values or {}).items():
         variables.model.add(variable == value)
     return _solve(variables)
 
 
-def holds(variables: ModelVariables, point: ModelPoint) -> bool:
+def holds(variables: HintedModel[Any], point: Any) -> bool:
     """Return True if the point itself is a solution: every variable is fixed at its meaning."""
     for variable, meaning in variables.meanings:
         variables.model.add(variable == int(meaning(point)))
     return _solve(variables)
 
 
-def _solve(variables: ModelVariables) -> bool:
+def _solve(variables: HintedModel[Any]) -> bool:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     # Else it would leave the process without Python's handler of Ctrl-C.

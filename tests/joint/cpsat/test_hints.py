@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from optsched.joint.cpsat.constraints import joint_model
 from optsched.joint.cpsat.point import ModelPoint
+from optsched.joint.cpsat.rectangles import JointModel
+from optsched.joint.families import ALL_PACKING
 from optsched.joint.instance import graph_instance
 from optsched.model.builder import GraphBuilder
 from optsched.model.plan import Plan
@@ -26,11 +29,14 @@ def test_hint_is_complete_and_feasible(seed: int) -> None:
     point = ModelPoint.of_plan(instance, plan)
     assert point.peak * instance.unit <= plan.peak(graph)
     assert point.slab * instance.unit <= plan.slab(graph)
-    variables = joint_model(instance)
+    families = replace(ALL_PACKING, resting=seed % 4 == 0)
+    variables = JointModel(instance, families)
+    settled = variables.settled(point)
+    assert settled.slab <= point.slab
     variables.add_hint(point)
     proto = variables.model.proto
     assert sorted(proto.solution_hint.vars) == list(range(len(proto.variables)))
-    assert holds(variables, point)
+    assert holds(variables, settled)
 
 
 def test_offsets_between_the_units_are_rounded_down() -> None:

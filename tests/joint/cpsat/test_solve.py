@@ -56,7 +56,7 @@ def test_a_model_that_takes_too_long_to_build_is_not_built(
     start = random_plan(np.random.default_rng(0), graph)
     assert start is not None
     slab = check_plan(graph, start).slab
-    monkeypatch.setattr(solve_module, "joint_model", None)
+    monkeypatch.setattr(solve_module, "JointModel", None)
     outcome = solve_joint(graph, limits=Limits(seconds=2), warm_start=start, slab_bound=3)
     # Its order is still packed again.
     assert outcome.value is not None
