@@ -22,7 +22,7 @@ from typing import Any
 
 from heuristics.orderings.program import program
 from optsched.check.plan import check_order
-from optsched.joint.milp import run_highs
+from optsched.joint.milp.highs import run_highs
 from optsched.model.graph import Graph
 
 SLACK = 1.01

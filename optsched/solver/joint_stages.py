@@ -189,8 +189,11 @@ def milp_order(
         peak_bound=0 if independent else known.peak_bound,
         start=start,
         independent=independent,
+        on_event=known.relay("milp", orders=True),
     )
     if outcome.order is not None:
         yield from found_orders(known, "milp", outcome.order)
         yield from pack_quickly(known, outcome.order, "milp")
     yield Finding("milp", bounds=(Bound(Objective.PEAK, outcome.bound, Proof.CLAIMED),))
+    if outcome.interrupted:
+        raise KeyboardInterrupt

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
+from heuristics.orderings.program import program
 from optsched.check.plan import check_order
 from optsched.joint.cpsat import solve_joint
 from optsched.joint.milp import solve_order_milp
 from optsched.model.builder import GraphBuilder
-from optsched.runtime.limits import Limits, Objective
+from optsched.runtime.limits import Event, Limits, Objective
 from tests.support.brute import least_peak
+from tests.support.families.wiring import random_wiring
 from tests.support.generators import FEATURES, random_graph
 
 QUICK = Limits(20.0)
@@ -61,6 +65,49 @@ def test_without_time_nothing_is_claimed() -> None:
     graph = random_graph(np.random.default_rng(1), 8)
     outcome = solve_order_milp(graph, peak_bound=3, limits=Limits(0.0))
     assert (outcome.order, outcome.value, outcome.bound, outcome.finished) == (None, None, 3, False)
+
+
+def test_events_never_move_back() -> None:
+    graph = random_wiring(20, 1, unit=False)
+    seen: list[Event] = []
+    start = program(graph).tolist()
+    outcome = solve_order_milp(
+        graph, start=start, independent=True, on_event=seen.append, limits=QUICK
+    )
+    assert outcome.optimal
+    values = [event.incumbent for event in seen if event.incumbent is not None]
+    bounds = [event.bound for event in seen]
+    assert values == sorted(values, reverse=True)
+    assert bounds == sorted(bounds)
+    assert (values[-1], bounds[-1]) == (outcome.value, outcome.bound)
+
+
+def test_work_ends_a_search_at_the_same_point() -> None:
+    graph = random_wiring(33, 1, unit=False)
+    start = program(graph).tolist()
+    first, second = (
+        solve_order_milp(graph, start=start, independent=True, limits=Limits(work=150_000))
+        for _ in range(2)
+    )
+    assert first == second
+    assert not first.finished
+    assert first.value is not None
+    assert 0 < first.bound < first.value
+
+
+def test_ctrl_c_keeps_the_best_order() -> None:
+    graph = random_wiring(48, 1, unit=False)
+    start = program(graph).tolist()
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(1.5, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    outcome = solve_order_milp(graph, start=start, independent=True, limits=Limits(60.0))
+    assert outcome.interrupted
+    assert outcome.order is not None
+    assert check_order(graph, outcome.order) == outcome.value
+    assert outcome.value <= check_order(graph, start)
+    assert not [thread for thread in threading.enumerate() if thread.name == "highs"]
 
 
 @pytest.mark.parametrize("first", ["optsched.joint.cpsat", "optsched.joint.milp"])
