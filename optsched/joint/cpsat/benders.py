@@ -49,6 +49,8 @@ PACKING_SECONDS = 0.5
 """Time limit of one packing in seconds, or the same amount of work, at first."""
 LONGER = 4.0
 """Factor of that limit from one round of open orders to the next."""
+ROUNDS = 8
+"""Maximum number of such rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +180,18 @@ class _Decomposition:
 
     def _settle(self, offer: Callable[[Plan], None], *, once: bool) -> BendersOutcome:
         """Decide the orders that are left open, with ever longer limits."""
-        while self.open and self.capacity >= self.floor:
+        for _ in range(ROUNDS):
+            if self.capacity < self.floor:
+                self.open = []
+            if not self.open or self.clock.expired():
+                break
             self.oracle.seconds *= LONGER
-            if self.clock.expired():
-                return self._outcome(-1, finished=False)
             for order in self.open:
                 if self._lower(order, offer) and once:
                     return self._outcome(-1, finished=True)
             self.open = [order for order in self.open if not order.refuted]
+        if self.open:
+            return self._outcome(-1, finished=False)
         return self._outcome(max(self.capacity, self.floor - 1), finished=True)
 
     def _next_order(self) -> CpSatRun[OrderPoint]:

@@ -32,6 +32,9 @@ BUILD_SECONDS = 1e-4
 were measured.
 """
 
+BUILD_WORK = 10
+"""The same in units of `Limits.work`."""
+
 REDUCTION_SHARE = 0.2
 """Share of the time for reductions, and again for what a budget implies."""
 
@@ -204,7 +207,7 @@ class _OrderSearch:
             # No op has less than the bytes live before it.
             self.bound = max(self.bound, self.peak)
             return None
-        if not _has_time_to_build(program, clock):
+        if not has_time_to_build(len(program.free_pairs()), clock):
             self.finished = False
             return None
         # Built only now, as building has no clock of its own.
@@ -260,12 +263,12 @@ class _OrderSearch:
         )
 
 
-def _has_time_to_build(program: OrderProgram, clock: Clock) -> bool:
-    """Return True if building the model, which has no clock, leaves half of the seconds."""
+def has_time_to_build(pairs: int, clock: Clock) -> bool:
+    """Return True if building a model of pairs, which has no clock, leaves half of the time."""
     left = clock.left()
-    if left is None or clock.limits.work is not None:
+    if left is None:
         return True
-    return 2 * BUILD_SECONDS * len(program.free_pairs()) <= left
+    return 2 * (BUILD_SECONDS if clock.limits.work is None else BUILD_WORK) * pairs <= left
 
 
 def _within(parts: Sequence[Segment], order: Sequence[int]) -> list[list[int]]:

@@ -15,17 +15,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from heuristics.orderings.program import program
 from heuristics.portfolio import candidate_orders
 from optsched.check.plan import check_plan
 from optsched.errors import PlanError
 from optsched.joint.claims import refutation, report
 from optsched.joint.cpsat.benders import can_decompose, decompose
-from optsched.joint.cpsat.order import solve_order_cpsat
+from optsched.joint.cpsat.order import OrderClaim, has_time_to_build, solve_order_cpsat
 from optsched.joint.cpsat.point import ModelPoint
 from optsched.joint.cpsat.rectangles import JointModel
 from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
 from optsched.joint.instance import graph_instance
+from optsched.joint.other_orders import OtherOrdersEffort, other_plans
 from optsched.joint.packed import best_plan
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
@@ -40,10 +43,10 @@ PACKING_SHARE = 0.2
 """Share of the remaining time for packing that order."""
 HEURISTICS_SHARE = 0.1
 """Share of the time after which no further heuristic order is tried, without a warm start."""
+OTHERS = OtherOrdersEffort(tries=20)
+"""Effort for other orders of the same peak."""
 DECOMPOSITION_SHARE = 0.7
 """Share of the remaining time for orders by CP-SAT with packings by our search."""
-BUILD_SECONDS = 2e-4
-"""Estimated seconds to build the model of order and offsets, per pair of buffers or ops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +137,8 @@ def solve_joint(
 
 
 def _has_time_for_model(graph: Graph, clock: Clock) -> bool:
-    """Return True if building the model, which has no clock, leaves half of the seconds."""
-    left = clock.left()
-    seconds = BUILD_SECONDS * (len(graph.ops) ** 2 + len(graph.buffers) ** 2) / 2
-    return left is None or clock.limits.work is not None or 2 * seconds <= left
+    """Return True if building the model, which has no clock, leaves half of the time."""
+    return has_time_to_build((len(graph.ops) ** 2 + len(graph.buffers) ** 2) // 2, clock)
 
 
 def _first_order(graph: Graph, clock: Clock) -> Sequence[int]:
@@ -206,9 +207,14 @@ class _JointSearch:
             return self.clock.limit_reason()
         with held_interrupts():
             start = _first_order(self.graph, self.clock) if self.plan is None else self.plan.order
-            peak_bound = self._solve_order(start, peak_bound, independent)
-        if not (self._is_settled() or independent) and self.is_slab and can_decompose(self.graph):
-            self._decompose(start)
+            claim = self._solve_order(start, peak_bound, independent)
+        peak_bound = claim.bound
+        if not independent and self.is_slab and can_decompose(self.graph):
+            self._pack_others(claim)
+            if not self._is_settled() and has_time_to_build(
+                len(self.graph.ops) ** 2 // 2, self.clock
+            ):
+                self._decompose(start if claim.order is None else claim.order)
         if self.is_impossible:
             return StopReason.EXHAUSTED
         if self._is_settled():
@@ -221,8 +227,8 @@ class _JointSearch:
         self._note(found)
         return self._stop_reason(found)
 
-    def _solve_order(self, start: Sequence[int], peak_bound: int, independent: bool) -> int:
-        """Improve the order and pack it; return the bound on the peak, which may be a claim."""
+    def _solve_order(self, start: Sequence[int], peak_bound: int, independent: bool) -> OrderClaim:
+        """Improve the order and pack it."""
         claim = solve_order_cpsat(
             self.graph,
             start,
@@ -243,7 +249,21 @@ class _JointSearch:
                 self._offer(plan)
         if claim.interrupted:
             raise KeyboardInterrupt
-        return claim.bound
+        return claim
+
+    def _pack_others(self, claim: OrderClaim) -> None:
+        """Pack other orders of the peak that is reached: they may pack into it, or nearly so."""
+        if claim.order is None or claim.peak is None or self._is_settled():
+            return
+        orders = [np.array(claim.order, np.int64)]
+        room = max(claim.peak, self.capacity or 0)
+        clock = self.clock.share(PACKING_SHARE)
+        for plan in other_plans(
+            self.graph, orders, room, bound=claim.bound, limits=clock, effort=OTHERS
+        ):
+            self._offer(plan)
+            if self._is_settled():
+                break
 
     def _decompose(self, start: Sequence[int]) -> None:
         """Pack one order after another by our own search; raise the bound when no order is left."""
@@ -254,7 +274,7 @@ class _JointSearch:
             floor=self.bound,
             offer=self._offer,
             clock=self.clock.share(DECOMPOSITION_SHARE),
-            start=start if self.plan is None else self.plan.order,
+            start=start,
             once=self.capacity is not None,
             effort=self.effort,
         )
