@@ -33,7 +33,7 @@ were measured.
 """
 
 BUILD_WORK = 10
-"""The same in units of `Limits.work`."""
+"""Estimated work to build the model, in units of `Limits.work`, per such pair."""
 
 REDUCTION_SHARE = 0.2
 """Share of the time for reductions, and again for what a budget implies."""

@@ -78,7 +78,7 @@ class HighsThread:
         return self.state
 
     def _receive(self, *, wait: bool = True) -> bool:
-        """Take one move of the solver, if any; return False once there are no more."""
+        """Take one move of the solver, if any; return False after the last one."""
         try:
             move = self.moves.get(timeout=POLL_SECONDS) if wait else self.moves.get_nowait()
         except queue.Empty:
