@@ -37,6 +37,7 @@ def least_extra(graph: Graph, peak: int, again: Collection[int]) -> int | None:
     def weigh(live: int) -> int:
         return sum(n for b, n in enumerate(size) if live >> b & 1)
 
+    # An input that nobody uses is never live, as in the library's definition.
     given = [b for b, x in enumerate(graph.buffers) if x.input is not None and _is_used(graph, b)]
     inputs = sum(1 << b for b in given)
     if weigh(inputs) > peak:
@@ -45,13 +46,18 @@ def least_extra(graph: Graph, peak: int, again: Collection[int]) -> int | None:
     heap = [(0, 0, inputs)]
     while heap:
         cost, done, live = heapq.heappop(heap)
+        # A cheaper way to this state was found after this entry was put on the heap.
         if best[done, live] < cost:
             continue
         if done == every:
             return cost
         released = [b for b in range(len(size)) if (live & ~kept) >> b & 1]
+        # Every release is a move of its own: the search, not a rule, says when a storage is
+        # dropped.
         found = [(cost, done, live & ~(1 << b)) for b in released]
         for v in range(len(graph.ops)):
+            # Operands and the ops that must come first bind a repeat just as they bind the first
+            # run.
             is_again = done >> v & 1
             if (is_again and v not in again) or reads[v] & ~live or before[v] & ~done:
                 continue

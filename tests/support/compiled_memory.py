@@ -129,6 +129,8 @@ def measure_calls(step: Callable[[], object]) -> list[Call]:
 
 def _rise(changes: list[int]) -> int:
     """Return by how much live bytes exceed their least before at most."""
+    # Example: +5 -3 +4 -6 has its least, 0, at the start and rises by 6; +1 -4 +5 falls to -3 and
+    # then rises by 5.
     live = least = rise = 0
     for change in changes:
         live += change
@@ -179,6 +181,7 @@ class OrderProbe(CustomSchedulerPass):  # type: ignore[misc]
 
     def __call__(self, nodes: list[Any]) -> list[Any]:
         scheduler = V.graph.scheduler
+        # The graph as torch's own pass for peak memory sees it: its orders are the ones compared.
         document = take_snapshot(
             nodes,
             scheduler.name_to_buf,
@@ -186,12 +189,14 @@ class OrderProbe(CustomSchedulerPass):  # type: ignore[misc]
             OrderedSet(V.graph.graph_inputs),
             OrderedSet(V.graph.get_output_names()),
         )
+        # Simulated here, before code generation: the test compares a prediction with what happens.
         facts = read_facts(nodes, find_owned_inputs(nodes), measure_kernels(nodes).by_name)
         if isinstance(self.method, str):
             order = tuple(document["extra"]["orders"][self.method])
         else:
             order = self.method(facts)
         if not is_valid_order(facts, order):
+            # Inductor's own order is always valid.
             order = tuple(range(len(nodes)))
         self.facts.append(facts)
         self.orders.append(order)

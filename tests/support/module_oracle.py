@@ -68,6 +68,7 @@ def block_of(module: Module, name: str, v: int, sizes: Mapping[str, int]) -> int
             block = max(sizes[callee] for callee in call.callees)
             if call.results_inside:
                 own = [graph.buffers[b] for b in op.writes]
+                # The callee's peak already contains the op's results, which would count twice.
                 block -= sum(buffer.size for buffer in own if not buffer.external)
     return max(0, block)
 
@@ -78,6 +79,7 @@ def peak_of(module: Module, name: str, order: Sequence[int], peaks: Mapping[str,
     storage, pairs = storage_of(graph), inplace_pairs(graph)
     done, peak = 0, live_bytes(storage, 0, 0)
     for v in order:
+        # What an op writes in place saves its bytes while the op runs.
         live = live_bytes(storage, done | 1 << v, done) - most_saved(graph, pairs, v, done)
         peak = max(peak, live + block_of(module, name, v, peaks))
         done |= 1 << v
@@ -95,6 +97,8 @@ def slab_of(module: Module, name: str, order: Sequence[int], slabs: Mapping[str,
             called = [
                 c for x in module.calls_of(name) if x.op == graph.ops[v].name for c in x.callees
             ]
+            # A callee's block must suit all who may live in it: the common multiple of their
+            # alignments.
             rows.append((step, step + 1, size, lcm(*(alignment_of(module, c) for c in called))))
     start, end, size, alignment = (
         (np.array(x, np.int64) for x in zip(*rows, strict=True))

@@ -32,6 +32,8 @@ class RandomModule(nn.Module):
 
     def __init__(self, seed: int, ops: int = 12, *, control: bool = False) -> None:
         super().__init__()
+        # Not torch's generator: it draws weights, and a test that sets its seed must not change
+        # the program.
         self.choose = random.Random(seed)
         self.layers = nn.ModuleList()
         self.register_buffer("seen", torch.zeros(self.rows, self.widths[0]))
@@ -68,6 +70,7 @@ class RandomModule(nn.Module):
     def _operand(self) -> int:
         """Choose a value, a late one rather than an early one."""
         count = len(self.shapes)
+        # The larger of two draws: programs are deep, while a few values still live long.
         return max(self.choose.randrange(count), self.choose.randrange(count))
 
     def _same(self, width: int) -> int:
@@ -114,6 +117,7 @@ class RandomModule(nn.Module):
         self.shapes.append(self.shapes[i])
 
         def overwrite(values: _Values) -> Any:
+            # Written in place, but on a copy: autograd refuses to overwrite what other ops need.
             copy = values[i].clone()
             copy[2:5] *= 2.0
             copy[:, 1].add_(copy[:, 0])

@@ -146,6 +146,7 @@ class TfliteNet:
             values = self.rng.standard_normal(shape) / np.sqrt(max(1, np.prod(shape[1:])))
             return self.tensor(*shape, type=kind, data=values.astype("<f4").tobytes())
         count = int(np.prod(shape))
+        # Two values of four bits share a byte.
         values = self.rng.integers(-7, 8, -(-count // 2) if kind == INT4 else count)
         return self.tensor(*shape, type=kind, data=values.astype("i1").tobytes(), scale=(0.01,))
 
@@ -179,6 +180,8 @@ class TfliteNet:
         filters = self.weights(channels, size, size, c, type=weights)
         options = {"stride_w": stride, "stride_h": stride, "activation": int(relu)}
         options |= {"dilation_w": 1, "dilation_h": 1}
+        # Padding "same", the options' default 0: the result is the operand over the stride,
+        # rounded up.
         to = (n, -(-h // stride), -(-w // stride), channels)
         return self.op("CONV_2D", [x, filters, self.bias(channels)], *to, **options)
 
@@ -217,10 +220,13 @@ class TfliteNet:
 class _Writer:
     def __init__(self, builder: Any) -> None:
         self.b = builder
+        # Buffer 0 is empty in every TFLite file: tensors without data refer to it.
         self.buffers: list[bytes] = [b""]
         self.codes: list[tuple[str, int | None]] = []
 
     def file(self, nets: Sequence[TfliteNet]) -> bytes:
+        # Subgraphs first: writing them fills the lists of buffers and codes that are written
+        # below.
         subgraphs = [self._subgraph(net) for net in nets]
         metadata = []
         for name, data in nets[0].metadata.items():
@@ -242,6 +248,8 @@ class _Writer:
         self.b.StartObject(count)
         for slot, (kind, value) in slots.items():
             if value is not None:
+                # A slot of the default 0 is left out of the file, as TensorFlow's own converter
+                # does.
                 getattr(self.b, f"Prepend{kind}Slot")(slot, value, 0)
         return int(self.b.EndObject())
 
@@ -250,6 +258,7 @@ class _Writer:
 
     def _vector(self, size: int, values: Sequence[Any], prepend: Callable[[Any], None]) -> int:
         self.b.StartVector(size, len(values), size)
+        # A FlatBuffer is written from its end to its start.
         for value in reversed(values):
             prepend(value)
         return int(self.b.EndVector())
@@ -260,14 +269,19 @@ class _Writer:
     def _buffer(self, data: bytes) -> int:
         if not data:
             return self._table(1, {})
+        # Weights lie at multiples of 16 in the file, as readers that map it into memory expect.
+        # The bytes are copied at once: byte by byte, a model of some MB would take seconds.
         self.b.StartVector(1, len(data), 16)
         self.b.head = self.b.head - len(data)
         self.b.Bytes[self.b.head : self.b.head + len(data)] = data
         return self._table(1, {0: ("UOffsetTRelative", int(self.b.EndVector()))})
 
     def _code(self, kind: str, old: int | None) -> int:
+        # 32 is CUSTOM; its name is in slot 1.
         code = OPS[kind][0] if kind in OPS else 32
         slots: dict[int, tuple[str, Any]] = {
+            # The old field has one signed byte; codes above 127 stand only in the new field, slot
+            # 3.
             0: ("Int8", min(code, 127) if old is None else old),
             2: ("Int32", 1),
             3: ("Int32", code),
@@ -346,5 +360,6 @@ def corrupted(data: bytes, rng: np.random.Generator) -> bytes:
             ]
             at -= at % 4 if way == 2 else 0
             changed[at : at + 4] = (value % 2**32).to_bytes(4, "little")
+    # The identifier stays, or most of the files would be refused before anything is read.
     changed[4:8] = b"TFL3"
     return bytes(changed)

@@ -64,6 +64,7 @@ class StorageCounter(TorchDispatchMode):
     def add(self, tensor: torch.Tensor) -> int:
         """Count a tensor's storage from now on; return its number."""
         storage = tensor.untyped_storage()
+        # A number of our own: Python's `id` of a dead storage is soon given to another.
         number = getattr(storage, "optsched_number", None)
         if number is None:
             self.born += 1
@@ -85,6 +86,7 @@ class StorageCounter(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         returned = func(*args, **(kwargs or {}))
+        # Views and in-place ops return storages that were passed in: nothing new is allocated.
         given = {id(x.untyped_storage()) for x in _tensors((args, kwargs))}
         for tensor in _tensors(returned):
             if tensor.is_cuda and id(tensor.untyped_storage()) not in given:
@@ -117,6 +119,7 @@ def write_wrapper(graph_module: Any, inputs: Any, **options: Any) -> Wrapper:
 
     def keep(graph: Any, code: Any) -> None:
         found.append(Wrapper(phase, code.value, dict(graph.constants)))
+        # Compiling the text would need Triton and a GPU.
         raise _Stopped
 
     # Lowering changes the graph, which the caller may still need.
@@ -143,6 +146,8 @@ def device_answers() -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(fake_cuda.device_answers())
+        # Inductor asks these for its cache's keys and for the types that kernels may use. The hash
+        # is arbitrary, since nothing is cached.
         answers = [
             (_triton, "triton_hash_with_backend", lambda: "no backend"),
             (torch.cuda, "is_bf16_supported", supports_bfloat16),
@@ -185,6 +190,7 @@ def _triton_driver() -> Iterator[None]:
     import triton
     from triton.backends.compiler import GPUTarget
 
+    # An H100's: compute capability 9.0, warps of 32 threads.
     target = GPUTarget("cuda", 90, 32)
     driver = SimpleNamespace(
         get_current_target=lambda: target, get_current_device=lambda: 0, is_active=lambda: True
@@ -326,6 +332,7 @@ class Execution:
         self, wrapper: Wrapper, call: Callable[[list[Any]], Any], args: list[Any]
     ) -> list[Any]:
         counter = self.storages
+        # Inputs are counted before the call, so that the call's own peak can be told from theirs.
         given = {counter.add(x): x.untyped_storage().nbytes() for x in _tensors(args) if x.is_cuda}
         before, first, counter.peak = counter.live, len(counter.events), counter.live
         with (
