@@ -185,8 +185,8 @@ def _apply(args: argparse.Namespace) -> int:
 
 
 def _load_text(args: argparse.Namespace, done: Applied, record: dict[str, Any]) -> str:
-    # Two things on one stream could not be separated.
     """Return how to load the file with its plan, for ONNX models as measured, if that can be."""
+    # A model written to standard output has no path from which a session could be measured.
     if done.format != "onnx" or args.output == "-":
         return done.load
     from optsched.measure.onnxruntime import BASIC

@@ -65,6 +65,7 @@ def _hunt(args: argparse.Namespace) -> int:
 
 def _number(text: str) -> Fraction:
     try:
+        # Exact: `1.2` as a float would be a little less than 6/5.
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
         raise UsageError(f"--at-least wants a number such as 1.2, got {text!r}") from None

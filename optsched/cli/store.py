@@ -26,6 +26,7 @@ def _open(path: str, *, make: bool = False) -> PlanStore:
     if not make and not store.path.exists():
         raise UsageError(f"{path}: no such store")
     if make:
+        # Before the work, not after an hour of checking.
         store.require_writable()
     return store
 
@@ -203,6 +204,7 @@ def _revoke(args: argparse.Namespace) -> int:
     rule = read_rule(args.engine)
     count = revoke(_open(args.store), rule)
     text = f"{counted(count, 'bound')} withdrawn"
+    # A rule that fits nothing is most likely misspelled.
     text += "" if count else ": no bound has such a version and kind of proof"
     return _end(args, {"rule": str(rule), "withdrawn": count}, text, [])
 

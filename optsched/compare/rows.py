@@ -194,7 +194,6 @@ class Comparison(Shown):
 
 def told_apart(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """Give graphs that share a name the names of their files: compilers reuse names of modules."""
-    # Compilers call many modules the same; their files differ.
     times = Counter(comparison.graph.name for comparison in found)
     return tuple(
         _named(comparison, stem_of(comparison.path))

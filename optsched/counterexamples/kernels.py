@@ -59,21 +59,27 @@ def fill_sets(
     best[:] = NEVER
     best[0] = live[0] = most = initial
     for done in range(len(best)):
+        # No order runs exactly these ops first: some op of the set has a predecessor outside.
         if best[done] == NEVER:
             continue
         for v in range(n):
             bit = 1 << v
+            # `v` has run already, or a predecessor is still missing.
             if done & bit or before[v] & ~done:
                 continue
             now = done | bit
+            # While an op runs, its operands and its results are live together.
             during = live[done] + alloc[v]
             most = max(most, during)
             if best[now] == NEVER:
                 left = during
                 for b in range(m):
+                    # Freed by this op: it uses the buffer, and all other users have run.
                     if need[b] & bit and not need[b] & ~now:
                         left -= size[b]
                 live[now] = left
+            # The live bytes depend on the set alone, not on its order; so the best prefix is
+            # enough.
             best[now] = min(best[now], max(best[done], during))
     return int(most)
 
@@ -120,14 +126,17 @@ def sized_above(
     for v in range(n):
         for u in range(n):
             if before[v] >> u & 1:
+                # `u` itself, too: its buffer exists once it has run.
                 need[u] |= 1 << u | 1 << v
     count = 0
     while True:
         low, high = peak_range(before, size, need, size, 0)
+        # high / low > value / rival, multiplied out: exact in integers.
         if (high * rival > value * low) if ratio else (high - low > value - rival):
             found[count] = size
             count += 1
         v = 0
+        # Count up like an odometer: with largest = 2, sizes go 1 1, 2 1, 1 2, 2 2.
         while v < n and size[v] == largest:
             size[v] = 1
             v += 1
@@ -170,6 +179,7 @@ def next_capacity(
     while depth >= 0:
         if depth == n:
             return -1
+        # Back from a deeper level: take the buffer tried last off, and try the next.
         if choice[depth] >= 0:
             used[choice[depth]] = False
         last = placed[depth - 1] if depth else -1
@@ -182,9 +192,11 @@ def next_capacity(
                     j = placed[k]
                     if start[j] < end[i] and start[i] < end[j]:
                         low = max(low, offset[j] + size[j])
+                # Over the capacity. The least such excess is the next capacity worth a trial.
                 if low + size[i] > capacity:
                     more = min(more, low + size[i])
                 elif low > floor or (low == floor and i > last):
+                    # Ascending offsets, so that each packing is met in one sequence only.
                     break
             i += 1
         choice[depth] = i if i < n else -1
@@ -214,6 +226,7 @@ def fullest_step(start: IntArray, end: IntArray, size: IntArray) -> int:
 @kernel
 def minimum_slab(start: IntArray, end: IntArray, size: IntArray, offset: IntArray) -> int:
     """Return the minimum slab by exhaustive search, and store its offsets in `offset`."""
+    # No slab is below the fullest step, so the first capacity that works is the minimum.
     capacity = fullest_step(start, end, size)
     more = next_capacity(start, end, size, capacity, offset)
     while more >= 0:

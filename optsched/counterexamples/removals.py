@@ -43,6 +43,7 @@ def without(graph: Graph, part: Part) -> Iterator[Graph]:
 
     Nothing is yielded if the graph does not have the part or is invalid without it.
     """
+    # The smaller graph first: a shrinking hunt takes the first one that still loses.
     less = _without(graph, part, unread=False)
     if less is not None:
         yield less
@@ -77,6 +78,7 @@ def with_simpler_sizes(graph: Graph) -> Iterator[Graph]:
     for sizes in simpler_sizes([graph.buffers[b].size for b in sized]):
         size = dict(zip(sized, sizes, strict=True))
         buffers = (replace(x, size=size.get(b, x.size)) for b, x in enumerate(graph.buffers))
+        # A graph checks itself when it is made: sizes that break one of its rules are left out.
         with suppress(GraphError):
             yield replace(graph, buffers=tuple(buffers))
 
@@ -104,6 +106,7 @@ def _remove(
         }
         for v in op_at
     }
+    # A buffer cannot exist without the op that writes it.
     gone = {b for v, op in enumerate(graph.ops) if v not in op_at for b in op.writes}
     if buffer is not None:
         gone.add(graph.buffer_ids[buffer])
@@ -139,6 +142,7 @@ def _remove(
         replace(
             x,
             alias_of=None if x.alias_of is None else buffer_at[x.alias_of],
+            # Without the op of its birth a buffer is live from its producer's step, as usual.
             birth=None if x.birth is None else op_at.get(x.birth),
         )
         for x in (graph.buffers[b] for b in buffer_at)
@@ -167,8 +171,10 @@ def _with_unread(
 ) -> set[int]:
     """Add views of removed buffers and, unless `unread`, buffers that lost their last reader."""
     shown = {b: buffer.alias_of for b, buffer in enumerate(graph.buffers)}
+    # Buffers that had a reader in the first place. Those without any are scratch, and stay.
     once = {b for op in graph.ops for b in (*op.reads, *op.uses)} | set(shown.values())
     read = set().union(*used.values())
+    # A view that goes may have been the last reader of its base: repeat until nothing changes.
     while True:
         left = shown.keys() - gone
         now = read | {shown[b] for b in left}
@@ -206,6 +212,7 @@ def simpler_packings(problem: PackingProblem) -> Iterator[PackingProblem]:
         return
     live = problem.start < problem.end
     for step in np.unique(np.append(problem.start, problem.end)).tolist():
+        # Cut one step out of time: everything later moves one step forward.
         start = problem.start - (problem.start >= step)
         end = problem.end - (problem.end >= step)
         if step > 0 and (start < end)[live].all():

@@ -89,10 +89,10 @@ class HuntTarget:
         put(self, "max_ops", parse_integer("max_ops", self.max_ops, 0))
         put(self, "max_bytes", parse_integer("max_bytes", self.max_bytes, 1))
         kinds = {kind_of(name) for name in (self.method, self.versus) if name is not None}
+        # Methods of two kinds are judged by different quantities.
         if len(kinds) > 1:
             raise UsageError(f"methods {self.method!r} and {self.versus!r} are of different kinds")
         if self.versus == self.method:
-            # Methods of two kinds are judged by different quantities.
             raise UsageError(f"method {self.method!r} cannot be compared with itself")
         if not 2 <= self.max_ops <= MAX_OPS:
             raise UsageError(f"max_ops must be from 2 to {MAX_OPS}, got {self.max_ops}")

@@ -24,8 +24,7 @@ class LiveBuffer:
     """True if the buffer stays live until the end."""
     forced: bool
     """True if the buffer is live at the bottleneck in every order; otherwise an order can free it
-    first,
-    but only by running ops that make at least as many other bytes live."""
+    first, but only by running ops that make at least as many other bytes live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,7 @@ class Searched:
 
     by: str
     """Last step that raised the bound: a search of all orders below, precedences, or a set of ops
-    in a
-    graph with merged ops."""
+    in a graph with merged ops."""
     states: int
     branches: int
     """Number of cases with assumed precedences; `states` is the number of states expanded."""

@@ -48,6 +48,7 @@ def measure_compiled(path: str, runtime: str, seconds: float) -> Measurement:
         ran = subprocess.run(
             [*command, str(seconds), str(answer)], capture_output=True, text=True, check=False
         )
+        # The answer is in a file, since compilers print on both streams.
         found = json.loads(answer.read_text("utf-8")) if answer.exists() else _aborted(ran.stderr)
     if "missing" in found:
         raise MissingDependencyError(found["missing"], EXTRAS[runtime])
@@ -59,6 +60,7 @@ def measure_compiled(path: str, runtime: str, seconds: float) -> Measurement:
 def _aborted(printed: str) -> dict[str, str]:
     """Return the error of a process that ended without an answer: its first fatal line."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    # As XLA and ExecuTorch log: `F0107 12:00:00.1 33 file.cc:12] Check failed: ...`.
     fatal = [line.partition("] ")[2] for line in lines if line.startswith("F") and "] " in line]
     return {"error": (fatal or lines[-1:] or ["the process ended without a message"])[0][:300]}
 
@@ -78,5 +80,6 @@ def _measurement(found: Mapping[str, Any]) -> Measurement:
 
 def _held(ran: Mapping[str, Any], beyond: str) -> Held:
     planned, held = ran["planned"], ran["held"]
+    # Fewer bytes than planned need no explanation.
     more = 0 if planned is None else held - planned
     return Held(planned, held, {beyond: more} if beyond and more > 0 else {})

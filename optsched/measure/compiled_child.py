@@ -80,6 +80,7 @@ def main(runtime: str, path: str, seconds: str, answer: str) -> None:
         found = {"error": f"{type(error).__name__}: {lines[0].strip()[:300]}"}
         if isinstance(error, ModuleNotFoundError):
             found["missing"] = error.name or ""
+    # Written last: a process that aborts leaves no file, by which the parent knows.
     Path(answer).write_text(json.dumps(found), "utf-8")
 
 

@@ -60,10 +60,12 @@ def run(path: str, seconds: float) -> CompiledRuns:
 
 def _run(program: Any, settings: Any) -> Ran:
     edge = to_edge(program, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+    # Each run lowers from the exported program: a planner writes its offsets into the graph.
     lowered = edge.to_executorch(settings)
     arenas = sum(lowered.exported_program().graph_module.meta["non_const_buffer_sizes"])
     runtime, held = Runtime.get(), 0
     for _ in range(LOADS):
+        # Dead programs of the last turn would otherwise be freed between the two readings.
         gc.collect()
         begin = _heap_bytes()
         loaded = runtime.load_program(lowered.buffer, verification=Verification.Minimal)
@@ -71,6 +73,7 @@ def _run(program: Any, settings: Any) -> Ran:
         (name,) = loaded.method_names
         arguments, _ = program.example_inputs
         method = loaded.load_method(name)
+        # Outputs lie in the arena, which is gone when the method is.
         outputs = [x.clone() for x in method.execute([*arguments]) if isinstance(x, torch.Tensor)]
         found = digest(outputs)
         del loaded, method, outputs
@@ -84,4 +87,5 @@ def _heap_bytes() -> int:
     library = ctypes.CDLL(None)
     library.mallinfo2.restype = _MallInfo
     found = library.mallinfo2()
+    # Small blocks come from the heap, large ones from maps of their own: both count.
     return int(found.uordblks + found.hblkhd)

@@ -71,6 +71,7 @@ def find_settings(path: str, planned: str, graph: Graph) -> SessionSettings | No
         return None
     try:
         inputs = describe_inputs(path, dict(graph.dims))
+        # The original model as users run it by default, then the planned one at each level.
         runs = [request(path, inputs)]
         for level in LEVELS:
             settings = {**IN_ORDER, "graph_optimization_level": level}
@@ -79,6 +80,7 @@ def find_settings(path: str, planned: str, graph: Graph) -> SessionSettings | No
             default, *found = run_all(runs, folder)
     except OptschedError:
         return None
+    # A level at which the runtime fails is left out; the other may still run.
     held = {level: run["held"] for level, run in zip(LEVELS, found, strict=True) if "held" in run}
     if not held or "held" not in default:
         return None

@@ -37,12 +37,12 @@ class Held:
 
     @property
     def is_close(self) -> bool:
-        """Return True if held is planned within 2 %."""
+        """True if the held bytes are within 2 % of the planned ones."""
         return self.planned is not None and abs(self.held - self.planned) <= CLOSE * self.planned
 
     @property
     def is_explained(self) -> bool:
-        """Return True if all but 2 % of the planned bytes have a cause."""
+        """True if causes are known for the difference, up to 2 % of the planned bytes."""
         return self.planned is None or abs(self.unexplained) <= CLOSE * self.planned
 
     def __str__(self) -> str:

@@ -26,6 +26,7 @@ from optsched.measure.request import Request
 from optsched.measure.result import Held, Measurement
 
 ARENA = 16 << 20
+# Above this the error is taken as the model's own.
 _LARGEST = 1 << 30
 SCRATCH = "scratch beyond that of the reference kernels"
 
@@ -93,6 +94,7 @@ def run_model(data: bytes, arena: int = ARENA) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         model, outputs = Path(folder, "model.tflite"), Path(folder, "outputs.npz")
         model.write_bytes(data)
+        # The interpreter has no call that counts its inputs or outputs: the file says both numbers.
         Path(f"{model}.inputs").write_text(str(main.InputsLength()))
         Path(f"{model}.outputs").write_text(str(main.OutputsLength()))
         command = [sys.executable, "-c", _CHILD, str(model), str(outputs), str(arena)]
@@ -146,6 +148,7 @@ def _run_somehow(path: str, data: bytes) -> Run:
         try:
             return run_model(data, arena)
         except RuntimeError as error:
+            # The needed size is known only when it suffices: 16 MiB, 64, 256, 1 GiB.
             arena *= 4
             # Only errors about memory are met by a larger arena.
             if arena > _LARGEST or not re.search(r"[Aa]rena|[Rr]esize|memory", str(error)):

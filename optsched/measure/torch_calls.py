@@ -113,8 +113,10 @@ def _count(graph: int, events: list[_Event]) -> CallBytes:
         if event.change > 0:
             own.add(event.address)
         elif event.address not in own:
+            # The call did not allocate this block: an input, which it owns and releases.
             released -= event.change
         else:
+            # The allocator may hand out the same address again, to this call or after it.
             own.discard(event.address)
     live = [*itertools.accumulate((event.change for event in events), initial=0)]
     return CallBytes(graph, max(live), live[-1], released)

@@ -34,6 +34,8 @@ def run(path: str, seconds: float) -> CompiledRuns:
     before = _run(program, None)
     forget()
     after = _run(program, seconds)
+    # The bytes of several graphs cannot be compared with those of one call: then only the count is
+    # told.
     record = records()[-1] if len(records()) == 1 else None
     notes = (str(record),) if record else (f"{len(records())} graphs were compiled",)
     return CompiledRuns(
@@ -74,6 +76,7 @@ def digest(outputs: Any) -> str:
     for value in pytree.tree_leaves(outputs):
         is_tensor = isinstance(value, torch.Tensor)
         data = value.detach().contiguous().view(-1).view(torch.uint8) if is_tensor else value
+        # As raw bytes: numpy has no bfloat16, and equal bits are asked for, not equal numbers.
         found.update(data.numpy().tobytes() if is_tensor else repr(data).encode())
     return found.hexdigest()
 
@@ -86,12 +89,15 @@ def _planned(record: CompiledGraph | None) -> int | None:
 
 def _run(program: Any, seconds: float | None) -> tuple[int, str]:
     """Compile and run a program; return the bytes held in its second call, and its outputs."""
+    # Else the second compilation would find the code of the first, without our plugin.
     torch._dynamo.reset()
     arguments, named = program.example_inputs
     with _settings(seconds), torch.no_grad():
         compiled = torch.compile(program.module())
         compiled(*arguments, **named)
         outputs: list[Any] = []
+        # The first call compiles, and allocates what stays for all calls: only the second is
+        # counted.
         calls = count_calls(lambda: outputs.append(compiled(*arguments, **named)))
     return max((call.rise for call in calls), default=0), digest(outputs)
 
@@ -101,5 +107,6 @@ def _settings(seconds: float | None) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(config.patch(_SETTINGS))
         if seconds is not None:
+            # The default leaves small savings alone; here each saving, however small, is run.
             stack.enter_context(enabled(time_limit=seconds, min_gain=0))
         yield

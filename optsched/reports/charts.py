@@ -33,7 +33,9 @@ DASHES = ("", "9 4", "2 4", "12 4 2 4")
 
 def profile_chart(study: Study, shown: Sequence[str]) -> str:
     """Return the performance profile of methods as curves; our own method is drawn as well."""
+    # At most one curve per color of the palette: a second use would mislead.
     names = list(dict.fromkeys([OUR_METHOD, *shown]))[: len(KINDS)]
+    # Evenly spaced on a logarithmic axis: 1, 1.007, 1.014, ..., 4.
     taus = [MOST_FACTOR ** (i / POINTS) for i in range(POINTS + 1)]
     found = profile(study.comparisons, study.methods, taus)
     curves = {name: found[name] for name in names if name in found}
@@ -57,6 +59,7 @@ def _steps(shares: Sequence[float]) -> str:
     points = [(WIDTH * i / POINTS, HEIGHT * (1 - share)) for i, share in enumerate(shares)]
     path, last = f"M0 {points[0][1]:.1f}", points[0][1]
     for x, y in points[1:]:
+        # Only steps are written, which keeps the page small: most of the 200 points are level.
         if y != last:
             path, last = f"{path}H{x:.1f}V{y:.1f}", y
     return f"{path}H{WIDTH}"
@@ -87,10 +90,12 @@ def saving_bars(found: Mapping[str, Saving], most: int) -> str:
 
 def _bar(name: str, saving: Saving, top: int) -> str:
     before, after = saving.before or 0, saving.after or 0
+    # The gray bar is `before`, relative to the largest; the colored part of it is `after`.
     wide, left = 100 * before / top, 100 * after / max(1, before)
     text = f"{format_bytes(before)} to {format_bytes(after)} ({change(before, after)})"
     return (
         f"<tr><td class=t>{safe(name)}</td><td class=bar>"
+        # Half a percent is still visible.
         f'<i style="width:{max(0.5, wide):.1f}%"><i style="width:{left:.1f}%"></i></i></td>'
         f"<td>{safe(text)}</td></tr>"
     )

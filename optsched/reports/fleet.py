@@ -50,6 +50,7 @@ def _bytes(count: float) -> str:
 def print_fleet(fleet: Fleet, console: Console, *, top: int) -> None:
     """Print the `top` graphs with the largest gap (0 for all), the totals and the failures."""
     planned = [graph for graph in fleet.graphs if graph.peak is not None]
+    # A gap is what more search could save: open graphs come first.
     is_open = any(graph.gap(fleet.settings.objective) for graph in planned)
     # If nothing is open, the table below lists the graphs that save most.
     print_headline(fleet_savings(fleet), console, listed=is_open)

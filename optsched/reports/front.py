@@ -115,6 +115,7 @@ def front_page(results: Sequence[RecomputeResult], saved: str = "") -> str:
 def front_picture(results: Sequence[RecomputeResult]) -> str:
     """Return an SVG: peak to the right, extra compute up; dots are plans, ticks are bounds."""
     known = [x for x in results if x.status != "infeasible"]
+    # Both axes start at 0, so that lengths can be compared.
     most = max((x.budget for x in results), default=1) or 1
     # The highest known share of compute is the top of the picture.
     top = max((x.extra or x.bound or 0 for x in known), default=0) or 1
@@ -130,6 +131,7 @@ def front_picture(results: Sequence[RecomputeResult]) -> str:
             x, y = place(result.budget, 0)
             parts.append(f'<text x="{x}" y="{y}" text-anchor="middle">&#215;</text>')
             continue
+        # A tick for the bound, then a dot for the plan: they coincide if the plan is proved least.
         x, y = place(result.budget, result.bound)
         parts.append(f'<path d="M{x - 5} {y}H{x + 5}" stroke="currentColor"/>')
         if result.extra is not None:

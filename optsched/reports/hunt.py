@@ -100,6 +100,7 @@ def saving_of(example: Counterexample) -> Saving:
 def _counts(item: Graph | PackingProblem) -> dict[str, int]:
     if isinstance(item, PackingProblem):
         return {"buffers": len(item)}
+    # Edges are those that a hunt may remove: an op's operands and its control dependencies.
     edges = sum(len(set(op.reads) | set(op.uses)) + len(set(op.control)) for op in item.ops)
     return {"ops": len(item.ops), "edges": edges, "buffers": len(item.buffers)}
 

@@ -64,11 +64,13 @@ def report_page(report: Report) -> str:
     traces = {name: list(trace) for name, trace in report.traces.items() if trace}
     moved = []
     for trace in traces.values():
+        # One unit for the whole axis: that of its highest value.
         highest = max(max(event.incumbent or 0, event.bound) for event in trace)
         moved.append(progress_figure(trace, *unit_of(highest)))
     figures = [*(fig for row in drawn for fig in row), *moved]
     script, divs = components(figures)
     places = dict(zip((fig.id for fig in figures), divs, strict=True))
+    # The library is copied into the page, some 1 MB, since the policy forbids to load it.
     library = Resources(mode="inline", log_level="warn", components=["bokeh"]).render_js()
     body = _body(report, paint, drawn, places)
     label = "Best plan (line) and proven bound (dashes) over the seconds of the search."

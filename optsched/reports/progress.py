@@ -71,6 +71,7 @@ class ProgressLine:
             return
         line = readable(f"{self.prefix}{text}".strip(), 1000)
         if self._bar is None:
+            # Not before there is something to show: importing Rich takes some 60 ms.
             self._bar = self._draw()
             self._task = self._bar.add_task(line, completed=done, total=total)
             self._bar.start()
@@ -81,6 +82,7 @@ class ProgressLine:
         from rich.progress import Progress, TextColumn
         from rich.table import Column
 
+        # Names of ops may contain `:x:` or `[b]`, which Rich would take as an emoji or as markup.
         console = Console(file=self.stream, emoji=False)
         words = Column(no_wrap=True, overflow="ellipsis", ratio=1)
         text = TextColumn("{task.description}", markup=False, table_column=words)
@@ -88,6 +90,7 @@ class ProgressLine:
             _pace_column(self),
             text,
             console=console,
+            # Erased at the end: only results stay on the terminal.
             transient=True,
             expand=True,
             refresh_per_second=4,
@@ -106,6 +109,7 @@ class ProgressLine:
         elapsed = time.monotonic() - self._begin
         if total is None:
             return duration(elapsed)
+        # `standing` gave seconds in place of parts: the bar runs with the time limit.
         if self.count is None and total == self.seconds:
             return f"{duration(elapsed)}, {duration(max(0.0, total - elapsed))} left"
         return f"{done:,.0f}/{total:,.0f}{rate_text(done, total, elapsed)}"
@@ -132,6 +136,7 @@ def rate_text(done: float, total: float, seconds: float) -> str:
     """Return the rate of parts and the time left; empty before the first part is done."""
     if not done or seconds <= 0:
         return ""
+    # Slow work is told per minute, so that the rate is never "0.0/s".
     each = seconds / done
     rate = f"{1 / each:,.1f}/s" if each < 1 else f"{60 / each:,.1f}/min"
     return f", {rate}, {duration(each * (total - done))} left"

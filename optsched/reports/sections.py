@@ -99,6 +99,7 @@ def left_out(shown: View) -> str:
     """Return a note on the buffers that a picture leaves out, if any."""
     lines = []
     for slab in shown.slabs:
+        # A browser draws some thousand rectangles without delay; the largest tell the story.
         drawn, share = thinned(shown, slab)
         if rest := len(slab.buffers) - len(drawn.buffers):
             lines.append(
@@ -115,6 +116,7 @@ def live_table(shown: View) -> str:
     rows = []
     for b in shown.live[:AT_MOST]:
         share = int(size[b]) / max(1, shown.peak)
+        # At least a hair's breadth, so that every row shows a bar.
         bar = f'<i class=share style="width:{max(0.05, 4 * share):.2f}rem"></i>'
         name = subject.buffers[b]
         button = f"<button type=button data-buffer={b} aria-pressed=false>{safe(name)}</button>"

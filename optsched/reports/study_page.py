@@ -49,6 +49,7 @@ def study_html(study: Study, *, fleet: bool = False) -> str:
     fleet
         True for the plans of `optsched tune`: savings and graphs, without charts of methods.
     """
+    # By name of the graph: names are unique in a study.
     savings = full_savings(study)
     lines = "".join(f"<li>{safe(line, 1000)}</li>" for line in trouble_lines(study))
     title = FLEET_TITLE if fleet else TITLE
@@ -106,6 +107,7 @@ def _graphs(study: Study, savings: dict[str, Saving]) -> str:
         f"<button type=button>{head}</button></th>"
         for head, kind in zip(_HEADS, _KINDS, strict=True)
     )
+    # 1,000 graphs get 40 rectangles each: the largest buffers, and those at the peak.
     most = MOST_BYTES // max(1, len(study.comparisons)) // RECTANGLE_BYTES
     rows = "".join(
         _row(number, c, savings[c.graph.name]) + _details(number, c, study, min(DRAWN, most))
@@ -125,6 +127,7 @@ def _row(number: int, comparison: Comparison, saving: Saving) -> str:
     result, before, after = comparison.result, saving.before, saving.after
     saved = saving.saved
     share = "-" if before is None or after is None else change(before, after)
+    # The column is sorted by this number and shows the text.
     rate = 0.0 if not before or after is None else (after - before) / before
     cells = [
         f"<button type=button aria-expanded=false aria-controls=graph-{number}>"

@@ -146,6 +146,7 @@ def graph_table(
     """
 
     def loss(comparison: Comparison) -> float:
+        # Interesting graphs are those on which the shown methods lose.
         found = [row.excess for row in comparison.rows if row.method in shown]
         return sum(found) / max(1, len(found))
 
@@ -205,6 +206,7 @@ def methods_with_columns(study: Study) -> list[str]:
     if len(listed) <= MOST_COLUMNS:
         return listed
     known = [name for name in SHOWN if name in ran]
+    # Few preferred methods say little about a study of others.
     if len(known) >= FEW_COLUMNS:
         return known
     best = [s.method for s in summarise(study.comparisons, study.methods)]
@@ -287,6 +289,7 @@ def full_savings(study: Study) -> dict[str, Saving]:
     """Return the savings of :func:`study_savings`; a framework's plan that is missing is made."""
     found = study_savings(study)
     for c in study.comparisons:
+        # The framework's method was not among those compared: its plan is made now, for the page.
         if found[c.graph.name].before is None:
             bounds = (c.peak_bound, c.slab_bound)
             known = stock_plan(c.graph)
@@ -338,6 +341,7 @@ def print_study(
 
 def _first_troubles(study: Study) -> list[str]:
     """Return one line per method and kind of trouble: number of graphs, and first reason."""
+    # A method that fails on one graph often fails on hundreds: one line tells of all.
     met: dict[tuple[str, str], list[str]] = {}
     for name, failed in troubles(study):
         reasons = met.setdefault((failed.method, failed.trouble), [])
