@@ -26,7 +26,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def test_columns_are_as_high_as_the_live_bytes() -> None:
     graph = ladder(3)
-    plan = packed(graph, ORDERINGS["lpmf"](graph, 0))
+    _, plan = packed(graph, ORDERINGS["lpmf"](graph, 0))
     panel = order_panel("lpmf", graph, plan)
     tops = [max(b.high for b in panel.blocks if b.start == step) for step in range(panel.steps)]
     assert tops == timeline(graph, plan.order).running.tolist()
@@ -35,7 +35,7 @@ def test_columns_are_as_high_as_the_live_bytes() -> None:
 
 def test_many_blocks_become_one_a_step() -> None:
     graph = ladder(80)
-    plan = packed(graph, ORDERINGS["lpmf"](graph, 0))
+    _, plan = packed(graph, ORDERINGS["lpmf"](graph, 0))
     panel = order_panel("lpmf", graph, plan)
     assert len(panel.blocks) == len(graph.ops)
     assert panel.top == plan.peak(graph)
@@ -43,8 +43,8 @@ def test_many_blocks_become_one_a_step() -> None:
 
 def test_panels_share_a_scale_and_escape_names() -> None:
     graph = ladder(2)
-    worse = packed(graph, ORDERINGS["lpmf"](graph, 0))
-    better = packed(graph, (0, 2, 1, 3))
+    _, worse = packed(graph, ORDERINGS["lpmf"](graph, 0))
+    _, better = packed(graph, (0, 2, 1, 3))
     panels = [
         slab_panel(name, plan_view(graph, plan, name))
         for name, plan in (("<worse>", worse), ("better", better))
@@ -57,8 +57,8 @@ def test_panels_share_a_scale_and_escape_names() -> None:
 
 def test_a_paragraph_names_the_steps() -> None:
     graph = ladder(2)
-    worse = packed(graph, ORDERINGS["lpmf"](graph, 0))
-    better = packed(graph, (0, 2, 1, 3))
+    _, worse = packed(graph, ORDERINGS["lpmf"](graph, 0))
+    _, better = packed(graph, (0, 2, 1, 3))
     text = order_diff(graph, "lpmf", worse, "optimum", better)
     assert text == (
         f"lpmf {rule_of('lpmf')}. The orders part at step 0: ready are 'x1' (+1,001, then -0) and "
