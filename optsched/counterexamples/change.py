@@ -165,8 +165,8 @@ def change_packing(
 
 
 def _other_size(sizes: Sequence[int], at: int, largest: int, rng: Random) -> int:
-    # Losses often depend on equal sizes, sums and extremes, which uniform sizes would rarely give.
     """Return another size: an extreme, a neighbor, one in use, a sum or difference, or any."""
+    # Losses often depend on equal sizes, sums and extremes, which uniform sizes would rarely give.
     how = rng.randrange(6)
     if how == 0:
         size = rng.choice((1, largest))

@@ -95,8 +95,8 @@ class Judge(ABC, Generic[T, P]):
         return Loss(self.checked_value(item, self.target.method), rival, self.target.objective)
 
     def reaches(self, item: T, wanted: Loss, seconds: float) -> bool:
-        # Exact in integers: a ratio as a float could be lost by rounding.
         """Return True if the method's loss on `item` is proved at least as bad as `wanted`."""
+        # Exact in integers: a ratio as a float could be lost by rounding.
         value = self.value(item, self.target.method)
         capacity = wanted.rival_limit(value)
         # Without bytes nothing can be lost.
@@ -330,8 +330,8 @@ def packed(graph: Graph, order: Order) -> tuple[int, Plan]:
 
 
 def _best_offsets(problem: PackingProblem, clock: Clock) -> IntArray:
-    # At least one packer runs, even without time.
     """Return the best offsets of the packers that there is time for, those of one at least."""
+    # At least one packer runs, even without time.
     best: tuple[int, IntArray] | None = None
     for _, offsets in candidate_offsets(problem):
         slab = problem.slab_size(offsets)

@@ -162,8 +162,8 @@ def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph
 def with_planned_dims(
     model: str | Path, plan: str | Path | Plan | Planned, options: dict[str, Any]
 ) -> dict[str, Any]:
-    # Sizes that the model leaves open are fixed in the plan's file.
     """Return the options of a model's reader with the dimensions that the plan was made for."""
+    # Sizes that the model leaves open are fixed in the plan's file.
     given = options.get("dims")
     if isinstance(plan, str | Path):
         return {**options, "dims": planned_dims(model, plan, given)}

@@ -274,8 +274,8 @@ class Graph:
         return self._rewritten(origin=origin, dims=kept)
 
     def _rewritten(self, **changed: object) -> Graph:
-        # Fields that change here cannot make a valid graph invalid.
         """Return a copy with some fields changed, without the checks of a new graph."""
+        # Fields that change here cannot make a valid graph invalid.
         made = object.__new__(Graph)
         known = {each.name: getattr(self, each.name) for each in fields(self)}
         made.__dict__.update(known | changed)

@@ -75,9 +75,9 @@ def _matches(value: Any, wanted: ast.expr, names: Mapping[str, Any]) -> bool:
 
 
 def _named(name: str, names: Mapping[str, Any]) -> Any:
+    """Return the named object; names that only type checkers import are taken from `optsched`."""
     # A name imported under TYPE_CHECKING is missing among the function's globals. Importing the
     # public package here would be a cycle; by the time a call fails it is loaded.
-    """Return the named object; names that only type checkers import are taken from `optsched`."""
     public = sys.modules["optsched"]
     known = names.get(name, getattr(builtins, name, None))
     return getattr(public, name, None) if known is None and name in public.__all__ else known

@@ -134,9 +134,9 @@ def _listen(requests: SimpleQueue[str]) -> None:
 
 
 def _described(value: Any) -> Any:
+    """Return the properties of an argument on which its compiled form depends, for JSON."""
     # Numba compiles a kernel per type of the arguments. An array's type has its element type,
     # dimensions, memory order and whether it may be written; its length and content do not matter.
-    """Return the properties of an argument on which its compiled form depends, for JSON."""
     import numpy as np
 
     if isinstance(value, np.ndarray):
@@ -151,8 +151,8 @@ def _described(value: Any) -> Any:
 
 
 def _example(described: Any) -> Any:
-    # The inverse of `_described`, with content that numba never looks at.
     """Return an argument with the given properties."""
+    # The inverse of `_described`, with content that numba never looks at.
     import numpy as np
 
     match described:

@@ -243,8 +243,8 @@ class WorkerPool(Generic[_Task]):
         self._workers.clear()
 
     def _assign(self) -> bool:
-        # Rests of lost tasks come first: they were begun earlier.
         """Give tasks to free workers; return True if some worker has a task."""
+        # Rests of lost tasks come first: they were begun earlier.
         free = [worker for worker in self._workers if worker.task is None]
         while free or len(self._workers) < self.jobs:
             task = self._left.popleft() if self._left else self.take()

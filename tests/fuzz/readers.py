@@ -48,6 +48,7 @@ MOST_SEEDS = 12
 SECONDS = 5
 BYTES = 2**30
 
+# Edges of machine integers and of JSON's exact integers; 2**62 is the most bytes of a graph.
 NUMBERS = (
     0,
     -1,
@@ -88,8 +89,10 @@ Read = Callable[[bytes], object]
 def mutate(seeds: Sequence[bytes], rng: random.Random) -> bytes:
     """Return one of the seeds, changed in one to eight ways."""
     data = rng.choice(seeds)
+    # Mostly one change: a file with many is refused early, at the first of them.
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         data = rng.choice(WAYS)(data, seeds, rng)
+    # Doubling grows a file exponentially.
     return data[: 4 * LARGEST_SEED]
 
 
@@ -97,6 +100,7 @@ def _flip(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
     if not data:
         return b"\0"
     at = rng.randrange(len(data))
+    # A flipped bit, any byte, or a byte whose bits are all 0 or all 1.
     changed = rng.choice((data[at] ^ (1 << rng.randrange(8)), rng.randrange(256), 0, 255))
     return data[:at] + bytes([changed]) + data[at + 1 :]
 
@@ -125,6 +129,7 @@ def _truncate(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
 def _renumber(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
     """Put another number in the place of one that is written in digits, or as a machine word."""
     found = list(_NUMBER.finditer(data))
+    # In binary files, digits are rare and words are what counts.
     if found and rng.random() < 0.7:
         match = rng.choice(found)
         text = str(rng.choice(NUMBERS)).encode()
@@ -154,6 +159,7 @@ def _restructure(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
         case 1:
             holder[key] = rng.choice((*VALUES, *NUMBERS))
         case 2:
+            # Copied by way of text: shared or circular values cannot stand in a file.
             holder[key] = json.loads(json.dumps(other_holder[other]))
         case 3 if isinstance(holder, list):
             holder.insert(key, holder[key])
@@ -199,6 +205,7 @@ def _spread(seeds: list[bytes]) -> list[bytes]:
     by_size = sorted(set(seeds), key=lambda data: (len(data), data))
     small = [data for data in by_size if len(data) <= LARGEST_SEED] or by_size[:1]
     step = max(1, (len(small) - 1) // (MOST_SEEDS - 1))
+    # Evenly by size, so that small and large files are among them.
     return small[::step][:MOST_SEEDS]
 
 
@@ -276,6 +283,7 @@ def read_store(data: bytes) -> object:
         store = PlanStore(Path(folder, "plans.db"))
         store.path.write_bytes(data)
         match zlib.crc32(data) % 8:
+            # Chosen by the content, so that the same file makes the same find again.
             case 0 | 1:
                 return verify(store)
             case 2 | 3:
@@ -354,6 +362,7 @@ def _work(name: str, seed: int, numbers: range, at: Any, finds: Path) -> None:
     read = readers()[name]
     read_quietly(read, all_seeds()[name][0])
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    # A file that asks for terabytes then gets a MemoryError, instead of a machine that swaps.
     resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
     found = 0
     for number in numbers:
@@ -375,12 +384,14 @@ def read_quietly(read: Read, data: bytes) -> None:
 
 def fuzz(name: str, inputs: int, seed: int = 0) -> dict[int, str]:
     """Read this many inputs in a process of its own; return what went wrong, by number."""
+    # Forked, so that seeds and graphs need not be read again; a crash ends the child only.
     context = multiprocessing.get_context("fork")
     at = context.Value("q", 0)
     with tempfile.TemporaryDirectory() as place:
         finds = Path(place)
         while at.value < inputs and len(os.listdir(finds)) < MOST_FINDS:
             numbers = range(at.value, inputs)
+            # After a crash, another child continues at the next number.
             worker = context.Process(target=_work, args=(name, seed, numbers, at, finds))
             worker.start()
             worker.join()
@@ -406,6 +417,7 @@ def main(
             pass
         found = fuzz(name, count, seed)
         ended = os.times()
+        # Entries 2 and 3 are times of finished children.
         seconds = sum(ended[2:4]) - sum(started[2:4])
         line = f"{count:,} inputs, {len(found)} finds, {seconds:.1f} s of processor time"
         print(f"{name:22} {line}", flush=True)

@@ -103,6 +103,7 @@ def slab(row: Row, rng: np.random.Generator) -> None:
     rows = {s: [v for v in order if graph.ops[v].stream == s] for s in graph.streams}
     fixed = in_streams(graph.without_streams(), rows)
     held = [each.id for each in brute.held_by(fixed)]
+    # Pairs kept apart without a conflict in time.
     if len(held) > 2 and rng.random() < 0.3:
         a, b = sorted(rng.choice(held, 2, replace=False).tolist())
         fixed = replace(fixed, keep_apart=((a, b),))
@@ -118,6 +119,7 @@ def widened(row: Row, rng: np.random.Generator) -> None:
     rows = {s: [v for v in order if graph.ops[v].stream == s] for s in graph.streams}
     fixed = in_streams(graph.without_streams(), rows)
     least = brute.least_slab_on_streams(fixed, order) or 0
+    # As on a graph of many conflicts: none may be named, so ranges are widened.
     with patch.object(relation_module, "MOST_PAIRS", 0):
         result = solve(fixed, limits=Limits(work=2000))
     row.special += (result.slab or 0) > least
@@ -140,6 +142,7 @@ def order(row: Row, rng: np.random.Generator) -> None:
         return
     expect(row, graph, result.peak_bound <= (least[Objective.PEAK] or 0), "peak bound")
     expect(row, graph, result.slab_bound <= (least[Objective.SLAB] or 0), "slab bound")
+    # Certificates take most of the time.
     if row.graphs % 10 == 0:
         written = certify(graph, limits=LIMITS).certificate
         check_certificate(graph, written)
@@ -157,6 +160,7 @@ def check(row: Row, rng: np.random.Generator) -> None:
     order = next(orders(graph))
     pairs = brute.conflict_pairs(graph, order)
     offsets = place(graph, pairs)
+    # Half the plans are spoiled, and many of these still work by luck.
     if offsets and rng.random() < 0.5:
         offsets[list(offsets)[int(rng.integers(len(offsets)))]] = int(rng.integers(20))
     plan = Plan(tuple(order), tuple(offsets.get(root) for root in graph.roots))
@@ -171,10 +175,12 @@ def check(row: Row, rng: np.random.Generator) -> None:
     except PlanError as error:
         expect(row, graph, not valid, f"the checker refuses a plan that is right: {error}")
     try:
+        # A wrong plan fails only in some executions: 80 find it on graphs of seven ops.
         replay_executions(graph, plan, runs=10 if valid else 80)
         expect(row, graph, valid, "no execution finds what is wrong")
     except PlanError as error:
         expect(row, graph, not valid, f"an execution fails: {error}")
+    # Plans that only streams make wrong are the interesting ones.
     row.special += not valid and runs_one_at_a_time(graph, plan)
 
 
@@ -183,6 +189,7 @@ def levels(row: Row, rng: np.random.Generator) -> None:
     graph = random_graph(rng, int(rng.integers(1, 9)), max_size=8, features=brute.FEATURES)
     graph = in_levels(graph, most=int(rng.integers(1, 4)))
     held = brute.held_by(graph)
+    # The oracle tries all sequences of buffers: 8! is 40,320.
     if len(held) > 8:
         return
     order = next(orders(graph))
@@ -265,6 +272,7 @@ def expect(row: Row, graph: Graph, right: bool, what: str) -> None:
 
 def run(name: str, graphs: int, seed: int) -> Row:
     """Ask one question of a number of graphs."""
+    # Each question has numbers of its own, whichever others are asked.
     rng = np.random.default_rng([seed, list(QUESTIONS).index(name)])
     row = Row(name)
     while row.graphs < graphs:

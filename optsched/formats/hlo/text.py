@@ -235,9 +235,9 @@ def _split(line: str, start: int, name: str) -> tuple[str, str]:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    # A comma at the end closes the last entry.
     """Return the names in a list; a shape may stand before each."""
     found, depth, start = [], 0, 0
+    # A comma at the end closes the last entry.
     text = _COMMENT.sub("", text) + ","
     for at, letter in enumerate(text):
         depth += (letter in "({[") - (letter in ")}]")

@@ -152,8 +152,8 @@ def _body_model(
 
 
 def _trip_count(node: Any, body: Any, values: Mapping[str, Any]) -> int | None:
-    # The condition is passed on unchanged, or is a constant that is true.
     """Return how often a Loop runs, if that is known and nothing ends it earlier."""
+    # The condition is passed on unchanged, or is a constant that is true.
     going, goes_on = body.input[1].name, body.output[0].name
     passed = {going} | {
         x.output[0] for x in body.node if x.op_type == "Identity" and x.input[0] == going

@@ -99,8 +99,8 @@ def _choices(found: Sequence[OpenDimension]) -> Iterator[dict[str, int]]:
 
 
 def _fits(model: Any, sizes: Mapping[str, int]) -> bool:
-    # A copy for each trial, as sizes are written into the model.
     """Return True if all results of a model's ops have known sizes with these dimensions."""
+    # A copy for each trial, as sizes are written into the model.
     tried = type(model)()
     tried.CopyFrom(model)
     try:

@@ -225,8 +225,8 @@ class _Head:
         return bytes(self.bytes) + data
 
     def _align(self, to: int, ahead: int = 0) -> None:
-        # Padding counts from the start of the file, which is where the head begins.
         """Add padding so that the position `ahead` bytes further on is a multiple of `to`."""
+        # Padding counts from the start of the file, which is where the head begins.
         self.bytes += bytes(-(len(self.bytes) + ahead) % to)
 
     def _table(self, sizes: Sequence[int]) -> int:

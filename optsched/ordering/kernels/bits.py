@@ -37,8 +37,8 @@ def clear_bit(row: IntArray, i: Int) -> None:
 
 @inner
 def first_bit(word: Int) -> Int:
-    # Halves of the remaining 60 bits: 30, 15, 8, 4, 2 and 1.
     """Return the position of the lowest bit of a word that is not 0, by bisection."""
+    # Halves of the remaining 60 bits: 30, 15, 8, 4, 2 and 1.
     place = 0
     if word & 0x3FFFFFFF == 0:
         place = 30

@@ -277,8 +277,8 @@ class _Solver:
         self.solved: Plan | None = None
 
     def orders(self, to_beat: int, store: PlanStore | None) -> dict[str, Order]:
-        # A store makes a second compilation quick: nothing is solved.
         """Return the two orders, or the stored one; skip the second if it cannot be better."""
+        # A store makes a second compilation quick: nothing is solved.
         stored = None if store is None else store.get(self.runtime.graph, MINIMUM_PEAK)
         if stored is not None and stored.plan is not None:
             self.bound, self.proof = stored.bound, str(stored.proof or "")

@@ -46,8 +46,8 @@ def _called(values: ModuleValues, name: str) -> set[str]:
 
 
 def _callees_first(calls: dict[str, set[str]], generator: random.Random) -> list[str]:
-    # Kahn's algorithm with random keys among the computations that are ready.
     """Return a random order of computations, each after all that it calls."""
+    # Kahn's algorithm with random keys among the computations that are ready.
     waiting = {name: len(called) for name, called in calls.items()}
     ready = [(generator.random(), name) for name, count in waiting.items() if not count]
     heapq.heapify(ready)

@@ -50,8 +50,8 @@ def post_order(computation: Computation) -> dict[str, int]:
 
 
 def put(name: str, instructions: Mapping[str, Instruction], done: dict[str, None]) -> None:
-    # Iterative, as a module may be thousands of instructions deep.
     """Append an instruction after all that it needs: control predecessors first, then operands."""
+    # Iterative, as a module may be thousands of instructions deep.
     waiting = [name]
     while waiting:
         made = instructions[waiting[-1]]

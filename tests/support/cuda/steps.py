@@ -76,6 +76,7 @@ class Attention(nn.Module):
         q, k, v = heads.permute(2, 0, 3, 1, 4)
         aten = torch.ops.aten
         if self.kind == "flash":
+            # Called by name: on a fake device torch's own choice would be that of the CPU.
             found = aten._scaled_dot_product_flash_attention(q, k, v, self.dropout, True)[0]
         elif self.kind == "efficient":
             attend = aten._scaled_dot_product_efficient_attention
@@ -104,6 +105,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(words, width)
         blocks = [self._block(width, heads, kind, dropout) for _ in range(1 if shared else layers)]
+        # Shared blocks add up gradients of several uses, as tied weights do.
         self.blocks = nn.ModuleList(blocks * layers if shared else blocks)
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words)
         self.recompute, self.breaks, self.dropout = recompute, breaks, dropout
@@ -128,10 +130,12 @@ class Decoder(nn.Module):
         """Predict the targets."""
         x = self.embedding(tokens)
         for number, block in enumerate(self.blocks):
+            # A break between blocks: each block becomes a graph of its own.
             if self.breaks and number:
                 torch._dynamo.graph_break()
             run = partial(self._run, block)
             x = checkpoint(run, x, use_reentrant=False) if self.recompute else run(x)
+        # The loss in single precision, as training in half precision does it.
         scores = self.head(self.norm(x)).float()
         return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
@@ -187,6 +191,7 @@ class Convolutions(nn.Module):
     def __init__(self, width: int = 32) -> None:
         super().__init__()
         layer = self._layer
+        # Windows overlap, so the backward pass adds up gradients and needs the chosen positions.
         self.stem = nn.Sequential(layer(3, width, 2), nn.MaxPool2d(3, 2, 1))
         self.long = nn.Sequential(layer(width, 2 * width), layer(2 * width, 2 * width))
         self.short, self.down = layer(width, 2 * width), layer(2 * width, 2 * width, 2)
@@ -243,6 +248,7 @@ class Experts(nn.Module):
         """Add what each expert makes of its tokens."""
         scores, total = self.gate(x).softmax(-1), torch.zeros_like(x)
         for number, expert in enumerate(self.experts):
+            # A fixed number of tokens for each expert keeps shapes static.
             weight, index = scores[:, number].topk(self.chosen)
             total = total.index_add(0, index, expert(x[index]) * weight[:, None])
         return (x + total).square().mean()
@@ -259,6 +265,7 @@ STEPS: dict[str, Build] = {
     "gpt_bf16_checkpointed": decoder("formula", dtype=BRAIN, recompute=True),
     "gpt_breaks": decoder("formula", breaks=True, layers=3),
     "gpt_shared_checkpointed": decoder("formula", recompute=True, shared=True, layers=3),
+    # Sizes of a real network: some of Inductor's rules depend on them.
     "gpt_large_flash": decoder("flash", 16, 512, HALF, width=768, heads=12, words=8000),
     "layer_norms": norms(nn.LayerNorm, 2048),
     "layer_norms_mixed": norms(nn.LayerNorm, 16384),
