@@ -66,6 +66,7 @@ def main(folder: Path, parts: Sequence[str], methods: Sequence[str] = ()) -> Non
     entries = [entry for part in parts or makers for entry in makers[part](folder)]
     made = {entry.instance for entry in entries}
     path = folder / "best_known.csv"
+    # A part that is not made now keeps its lines.
     old = read_rows(path, Entry) if path.exists() else []
     entries = [*(entry for entry in old if entry.instance not in made), *entries]
     write_rows(path, entries)
@@ -102,6 +103,7 @@ def _all_orders(graph: Graph) -> dict[str, Order]:
 
 def _judge(folder: Path, graph: Graph, orders: dict[str, Order]) -> Iterable[Entry]:
     write_graph(graph, folder / f"{graph.name}.json")
+    # By the tests' enumeration, which shares no code with the search.
     optimum = least_peak(graph)
     for method, order in orders.items():
         value = peak_memory(graph, order)

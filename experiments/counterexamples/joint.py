@@ -61,6 +61,7 @@ class Joint:
 
 def least_joint(graph: Graph) -> Joint:
     """Pack every order: no bound, no rule, no solver; up to some thousand orders of 8 ops."""
+    # All orders are kept, since the least slab may need one whose peak is not the least.
     rows: list[Row] = []
     for order in all_orders(graph.predecessors):
         problem, _ = packing_problem(graph, order)
@@ -76,8 +77,10 @@ def _least_slab(rows: Sequence[Row], slab: int) -> tuple[int, tuple[int, ...]]:
     """Least slab of some orders, from a lower bound upwards, and an order that has it."""
     while True:
         for load, start, end, size, order in rows:
+            # An order whose fullest step exceeds the slab cannot fit it.
             if load <= slab and fits.compiled(start, end, size, slab):
                 return slab, order
+        # By single bytes: sizes are at most a few bytes.
         slab += 1
 
 
@@ -100,14 +103,17 @@ def thin_out(size: IntArray, end: IntArray, rng: random.Random) -> tuple[Joint, 
     n = len(size)
     last, spare = _reads(end)
     unread = set(range(n)) - {v for v, _ in last}
+    # A buffer without readers is an output, and lives to the end.
     if any(end[v] != n for v in unread):
         return None
     kept = set(spare)
     found = least_joint(make_graph("candidate", size.tolist(), sorted(last | kept)))
     if found.slab == found.peak:
         return None
+    # Which reads can go depends on the sequence of the trials.
     rng.shuffle(spare)
     for edge in spare:
+        # One read less allows more orders; the gap must hold in all of them.
         fewer = least_joint(make_graph("candidate", size.tolist(), sorted(last | kept - {edge})))
         if fewer.slab > fewer.peak:
             kept.discard(edge)
@@ -124,6 +130,7 @@ def _reads(end: IntArray) -> tuple[set[Edge], list[Edge]]:
 
 def smallest_and_freest() -> tuple[Graph, Graph]:
     """Return the 7-op graphs of fewest bytes and of most orders, over all seeds of 7 ops."""
+    # "Smallest" is proved here, every time the study runs: nothing below has a gap.
     for ops in range(1, NONE_BELOW):
         if len(every_gap(ops, MOST_SIZE)[0]):
             raise RuntimeError(f"a gap with {ops} ops: the note is wrong")
@@ -170,9 +177,12 @@ def peak_given_up(tries: int = 4_000) -> Graph:
     least = 0
     for _ in range(tries):
         at = rng.randrange(len(ends))
+        # Doubled, so that a byte more or less is half a unit: room for a slab between peak and
+        # seed.
         size = [max(1, 2 * int(x) + rng.choice((-1, 0, 0, 1))) for x in sizes[at]]
         last, spare = _reads(ends[at])
         edges = sorted(last | {edge for edge in spare if rng.random() < 0.3})
+        # Cheap test first: a graph of no fewer bytes is of no use.
         if best is not None and sum(size) >= least:
             continue
         graph = make_graph("joint_gap_above_peak", size, edges)

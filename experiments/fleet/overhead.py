@@ -76,6 +76,7 @@ def overhead(graphs: int, ops: int, times: int) -> None:
             "captured training graphs": trained(Path(name, "trained"), graphs),
         }
         costs: dict[str, list[Cost]] = {title: [] for title in fleets}
+        # In turns, so that a busy minute of the machine hits all alike.
         for _ in range(times):
             for title, paths in fleets.items():
                 costs[title].append(cost_of(paths, Path(name)))
@@ -99,6 +100,7 @@ def trained(folder: Path, count: int) -> list[str]:
     paths = []
     for number in range(count):
         graph, factor = known[number % len(known)], 1 + number // len(known)
+        # Another multiple of each size is another graph for the store, and equally easy.
         buffers = tuple(replace(buffer, size=factor * buffer.size) for buffer in graph.buffers)
         scaled = replace(graph, name=f"{graph.name} times {factor}", buffers=buffers)
         paths.append(folder / f"{number:04}.json")
@@ -109,12 +111,15 @@ def trained(folder: Path, count: int) -> list[str]:
 def cost_of(paths: Sequence[str], folder: Path) -> Cost:
     """Solve all bare, by one process and by two, and tune them into a new store."""
     (one,) = bare([paths])
+    # Two at once share the machine's caches and memory, as two workers do: the fair rival.
     halves = bare([paths[half::JOBS] for half in range(JOBS)])
     children = _children()
     begun, started = time.monotonic(), time.process_time()
+    # A new store: else all plans would be found, and nothing solved.
     with tempfile.TemporaryDirectory(dir=folder) as name:
         fleet = tune(paths, f"{name}/plans.store", settings=_settings(), jobs=JOBS)
         driver, wall = time.process_time() - started, time.monotonic() - begun
+    # An open graph takes as long as it is given, which would hide the overhead.
     _require_proved(fleet)
     units = sum(graph.processor_seconds for graph in fleet.graphs)
     seconds = (
@@ -170,6 +175,7 @@ def bare(parts: Sequence[Sequence[str]]) -> list[tuple[float, float]]:
 
 def solve_all(pipe: Connection, paths: Sequence[str]) -> None:
     """Load what is needed, wait until all others have, then solve."""
+    # As workers do: kernels are compiled at once if many runs will use them.
     kernel.runs_to_come = len(paths)
     for path in paths[:WARM_UP]:
         solve(read_graph(path), work=WORK)

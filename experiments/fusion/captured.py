@@ -86,6 +86,7 @@ def examples() -> Iterator[Lowered]:
                 yield _lower(name, build, fake_cuda, title, settings)
         name = "two reductions"
         yield _lower(name, _build_reductions, fake_cuda, "default", {})
+        # Shows what the rule of pull request 138756 is worth: the same graph without it.
         with _without_peak_rule():
             yield _lower(name, _build_reductions, fake_cuda, "without the rule", {})
         yield _lower(name, _build_reductions, fake_cuda, "nothing fused", NOTHING_FUSED)
@@ -104,6 +105,7 @@ def unfused_models(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     settings = {"max_fusion_size": 1}
     for model, budget in MODELS:
         variant = variant_name(model, budget, fake_cuda=False)
+        # Capturing takes minutes per model, so files are kept and used again.
         paths = [folder / f"{variant}.{phase}.json.gz" for phase in ("fwd", "bwd")]
         if not all(path.exists() for path in paths):
             for graph in capture_model(model, "train", budget, settings=settings):

@@ -53,10 +53,12 @@ def measure(graph: Graph, family: str, seconds: float) -> GraphFigures:
         raise RuntimeError(f"{graph.name}: {compared.failed[0].method} {compared.failed[0].reason}")
     rows = {row.method: row for row in compared.rows}
     peaks, slabs = {}, {}
+    # A sorter's peak is the same with each packer: it is written over, and stays.
     for sorter in ORDERINGS:
         for packer in PACKINGS:
             row = rows[f"{sorter}+{packer}"]
             peaks[sorter], slabs[sorter, packer] = row.peak, row.slab
+    # A packer alone is run on the order of our plan.
     slabs |= {(OUR_METHOD, packer): rows[packer].slab for packer in PACKINGS}
     ours, result = rows[OUR_METHOD], compared.result
     peaks[OUR_METHOD] = ours.peak
@@ -81,6 +83,7 @@ def excess(value: int, least: int) -> float:
 
 def mean_excess(values: Sequence[float]) -> float:
     """Return the geometric mean of `1 + value`, less 1."""
+    # Geometric, as excesses are ratios: twice and half as much cancel out.
     return exp(sum(log(1 + value) for value in values) / len(values)) - 1
 
 

@@ -64,6 +64,7 @@ def heat_map(cells: list[list[float]], rows: list[str], columns: list[str]) -> s
 def profile(methods: dict[str, Value], found: Sequence[GraphFigures], what: str, left: int) -> str:
     """Return which share of the graphs has at most a given excess, the best method first."""
     values = {name: np.sort([value(x) for x in found]) for name, value in methods.items()}
+    # By the area above the curve within the picture.
     ranked = sorted(values, key=lambda name: float(np.minimum(values[name], UP_TO).sum()))
     places = np.linspace(0, UP_TO, 101)
     shapes = [
@@ -78,6 +79,8 @@ def profile(methods: dict[str, Value], found: Sequence[GraphFigures], what: str,
         )
         shapes.append(f'<text x="{left - 4}" y="{y}" text-anchor="end">{tick / 5:.1f}</text>')
     for number, name in enumerate(ranked):
+        # A touch to the right, so that an excess equal to a place counts there in spite of
+        # rounding.
         shares = np.searchsorted(values[name], places + 1e-12, side="right") / len(found)
         style = f'stroke="{LINES[number % len(LINES)]}"'
         if number >= len(LINES):
@@ -100,6 +103,7 @@ def _steps(places: list[float], shares: list[float]) -> list[tuple[float, float]
     """Corners of a line of steps."""
     corners = [(places[0], shares[0])]
     for (_, low), (x, high) in pairwise(zip(places, shares, strict=True)):
+        # Only corners are written: files stay small enough for the repository.
         if high != low:
             corners += [(x, low), (x, high)]
     return [*corners, (places[-1], shares[-1])]
@@ -115,6 +119,7 @@ def _percent(value: float) -> str:
 
 def _shade(value: float) -> str:
     """Return the colour of an excess: small ones differ more than large ones."""
+    # A square root spreads the small excesses, where most methods lie.
     at = (min(value, MOST) / MOST) ** 0.5 * (len(SHADES) - 1)
     low = min(int(at), len(SHADES) - 2)
     mixed = (

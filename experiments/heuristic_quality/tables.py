@@ -48,6 +48,7 @@ def families(found: Sequence[GraphFigures]) -> dict[str, list[GraphFigures]]:
 
 def fair(found: Sequence[GraphFigures]) -> list[GraphFigures]:
     """Return the proved graphs that were not made so that a heuristic fails."""
+    # Graphs that were looked for because a heuristic fails on them say nothing about its average.
     return [x for x in found if x.proved and x.family != MADE_TO_FAIL]
 
 
@@ -86,6 +87,7 @@ def winners(found: Sequence[GraphFigures]) -> list[list[str]]:
         for methods in (sorters(found), packers(found), pairs(found)):
             means = {name: mean_excess([v(x) for x in group]) for name, v in methods.items()}
             least = min(means.values())
+            # Equal up to rounding of the logarithms.
             names = [name for name, mean in means.items() if mean <= least + 1e-12]
             others = f" and {len(names) - 1} more" if len(names) > 1 else ""
             line.append(f"{names[0]}{others}: {_percent(least)}")

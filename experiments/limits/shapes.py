@@ -36,6 +36,7 @@ def grid(ops: int) -> Graph:
     """Return a square of ops; each reads the results of the op above it and the op before it."""
     rng = np.random.default_rng(ops)
     build = GraphBuilder(f"grid{ops}")
+    # The ops done at a time form a staircase: the number of states is exponential in the side.
     side = math.isqrt(ops)
     for i in range(side):
         for j in range(side):
@@ -70,6 +71,7 @@ def fan(ops: int) -> Graph:
     rng = np.random.default_rng(ops)
     build = GraphBuilder(f"fan{ops}")
     build.input("x", LARGEST)
+    # Each hub takes its spokes and a rim.
     hubs = ops // (SPOKES + 2)
     for h in range(hubs):
         build.op(f"hub{h}", reads=["x"], writes={f"h{h}": _size(rng)})
@@ -101,6 +103,7 @@ def crowded(ops: int) -> Graph:
     build.input("b-1", LARGEST)
     wide: list[int] = []
     for i in range(ops):
+        # A buffer is read by the ops up to 10,000 steps after it.
         wide = [j for j in wide if i - j <= CROWD]
         reads = dict.fromkeys([f"b{i - 1}", *(f"b{j}" for j in wide)])
         build.op(f"op{i}", reads=reads, writes={f"b{i}": _size(rng)})
@@ -142,6 +145,7 @@ def forest(ops: int) -> Graph:
 
 def layers(ops: int) -> Graph:
     """Return layers of 8,000 ops; each op reads one to three buffers of the layer before."""
+    # At least two layers.
     width = min(8_000, ops // 2)
     return layered(ops // width, 0, width)
 

@@ -69,6 +69,7 @@ class Dataflow:
     def remove(self, op: str) -> None:
         """Take out an op, what it makes, and what nobody else reads."""
         self.ops.remove(op)
+        # A tensor that only this op reads has no purpose without it.
         kept = [tensor for tensor in self.tensors if tensor.source != op and tensor.sinks != [op]]
         for tensor in kept:
             tensor.sinks = [sink for sink in tensor.sinks if sink != op]
@@ -79,6 +80,7 @@ class Dataflow:
         for op in [op for op in self.ops if kind(op) == "getitem"]:
             self._skip_getitem(op)
         for op in [op for op in self.ops if kind(op) in SAME_BYTES]:
+            # The op adds no bytes: its readers read the bytes of its operand.
             [source] = self.reads(op)
             source.sinks += [sink for out in self.writes(op) for sink in out.sinks]
             self.remove(op)
@@ -88,6 +90,7 @@ class Dataflow:
     def _skip_getitem(self, op: str) -> None:
         """Let an op with several outputs make each of them; they have no bytes together."""
         [whole] = self.reads(op)
+        # If the whole has bytes, the item is an op like others.
         if whole.size:
             return
         found = self.writes(op)
@@ -129,6 +132,7 @@ class Dataflow:
 
     def early_updates(self) -> None:
         """Make each update of a weight run before an op further on, as MODeL does."""
+        # Computed before anything is added: updates must not push each other further on.
         ahead = self._levels(forward=True)
         behind = self._levels(forward=False)
         added = []
@@ -170,6 +174,7 @@ class Dataflow:
     def _levels(self, *, forward: bool) -> dict[str, int]:
         """Ops on the longest way to an op from the start, or to the end."""
         level = dict.fromkeys(self.ops, 0)
+        # The trace is an order that works, so one pass over it is enough.
         for op in self.ops if forward else reversed(self.ops):
             near = (
                 [tensor.source for tensor in self.reads(op)]
@@ -190,6 +195,7 @@ class Dataflow:
         label = {id(tensor): f"{tensor.source}:{i}" for i, tensor in enumerate(sized)}
         for tensor in sized:
             if tensor.source in self.weights:
+                # Weights are there before the step and after it.
                 build.input(label[id(tensor)], tensor.size, InputPolicy.KEPT)
         for op in self.ops:
             if op in self.weights:

@@ -81,6 +81,7 @@ def _pack(graph: Graph, seconds: float, how: str) -> Claim:
     from optsched.model.packing_problem import packing_problem
     from optsched.packing import solve_packing
 
+    # All packers get the same order; finding it is not on their clock.
     plan = solve(graph, objective=Objective.PEAK, time_limit=60).plan
     assert plan is not None
     problem, _ = packing_problem(graph, plan.order)
@@ -113,6 +114,7 @@ def _work(pipe: Connection, method: str, graph: Graph, seconds: float) -> None:
     except Exception as error:  # a row, not the end
         print(f"{graph.name}: {method}: {error!r}", file=sys.stderr)
         claim = Claim(None, False)
+    # Packers report their own seconds, without those of the order before.
     took = time.perf_counter() - started if claim.seconds is None else claim.seconds
     pipe.send((claim.peak, claim.proved, took))
 
@@ -124,6 +126,7 @@ def measure(method: str, graph: Graph, seconds: float) -> tuple[int | None, bool
     process = context.Process(target=_work, args=(theirs, method, graph, seconds), daemon=True)
     process.start()
     theirs.close()
+    # Packers find an order first, within 60 s.
     spare = 60.0 if method.startswith("pack") else 5.0
     answer: Any = (None, False, seconds)
     try:
@@ -131,6 +134,7 @@ def measure(method: str, graph: Graph, seconds: float) -> tuple[int | None, bool
             answer = mine.recv()
     except EOFError:
         pass
+    # Solvers in C++ may not look at their limit for long.
     process.kill()
     process.join()
     return answer  # type: ignore[no-any-return]
@@ -149,6 +153,7 @@ def main(argv: Sequence[str]) -> int:
     for path in args.graphs:
         graph, name = read_graph(path), path.name.split(".json")[0]
         for method in args.methods:
+            # A run that was cut off continues at the first missing row.
             if (name, method) not in known:
                 found = measure(method, graph, args.seconds)
                 append(args.csv, (name, len(graph.ops), method, *found[:2], "", f"{found[2]:.2f}"))
@@ -182,6 +187,7 @@ def table(rows: Sequence[Mapping[str, str]]) -> str:
     """Return proved, largest gap to the best known value, and seconds, by method."""
     best: dict[str, int] = {}
     for row in rows:
+        # Slabs of one order are not peaks of all.
         if row["value"] and not row["method"].startswith("pack"):
             best[row["graph"]] = min(best.get(row["graph"], 2**63), int(row["value"]))
     lines = []
@@ -189,6 +195,7 @@ def table(rows: Sequence[Mapping[str, str]]) -> str:
         mine = [row for row in rows if row["method"] == method]
         proved = [row for row in mine if row["proved"] == "True"]
         gaps = [int(row["value"]) / best[row["graph"]] - 1 for row in mine if row["value"]]
+        # Claimed as minimum, though another method found less: a wrong proof.
         false = [
             row for row in proved if row["graph"] in best and int(row["value"]) > best[row["graph"]]
         ]

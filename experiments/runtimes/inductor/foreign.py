@@ -59,8 +59,10 @@ def _language(kind: str, **more: Any) -> Callable[[], tuple[Any, dict[str, Any]]
         sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
         sizes |= {"intermediate_size": 128, "vocab_size": WORDS, "max_position_embeddings": 64}
         settings = getattr(transformers, f"{kind}Config")(**{**sizes, **more.get("config", {})})
+        # A cache of keys is for generation; in training it would only add outputs.
         settings.use_cache = False
         model = getattr(transformers, f"{kind}{more.get('head', 'ForCausalLM')}")(settings)
+        # Numbers below 5 are special in some vocabularies, such as padding.
         tokens = torch.randint(5, WORDS, (BATCH, LENGTH))
         return model, {"input_ids": tokens, "labels": tokens}
 
@@ -136,6 +138,7 @@ def measure_model(name: str, seconds: float) -> Iterator[ForeignRow]:
     start = time.process_time()
     with no_kernels(), config.patch(NO_CACHE):
         theirs = measure_calls(_step(name, {}))
+        # Records of an earlier model would be matched with this one's calls.
         plugins.forget()
         chosen = {"time_limit": seconds, "min_gain": 0}
         ours = measure_calls(_step(name, {"backend": backend.compile_graph, "options": chosen}))
@@ -191,6 +194,7 @@ def main() -> None:
     if unknown := set(chosen.names) - set(MODELS):
         parser.error(f"no model {min(unknown)!r}; there are {', '.join(MODELS)}")
     warnings.filterwarnings("ignore")
+    # Threads would allocate scratch of their own, at times that differ.
     torch.set_num_threads(1)
     writer = csv.DictWriter(sys.stdout, [field.name for field in fields(ForeignRow)])
     writer.writeheader()
@@ -198,6 +202,7 @@ def main() -> None:
     for name in chosen.names or MODELS:
         try:
             for row in measure_model(name, chosen.seconds):
+                # Row by row, so that an interrupted run keeps what it measured.
                 writer.writerow(asdict(row))
                 wrong |= row.rise > row.rise_own
         except Exception as error:

@@ -94,6 +94,7 @@ class StepFigures:
 
 def measure_step(name: str, device: str, seconds: float, pairs: int) -> Iterator[GpuRow]:
     """Run a step with the plugin off and on; yield a row for each graph."""
+    # Code compiled for the step before would be found again.
     torch._dynamo.reset()
     torch.manual_seed(0)
     with placed_on(device):
@@ -115,10 +116,13 @@ def measure_step(name: str, device: str, seconds: float, pairs: int) -> Iterator
 
 
 def _step(network: torch.nn.Module, args: Sequence[Any], settings: dict[str, Any]) -> Step:
+    # Fixed shapes: with dynamic ones the planned bytes would be those of an example.
     compiled = torch.compile(network, dynamic=False, options=settings)
 
     def step() -> None:
+        # Gradients of the last step would otherwise be live during this one, and be added to.
         network.zero_grad(set_to_none=True)
+        # Dropout draws the same in both forms, so that gradients can be compared.
         torch.manual_seed(1)
         compiled(*args).backward()
 
@@ -142,6 +146,7 @@ def peak_usage(step: Step, device: str) -> Usage:
 
 def _modelled_usage(step: Step) -> Usage:
     """Return what the allocator of a GPU would count for the allocations of a step on the CPU."""
+    # A change above 0 is an allocation of that many bytes.
     events = [
         Event(Action.ALLOCATE, address, change) if change > 0 else Event(Action.FREE, address)
         for address, change in list_changes(step)
@@ -152,6 +157,7 @@ def _modelled_usage(step: Step) -> Usage:
 def _times(steps: Sequence[Step], device: str, pairs: int) -> list[float]:
     """Return the median milliseconds of each step, run in turn so that all meet one machine."""
     taken: list[list[float]] = [[] for _ in steps]
+    # In turn, not one after the other: the clock of a GPU falls as it warms up.
     for _ in range(pairs):
         for step, times in zip(steps, taken, strict=True):
             _wait(device)
@@ -175,6 +181,7 @@ def _distance(own: dict[str, torch.Tensor], ours: dict[str, torch.Tensor]) -> fl
     """Return the largest difference of a gradient, relative to its own largest value."""
     apart = [0.0]
     for name, gradient in own.items():
+        # A gradient of zeros has no scale of its own.
         largest = float(gradient.abs().max()) or 1.0
         apart.append(float((gradient - ours[name]).abs().max()) / largest)
     return max(apart)
@@ -221,6 +228,7 @@ def unexplained(record: CompiledGraph, own: Usage, ours: Usage) -> str:
     A graph that was left to Inductor has no plan. Kernels that could not be called beforehand may
     allocate more than planned, never less.
     """
+    # Requested bytes, not reserved ones: the allocator's rounding and caching may go either way.
     if ours.requested > own.requested:
         return f"the step requests {ours.requested - own.requested:,} bytes more with the plugin"
     if record.planned is None:
@@ -228,6 +236,7 @@ def unexplained(record: CompiledGraph, own: Usage, ours: Usage) -> str:
     if record.measured is None:
         return "the graph was planned, but not measured"
     more = record.measured - record.planned
+    # Fewer bytes than planned would mean that the plan counts something that does not exist.
     if more == 0 or (more > 0 and "is not counted" in record.note):
         return ""
     return f"{record.measured:,} bytes measured, {record.planned:,} planned"
@@ -245,6 +254,7 @@ def _line(rows: Sequence[GpuRow], i: int) -> list[str]:
     bytes_of = [row.requested_own, row.requested, row.allocated_own, row.allocated]
     bytes_of += [row.reserved_own, row.reserved]
     figures = [*(f"{x:,}" for x in bytes_of), str(row.milliseconds_own), str(row.milliseconds)]
+    # Figures of a step stand once, beside its first graph.
     if i and rows[i - 1].step == row.step:
         figures = [""] * len(figures)
     graph = [row.planned_own, row.planned, row.measured]

@@ -64,6 +64,7 @@ class TripRow:
 
 def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[TripRow]:
     """Run a step in Inductor's order, then in ours."""
+    # Gradients depend on what kernels compute, not on their speed: these are built quickly.
     with config.patch(QUICK_KERNELS if gradients else NO_CACHE):
         theirs, their_step, their_compile = _run(name)
         stock = gradients_of(their_step)
@@ -103,6 +104,7 @@ def _beside_solver() -> Iterator[list[float]]:
     choose, search = SchedulerPass.__call__, solve
 
     def choose_timed(scheduler_pass: SchedulerPass, nodes: list[Any]) -> list[Any]:
+        # Start with minus the time now; adding the time at the end leaves the difference.
         found.append(-time.thread_time())
         try:
             return choose(scheduler_pass, nodes)
@@ -114,6 +116,7 @@ def _beside_solver() -> Iterator[list[float]]:
         try:
             return search(*args, **named)
         finally:
+            # The solver runs within the pass, whose time it is taken from.
             found[-1] -= time.thread_time() - start
 
     with (
@@ -137,6 +140,7 @@ def _errors(
 ) -> dict[str, str]:
     """Compare gradients with those of the step that is not compiled."""
     torch.manual_seed(0)
+    # The same seed as the compiled step: equal weights, equal inputs.
     network, args, kwargs = STEPS[name]()
     network(*args, **kwargs).backward()
     # The second step of a network with batch norm normalises as the first does.
