@@ -85,6 +85,11 @@ def canonical_form(graph: Graph) -> CanonicalGraph:
     return CanonicalGraph(digest.hexdigest(), tuple(ops.tolist()), tuple(buffers.tolist()))
 
 
+def identity_form(graph: Graph) -> CanonicalGraph:
+    """Return the form of a graph that was made of a document: its ids are its numbers."""
+    return CanonicalGraph("", tuple(range(len(graph.ops))), tuple(range(len(graph.buffers))))
+
+
 def _swept(graph: Graph, relations: Mapping[str, Edges]) -> IntArray:
     """Return colors of ops and buffers, from the nodes before and after each."""
     n = len(graph.ops)

@@ -30,11 +30,10 @@ from optsched.model.graph import Graph
 from optsched.runtime.limits import SIZES, Objective, Proof, choose_member
 from optsched.solver.resume import Resume
 from optsched.store import rows
-from optsched.store.canonical import CanonicalGraph
+from optsched.store.canonical import CanonicalGraph, identity_form
 from optsched.store.database import PlanStore
 from optsched.store.document import MAX_VALUES, read_canonical_document
 from optsched.store.file import DAMAGE
-from optsched.store.migration import identity_form
 from optsched.store.question import Bound, read_question
 from optsched.store.revoke import is_meant, read_rule
 from optsched.store.translate import (

@@ -22,7 +22,7 @@ from urllib.parse import quote
 from optsched.errors import FormatError, OptschedError, UsageError
 from optsched.runtime.text import readable
 from optsched.store.locking import journal_of
-from optsched.store.schema import VERSION, make_tables, require_store
+from optsched.store.schema import make_tables, require_store
 from optsched.store.translate import MAX_PACKED
 
 SECONDS_TO_WAIT = 5.0
@@ -35,9 +35,6 @@ DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError)
 
 SALVAGE = "'optsched store verify --salvage' puts what is sound into another store"
 """Advice for a damaged file."""
-
-MOST_IN_MEMORY = 2**24
-"""Maximum bytes of a file of an older version, which readers bring up to date in memory."""
 
 _APPLICATION = int.from_bytes(b"opts")
 """Application id in the header of the file."""
@@ -83,8 +80,6 @@ class StoreFile:
     def read(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
         """Return what a query finds in one state of the store, which no writer can change during
         the query.
-
-        A file of an older version is brought up to date in memory.
         """
         with errors_of_sqlite(self.path):
             for _ in range(_TRIES):
@@ -223,23 +218,8 @@ def _ask(connection: sqlite3.Connection, query: Callable[[sqlite3.Connection], _
     _prepare(connection)
     # All reads of the query see one state.
     connection.execute("BEGIN")
-    if require_store(connection) == VERSION:
-        return query(connection)
-    pages, size = (
-        connection.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "page_size")
-    )
-    # A copy in memory of a file of any size could take all of it.
-    if pages * size > MOST_IN_MEMORY:
-        raise FormatError(
-            f"{pages * size:,} bytes of an older version are too many to be converted in memory: "
-            "store a plan in it, which brings the file up to date"
-        )
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
-        # The file itself stays as it is: a reader may not write.
-        memory.text_factory = _decode
-        connection.backup(memory)
-        make_tables(memory)
-        return query(memory)
+    require_store(connection)
+    return query(connection)
 
 
 def _make_store(path: Path) -> None:

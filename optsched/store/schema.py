@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 
 from optsched.errors import FormatError
-from optsched.store.migration import migrate
 
 VERSION = 4
 """Version of tables, keys and canonical numbers; `PRAGMA user_version` of the file."""
@@ -71,23 +70,19 @@ compressed and so has a checksum.
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables in an empty file, or bring those of an older version up to date.
+    """Make the tables in an empty file; those of a store stay as they are.
 
-    The caller has begun a transaction: the file is of the old version or of the new one.
+    The caller has begun a transaction: the file has all tables or none.
     """
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version == VERSION:
+    if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
         return
-    if version:
-        migrate(connection)
-    else:
-        for statement in TABLES.values():
-            connection.execute(statement)
+    for statement in TABLES.values():
+        connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def require_store(connection: sqlite3.Connection) -> int:
-    """Return the version of a file's tables; raise an error if they are not those of a store.
+def require_store(connection: sqlite3.Connection) -> None:
+    """Raise an error if the tables of a file are not those of a store.
 
     Raises
     ------
@@ -102,10 +97,14 @@ def require_store(connection: sqlite3.Connection) -> int:
         )
     if version == 1:
         raise FormatError("version 1 kept no graphs: tune into a new store")
+    if 1 < version < VERSION:
+        raise FormatError(
+            f"version {version} is older than {VERSION}: write an export with the optsched that "
+            "made the store ('optsched store export'), then take it with 'optsched store import'"
+        )
     query = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' LIMIT 100"
     tables = dict(connection.execute(query).fetchall())
     # Compared word by word: a file with other columns, or with triggers, was not made here.
     if not version or tables != TABLES:
         why = "it has other tables" if tables else "it is empty"
         raise FormatError(f"not a plan store: {why}")
-    return version

@@ -1,7 +1,7 @@
 """A store's writer is killed at every single write.
 
 A scenario makes a store and changes it: plans, better plans, bounds, a certificate, searches, a
-batch, a migration, rules, garbage. A child process goes through it on a disk that fails at the n-th
+batch, rules, garbage. A child process goes through it on a disk that fails at the n-th
 write, truncation, sync or deletion, for every n: the child is killed before it, in the middle of
 it, or told that the disk is full from there on. Then the store is verified; it must be in the state
 after the last change that was acknowledged, or after the one that was under way; and whoever goes
@@ -33,7 +33,6 @@ from tests.store.test_database import best, diamond, wasteful
 from tests.support.failing_disk import FailingDisk, install
 
 HOWS = ("kill", "tear", "full")
-OLD_VERSION = Path(__file__).parents[1] / "data" / "stores" / "version3.db"
 
 Step = Callable[[PlanStore], object]
 State = list[tuple[object, ...]]
@@ -107,17 +106,15 @@ def run(folder: Path, steps: Sequence[Step], disk: FailingDisk | None) -> tuple[
     return (int(count) if count and disk and disk.fail_at is None else len(acknowledged)), status
 
 
-def begin(folder: Path, migrated: bool) -> None:
-    """Make a folder empty, or one with a store of version 3."""
+def begin(folder: Path) -> None:
+    """Make a folder empty."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    if migrated:
-        shutil.copy(OLD_VERSION, folder / "plans.db")
 
 
-def expected(folder: Path, steps: Sequence[Step], migrated: bool) -> list[State]:
+def expected(folder: Path, steps: Sequence[Step]) -> list[State]:
     """Return the states of an undisturbed run, before the first step and after each."""
-    begin(folder, migrated)
+    begin(folder)
     store = PlanStore(folder / "plans.db")
     states = [state_of(store)]
     for step in steps:
@@ -126,11 +123,9 @@ def expected(folder: Path, steps: Sequence[Step], migrated: bool) -> list[State]
     return states
 
 
-def crash(
-    folder: Path, steps: Sequence[Step], states: Sequence[State], disk: FailingDisk, migrated: bool
-) -> str:
+def crash(folder: Path, steps: Sequence[Step], states: Sequence[State], disk: FailingDisk) -> str:
     """Let one run fail; return the faults found afterwards, or an empty text."""
-    begin(folder, migrated)
+    begin(folder)
     done, status = run(folder, steps, disk)
     wanted = {"kill": signal.SIGKILL, "tear": signal.SIGKILL, "full": 3 << 8}[disk.how]
     if status not in (wanted, 0):
@@ -148,9 +143,9 @@ def crash(
     return "; ".join(verify(store))
 
 
-def points(folder: Path, steps: Sequence[Step], migrated: bool) -> int:
+def points(folder: Path, steps: Sequence[Step]) -> int:
     """Return how many writes, truncations, syncs and deletions an undisturbed run makes."""
-    begin(folder, migrated)
+    begin(folder)
     return run(folder, steps, FailingDisk())[0]
 
 
@@ -159,15 +154,14 @@ def fuzz(chosen: Callable[[int, str], Iterable[int]]) -> tuple[int, list[str]]:
     count, wrong = 0, []
     with tempfile.TemporaryDirectory() as place:
         folder, steps = Path(place, "store"), scenario()
-        for migrated in (False, True):
-            states = expected(folder, steps, migrated)
-            total = points(folder, steps, migrated)
-            for how in HOWS:
-                for at in chosen(total, how):
-                    count += 1
-                    trouble = crash(folder, steps, states, FailingDisk(at, how), migrated)
-                    if trouble:
-                        wrong.append(f"{how} at {at} of {total}: {trouble}")
+        states = expected(folder, steps)
+        total = points(folder, steps)
+        for how in HOWS:
+            for at in chosen(total, how):
+                count += 1
+                trouble = crash(folder, steps, states, FailingDisk(at, how))
+                if trouble:
+                    wrong.append(f"{how} at {at} of {total}: {trouble}")
     return count, wrong
 
 

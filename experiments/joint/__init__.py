@@ -1,1 +1,0 @@
-"""Number of graphs planned jointly optimally: slab equal to the proved minimum peak."""

@@ -1,1 +1,0 @@
-"""Slabs and running times of the packers."""
