@@ -72,7 +72,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _copy(kept: Path, copied: Path) -> None:
-    """Copy whole or not at all."""
+    """Copy a file so that the copy is there whole or not at all."""
     # A random name in the same folder, so that the last step is a rename.
     beside = copied.with_name(f".optsched-{secrets.token_hex(8)}.tmp")
     try:

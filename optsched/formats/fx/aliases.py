@@ -57,7 +57,7 @@ def _returns_argument(node: FxNode, given: TensorValue, made: TensorValue) -> bo
 def view_strides(
     sizes: Sequence[int], strides: Sequence[int], wanted: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """Return the strides by which a tensor can be looked at in another shape, None if by none.
+    """Return the strides of a view of a tensor in another shape; None if that takes a copy.
 
     The shape `wanted` has as many elements as the tensor of these sizes and strides.
 

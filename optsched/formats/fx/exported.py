@@ -85,7 +85,7 @@ def _module(top: Record) -> Record:
 
 
 def _input_policies(signature: Record) -> dict[str, InputPolicy]:
-    """Return what happens to the bytes of each tensor that the program is given."""
+    """Return by input tensor whether the graph counts its bytes: constants, and the caller's."""
     found: dict[str, InputPolicy] = {}
     for value in signature.items("input_specs"):
         kind, spec = _only(value, "input_specs")
@@ -124,7 +124,7 @@ class _Arguments:
 
 @dataclass
 class _GraphReader:
-    """A graph of the file on its way to a program."""
+    """Reader of a graph of the file, which collects its tensors and nodes into a program."""
 
     graph: Record
     sizes: OpenSizes
@@ -193,7 +193,7 @@ class _GraphReader:
             raise FormatError(f"{where}: graphs within graphs are nested too deeply") from None
 
     def _value(self, name: str) -> None:
-        """Take a tensor's shape from the file, once."""
+        """Note a tensor's shape, unless it is known; the file has it by the tensor's name."""
         if name in self.values:
             return
         label = f"tensor {show(name)}"

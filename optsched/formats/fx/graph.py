@@ -174,7 +174,7 @@ class _FxGraphMaker:
         return writes, views
 
     def _present(self, name: str) -> str:
-        """Return the name by which a tensor's bytes are known as they are now."""
+        """Return the present name of a tensor's bytes, which get a new one with each write."""
         # An input may be a view of another input.
         root = self.root[name]
         if root in self.program.inputs and name != root and name in self.program.inputs:
@@ -184,7 +184,7 @@ class _FxGraphMaker:
         return self.current[root] if is_stale else name
 
     def _overwritable(self, node: FxNode) -> str | None:
-        """Return the tensor that the twin of an operator with `_` would write its result to."""
+        """Return the operand that the in-place form (`add_` of `add`) would overwrite, or None."""
         if node.base not in OVERWRITES or not node.operator.startswith("aten."):
             return None
         if len(node.outputs) != 1 or node.first is None or node.overwrites:

@@ -164,7 +164,7 @@ def _traced(module: Any, example_inputs: Sequence[Any]) -> Any:
 
 
 def _twin(tensor: Any, mode: Any) -> Any:
-    """Return a fake tensor of the shape of another one; of a size that is open, of its hint."""
+    """Return a fake tensor of another one's shape; open sizes are replaced by their hints."""
     import torch
 
     sizes, strides = (
@@ -177,7 +177,7 @@ def _twin(tensor: Any, mode: Any) -> Any:
 
 @dataclass
 class _ModuleReader:
-    """A graph module on its way to a program."""
+    """Reader of a graph module, which collects its tensors and nodes into a program."""
 
     module: Any
     sizes: OpenSizes

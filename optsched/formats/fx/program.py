@@ -118,7 +118,7 @@ class FxNode:
 
 @dataclass(frozen=True, slots=True)
 class FxProgram:
-    """Nodes in the order of the file, and what they compute with.
+    """Nodes in the order of the file, and the tensors that they read and make.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ def _updated_parameter(fused: Computation, name: str) -> int | None:
 def may_overwrite(
     made: Instruction, leaf: int, number: int, computations: Mapping[str, Computation]
 ) -> bool:
-    """Return True if a leaf of the result may overwrite an operand of equal shape that dies here.
+    """Return True if a leaf of the result may overwrite an operand of equal shape, used last here.
 
     Leaf and operand are given by number.
     """

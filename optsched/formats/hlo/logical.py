@@ -69,7 +69,7 @@ class LogicalComputation:
 
 @dataclass(frozen=True)
 class LogicalModule(Module):
-    """A module whose ops are instructions, and by computation what else XLA's schedulers ask of it.
+    """A module with an op per instruction, and further facts that XLA's schedulers use.
 
     `instructions` counts the whole module, fused ones included: where XLA ends some counts.
     """
@@ -108,7 +108,7 @@ def read_logical_module(source: Source, *, pointer_bytes: int = POINTER_BYTES) -
 
 @dataclass
 class _LogicalReader:
-    """A computation on its way to a graph of logical buffers."""
+    """Builder of the graph of a computation's logical buffers."""
 
     parsed: HloModule
     computation: Computation
@@ -155,7 +155,7 @@ class _LogicalReader:
         )
 
     def _points_to(self, made: Instruction) -> _Points:
-        """Return what an instruction passes on, and what of its own it hands out."""
+        """Return the buffers that each part of a result may be: those of operands, or new ones."""
         points: _Points = {path: (_name(made, path),) for path, _ in _parts(made.shape)}
         given = [self.points[x] for x in made.operands]
         # Without operands there is nothing to pass on.
@@ -189,7 +189,7 @@ class _LogicalReader:
         return found
 
     def _kept_alive(self, made: Instruction, operand: str) -> Iterator[str]:
-        """Return what must be there while an instruction runs that has this operand.
+        """Return the buffers that are live while an instruction with this operand runs.
 
         To take a part out of a tuple takes its table and that part alone.
         """
@@ -201,7 +201,7 @@ class _LogicalReader:
             yield from _flat(points)
 
     def _allow_in_place(self, build: GraphBuilder, made: Instruction, points: _Points) -> None:
-        """Name the operands that the heap simulator lets a result take the place of."""
+        """Note the operands whose bytes XLA's heap simulator may give to a result."""
         # XLA shares only whole arrays that one instruction made.
         if isinstance(made.shape, tuple) or points != {(): (made.name,)} or made.opcode == "copy":
             return
@@ -216,7 +216,7 @@ class _LogicalReader:
 
 
 def _parts(shape: ShapeTree, path: _Path = ()) -> Iterator[tuple[_Path, ShapeTree]]:
-    """Return all parts of a shape, tuples among them, each before what it is made of."""
+    """Return all parts of a shape: each tuple before its members."""
     yield path, shape
     if isinstance(shape, tuple):
         for i, part in enumerate(shape):

@@ -39,7 +39,7 @@ _DONE: Final[Mapping[str, int | None]] = {
     "async-done": 1,
     "all-reduce-done": None,
 }
-"""The part of the start's result that the end of an asynchronous op is called; None: all."""
+"""Index of the part of the start's result that an asynchronous op's end returns; None for all."""
 
 
 def read_hlo(source: Source) -> Graph:
@@ -108,7 +108,7 @@ class _Value:
 
 @dataclass
 class _ComputationReader:
-    """A computation on its way to a graph.
+    """Builder of a computation's graph.
 
     The state that the body of a while is given is overwritten by its result: what it does not hand
     on it may overwrite itself.
@@ -265,7 +265,7 @@ class _ComputationReader:
                 self._allow_in_place(build, made, leaf, name, read)
 
     def _views(self, made: Instruction, read: list[_Value], names: Names) -> dict[str, str]:
-        """Return the leaves that are other names of what an op was given and leaves as it is."""
+        """Return the leaves of a result that are operands, unchanged, under another name."""
         pairs: Iterable[tuple[str | None, str | None]] = ()
         # A start returns its operand among other results.
         if made.opcode == "copy-start" and isinstance(names, tuple) and len(names) > 1:

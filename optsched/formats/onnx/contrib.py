@@ -33,7 +33,7 @@ STANDARD: Final[dict[str, tuple[str, int]]] = {
 
 
 def stand_in(graph: Any) -> None:
-    """Put standard ops in the place of contributed ones in a GraphProto, which is changed.
+    """Replace contributed ops by standard ones with equal shapes in a GraphProto, in place.
 
     Defaults that inference mistakes are written out. Only results that the standard op has keep
     their names; the model is for inference only.

@@ -49,7 +49,7 @@ class _Loop:
 def settle_loops(
     model: Any, found: Mapping[str, Any], values: Mapping[str, Any], solve: Solve
 ) -> dict[str, Any]:
-    """Return the values that loops make, and that their bodies hold, as far as they are new.
+    """Return the values that become known: results of loops, and values in their bodies.
 
     `found` are the values of known shape in a ModelProto, `values` those of known numbers, and
     `solve` finds the shapes within a body.

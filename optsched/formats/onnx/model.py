@@ -71,7 +71,7 @@ def name_graph(graph: Any, file: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error of another package says, on one line of bearable length."""
+    """Return the first line of another package's error, printable and of limited length."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     text = lines[0] if lines[0].isprintable() else repr(lines[0])
     return text[:160]

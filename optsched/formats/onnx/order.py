@@ -84,7 +84,7 @@ def reorder_onnx(
 
 
 class _Queue:
-    """Nodes in the order in which they are to stand; what a node needs is placed before it."""
+    """A growing order of nodes; to place a node places all nodes that it needs before it."""
 
     def __init__(self, nodes: Sequence[Any]) -> None:
         self.placed: list[Any] = []

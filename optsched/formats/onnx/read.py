@@ -99,7 +99,7 @@ def read_orders(
 
 @dataclass
 class _ModelReader:
-    """A GraphProto on its way to a graph."""
+    """Builder of the graph of a GraphProto."""
 
     graph: Any
     constants: set[str]

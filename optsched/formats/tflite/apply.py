@@ -145,7 +145,7 @@ def _with_head(data: bytearray, offsets: Sequence[int]) -> bytes:
 
 
 def _refuse_absolute_offsets(model: Any) -> None:
-    """Refuse what would no longer be where the file says once it has a new head."""
+    """Refuse data at absolute positions in the file, which a new head would shift."""
     for i in range(model.BuffersLength()):
         if model.Buffers(i).Offset() > 1:
             raise FormatError(f"buffer {i} lies after the flatbuffer; such files cannot be written")
@@ -245,12 +245,12 @@ class _Head:
         return table
 
     def _forget(self, table: int, field: int) -> None:
-        """Say in the table before that a field is not there."""
+        """Mark a field as absent in the vtable in front of a table."""
         vtable = table - struct.unpack_from("<i", self.bytes, table)[0]
         struct.pack_into("<H", self.bytes, vtable + 4 + 2 * field, 0)
 
     def _list(self, field: int, tables: Sequence[int]) -> int:
-        """Add a list of tables of the old file and of a new one; return where that is named."""
+        """Add a list: tables of the old file, then a new one; return the place of its pointer."""
         self._align(4)
         self.pointers.append((field, len(self.bytes), False))
         self.bytes += struct.pack("<I", len(tables) + 1)

@@ -30,7 +30,7 @@ ALIGNMENT = 16
 
 MEMORY_MODEL = "tflm: sizes and offsets in 16 bytes, inputs freed, scratch of reference kernels"
 ALL_INPUTS = "INPUTS"
-"""Kind of the op that stands before all others where some input is read by none."""
+"""Kind of an op that reads all inputs before all else, added if some input has no reader."""
 
 _ELEMENT_BYTES = {
     **dict.fromkeys(("INT4", "INT8", "UINT8", "BOOL"), 1),

@@ -78,7 +78,7 @@ class Model:
 
 @contextmanager
 def damage_named() -> Iterator[None]:
-    """Turn what the schema package raises on offsets that lead nowhere into one line."""
+    """Turn the schema package's errors about invalid offsets into a one-line error."""
     try:
         yield
     except (struct.error, IndexError, TypeError, ValueError, OverflowError, AssertionError):

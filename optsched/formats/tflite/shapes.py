@@ -97,7 +97,7 @@ def _check_result(model: Model, shapes: Sequence[Shape], op: Operator, rule: Rul
 
 
 def _hint(made: Tensor) -> str:
-    """Say what gives a result the size that its operator makes."""
+    """Return advice: how a result gets the size that its operator computes."""
     if -1 in made.signature:
         return "give the sizes of all tensors with --dim AXIS=N"
     return "that size is fixed in the file, so give the model the shapes that it is to run with"

@@ -110,7 +110,7 @@ def _distinct(tensors: Sequence[Any]) -> list[Any]:
 
 
 def _unlisted_bases(tensors: Sequence[Any], listed: Mapping[int, int]) -> list[Any]:
-    """Return the bases of arguments that are views, but for those that are arguments, too."""
+    """Return the bases of arguments that are views, except bases that are arguments as well."""
     bases = _distinct([value._base for value in tensors if value._is_view()])
     return [base for base in bases if not listed[id(base)]]
 
@@ -127,5 +127,5 @@ def _count_references(tensors: list[Any]) -> list[_References]:
 
 
 def _storage(tensor: Any) -> int:
-    """Return the address of the storage, which tells it from all others."""
+    """Return the address of a tensor's storage, which identifies it."""
     return int(tensor.untyped_storage()._cdata)

@@ -180,7 +180,7 @@ class _LineWriter:
             self._remove(local, first_line, first_pair)
 
     def _sum_up(self, node: WrapperNode, scratch: Scratch, step: int) -> None:
-        """Call a kernel that has a workspace, and make sums of what it left there."""
+        """Write the lines of a kernel with a workspace, and of the sums of what it left there."""
         self._add(_Kind.ALLOCATE, scratch.buffer, step)
         self._add(_Kind.KERNEL, node.name, step)
         for made in scratch.sums:

@@ -124,7 +124,7 @@ class ModuleValues:
         return read[0] if made.opcode in SAME else None
 
     def _fresh(self, made: Instruction) -> Tree:
-        """Define a value for each part of a shape; of what a `tuple` joins, for its table alone."""
+        """Define a value for each part of a shape; for a `tuple`, only for its table."""
         if made.opcode == "tuple":
             return {(): self._new(made, made.shape)}
         return {path: self._new(made, part) for path, part in parts_of(made.shape)}
@@ -164,7 +164,7 @@ class ModuleValues:
                     self._join(value, member)
 
     def _begin(self, name: str) -> Tree:
-        """Define the values of a computation's only parameter, there from its begin on."""
+        """Define the values of a computation's only parameter, live from its start."""
         tree = self._fresh(only_parameter(self.module.computations[name]))
         for value in tree.values():
             self.values[value].begins = name
