@@ -28,6 +28,7 @@ def _check(args: argparse.Namespace) -> int:
 
     try:
         if args.plan is None:
+            # A packing file holds its own offsets, so there is nothing else to give.
             if sniff_file(args.graph).holds is not Content.PACKING:
                 raise UsageError("check needs a graph and a plan, or one packing with offsets")
             return _check_packing(args, read_packing(args.graph))

@@ -81,6 +81,7 @@ def _usage(prog: str, command: Command) -> str:
 
 def _add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
     """Add options in their groups; `--time-limit` and `--work` exclude each other."""
+    # The last name is the long one: `-o`, `--output`.
     titles = [_GROUP_OF.get(names[-1], "question") for names, _ in options]
     # Groups without an option are not shown.
     groups = {

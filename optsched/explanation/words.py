@@ -41,6 +41,7 @@ def explain_text(record: dict[str, Any]) -> str:
         *_because(record),
     ]
     shown, rest = record["buffers"][:SHOWN], record["buffers"][SHOWN:]
+    # Sizes are aligned to the right, so that the eye finds the large ones.
     width = max((len(format_bytes(row["size"])) for row in shown), default=0)
     lines += [f"  {format_bytes(row['size']):>{width}}  {_buffer(row)}" for row in shown]
     if rest:
@@ -109,6 +110,7 @@ def _by_set(record: dict[str, Any]) -> list[str]:
     """Return the lines for a set: one of its ops is last, and each candidate forces the bound."""
     group = record["set"]
     others = "have finished" if group["runs"] == "last" else "have yet to start"
+    # Fewest bytes first: even the cheapest candidate forces the bound.
     best, *more = group["candidates"]
     lines = [
         f"  but one of these {len(group['ops']):,} ops must run {group['runs']}, when all others "
@@ -130,6 +132,7 @@ def _by_search(record: dict[str, Any], where: str) -> list[str]:
     peak = record["peak"]
     # The best order may not be optimal.
     which = "an order of minimum peak" if peak == record["bound"] else "the best order found"
+    # Any other step is a search, told by its number of states.
     how = _PROOFS.get(search["by"], f"by examining {counted(search['states'], 'state')}{cases}")
     return [
         f"  no single op forces this bound: {_most_of_one(record)}",
@@ -158,6 +161,7 @@ def _most_of_one(record: dict[str, Any]) -> str:
 
 
 def _changes(record: dict[str, Any]) -> list[str]:
+    # 0 bytes: even without this buffer the bound stays.
     helping = [row for row in record["changes"] if row["smaller_by"]]
     idle = len(record["changes"]) - len(helping)
     lines = []

@@ -77,6 +77,7 @@ def _process(pid: int, name: str) -> list[dict[str, Any]]:
 def _ops(shown: View, pid: int) -> Iterator[dict[str, Any]]:
     if shown.steps:
         yield _metadata("thread_name", pid, 1, name="ops")
+    # The load is stored as runs of equal values: back to one value per step.
     live = np.repeat(shown.load.live, shown.load.end - shown.load.start).tolist()
     for step, (name, kind) in enumerate(shown.steps):
         args = {"step": step, "live bytes": live[step]}

@@ -155,6 +155,7 @@ def pooled_text(found: Result, record: Mapping[str, Any]) -> str:
         fields = pools_fields(found.problem, found.packing)
         lines += _lines(found.problem, found.packing, fields, short=not no_order)
         if found.spilled_bytes:
+            # This bound holds for all orders, that in the lines above for the chosen one.
             proved = found.spilled_bytes <= found.spilled_bound
             most = "no order spills fewer" if proved else f"at least {found.spilled_bound:,}"
             lines.append(f"    over all orders: {most}")

@@ -85,9 +85,9 @@ def _stream_fields(graph: Graph, result: Result) -> dict[str, Any]:
     are too many states to examine.
     """
     if result.plan is None or not graph.on_streams:
-        # The peak of several streams is the heaviest set of pairwise concurrent buffers.
         return {}
     order = result.plan.order
+    # The peak of several streams is the heaviest set of pairwise concurrent buffers.
     found = [graph.buffers[b] for b in largest_antichain(graph, order).buffers]
     buffers = [buffer.name for buffer in sorted(found, key=lambda buffer: -buffer.size)]
     live = most_live_at_once(graph, order)
@@ -225,6 +225,7 @@ def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
             f"{workspace['unique']:,} of ops alone and {workspace['shared']:,} shared"
         )
     if result.moved is not None:
+        # Only where a baseline was given: without one, moves have no meaning.
         lines.append(f"  order {_moves(record['ops'], result)}")
     if apart := record.get("kept_apart"):
         lines.append(
@@ -283,6 +284,7 @@ def describe(graph: Graph) -> dict[str, Any]:
     from heuristics import ORDERINGS
 
     arrays = graph.arrays
+    # A simple bound, not a search: `info` answers at once for any graph.
     order = ORDERINGS["program"](graph, 0)
     bound = peak_lower_bound(graph, [order])
     return {
@@ -306,6 +308,7 @@ def describe(graph: Graph) -> dict[str, Any]:
         "inplace_candidates": len(graph.inplace_candidates),
         "keep_apart": len(graph.keep_apart),
         "must_share": len(graph.must_share),
+        # What the in-place model would admit, whether or not the graph is read in it.
         "inplace_pairs": len(graph.without_streams().with_inplace().arrays.inplace_op),
         "streams": list(graph.streams) if graph.on_streams else [],
     }
@@ -346,6 +349,7 @@ def info_text(found: dict[str, Any]) -> str:
 
 def blocked_text(path: str, facts: FileFacts, blocked: str) -> str:
     """Return the text of a model file that cannot be planned yet, with the reason last."""
+    # Most frequent first; equal counts by name, so that the text is the same each time.
     kinds = sorted(facts.ops.items(), key=lambda item: (-item[1], item[0]))
     shown = ", ".join(f"{count} {kind}" for kind, count in kinds[:8])
     more = f", {len(kinds) - 8} more types" if len(kinds) > 8 else ""
@@ -365,6 +369,7 @@ def trace_rows(trace: Sequence[Event]) -> list[dict[str, Any]]:
     """Return the events of a search in the form of plan files."""
     return [
         {
+            # Integers, so that a file reads back to the same text.
             "microseconds": round(event.seconds * 1e6),
             "incumbent": event.incumbent,
             "bound": event.bound,

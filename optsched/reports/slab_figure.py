@@ -79,6 +79,7 @@ def _corners(shown: View, top: int, most: int) -> Iterator[tuple[IntArray, list[
         slab, _ = thinned(shown, whole, most)
         x, y = slab.start * across, HEIGHT - (ground + slab.offset + slab.bytes) * up
         wide, high = (slab.end - slab.start) * across, slab.bytes * up
+        # A tenth of a unit is less than a pixel; more digits would double the file.
         corners = np.stack([x, y, wide, high], 1).round(1).tolist()
         yield slab.buffers, [" ".join(f"{value:g}" for value in row) for row in corners]
         ground += whole.size
@@ -110,6 +111,7 @@ def _shades(shown: View, top: int, most: int) -> Iterator[str]:
     for ids, corners in _corners(shown, top, most):
         for b, row in zip(ids.tolist(), corners, strict=True):
             x, y, wide, high = row.split()
+            # A rectangle as a part of one long path takes far fewer bytes than an element of its own.
             paths[shade[b]] += f"M{x} {y}h{wide}v{high}h-{wide}z"
     return (f'<path fill="{VIRIDIS[i]}" d="{path}"/>' for i, path in enumerate(paths) if path)
 

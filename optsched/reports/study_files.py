@@ -64,6 +64,7 @@ def _lines(study: Study) -> Iterator[dict[str, Any]]:
             row |= {
                 "instance": c.graph.name,
                 "status": row["trouble"] or row["status"],
+                # Not 1e-05, which some spreadsheets take for text.
                 "runtime": f"{row['runtime']:.6f}",
             }
             yield {**shared, **row}

@@ -79,6 +79,7 @@ def order_panel(title: str, graph: Graph, plan: Plan) -> Panel:
     """
     problem, ids = packing_problem(graph, plan.order)
     labels = tuple(graph.ops[v].name for v in plan.order)
+    # Older buffers below: a buffer keeps its place in the stack while nothing below it ends.
     rows = [(problem.names[i], int(ids[i]), i) for i in np.argsort(problem.start, kind="stable")]
     # Thousands of rectangles make a page slow, so that a step becomes one bar.
     whole = int((problem.end - problem.start).sum()) > _MOST_BLOCKS
@@ -102,6 +103,7 @@ def contrast_picture(panels: Sequence[Panel], level: int, *, stacked: bool = Fal
 
     With `stacked` they are one above the other, so that a phone shows their labels large enough.
     """
+    # One scale for all panels: their heights can be compared by eye.
     top = max(1, level, *(panel.top for panel in panels))
     columns, rows = (1, len(panels)) if stacked else (len(panels), 1)
     row_height = _TOP + _HEIGHT + _BOTTOM
@@ -169,6 +171,7 @@ def _blocks(panel: Panel, scale: _Scale) -> Iterator[str]:
     yield '</g><g text-anchor="middle" pointer-events="none">'
     for b in panel.blocks:
         wide, high = (b.end - b.start) * scale.across, (b.high - b.low) * scale.up
+        # Eight pixels per letter are enough for most fonts.
         if wide > 8 * len(b.name) and high > 14:
             x, y = scale.x((b.start + b.end) / 2), scale.y((b.low + b.high) / 2 - 4 / scale.up)
             yield f'<text x="{x}" y="{y}">{escape(readable(b.name))}</text>'
@@ -181,6 +184,7 @@ def _labels(panel: Panel, scale: _Scale) -> Iterator[str]:
         return
     for step, label in enumerate(panel.labels):
         x, y = scale.x(step + 0.5), scale.floor + 14
+        # Names wider than a step would run into each other.
         turned = len(label) * 8 > scale.across
         turn = f' transform="rotate(-35 {x} {y})"' if turned else ""
         anchor = "end" if turned else "middle"

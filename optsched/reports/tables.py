@@ -126,6 +126,7 @@ def percent(share: float, unit: str = " %") -> str:
 
 def markdown_safe(words: str) -> str:
     """Return text that cannot end a Markdown cell or line, or start a tag."""
+    # `<` before a space or a digit is a comparison, and stays readable.
     return re.sub("<(?=[A-Za-z/!])", "&lt;", readable(words, 1000).replace("|", "\\|"))
 
 
