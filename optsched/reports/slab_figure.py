@@ -111,7 +111,7 @@ def _shades(shown: View, top: int, most: int) -> Iterator[str]:
     for ids, corners in _corners(shown, top, most):
         for b, row in zip(ids.tolist(), corners, strict=True):
             x, y, wide, high = row.split()
-            # A rectangle as a part of one long path takes far fewer bytes than an element of its own.
+            # As part of one long path a rectangle takes fewer bytes than as an element.
             paths[shade[b]] += f"M{x} {y}h{wide}v{high}h-{wide}z"
     return (f'<path fill="{VIRIDIS[i]}" d="{path}"/>' for i, path in enumerate(paths) if path)
 
