@@ -140,10 +140,7 @@ class Known(Knowledge):
         return self.orders.best(count)
 
     def is_better(self, measured: Measured) -> bool:
-        """Return True if a plan with these figures is allowed and better than the best so far."""
-        most = self.question.max_moved
-        if most is not None and measured.moved > most:
-            return False
+        """Return True if a plan with these figures is better than the best so far."""
         key = self.question.key
         return self.plan is None or key(*measured) < key(*self.measured)
 
@@ -170,7 +167,6 @@ class Known(Knowledge):
         for bound in finding.bounds:
             self._keep_bound(bound, finding.source)
         for order in finding.orders:
-            # An order that moves too many ops does not answer the question, however low its peak.
             if self.question.allows(order):
                 self.orders.add(order)
         self.statistics |= finding.statistics
@@ -181,7 +177,8 @@ class Known(Knowledge):
         self.clock.spend(len(self.graph.buffers))
         self.reserve = PACKING.checks_a_plan * (self.clock.now() - begun)
         measured = Measured(checked.peak, checked.slab, self.question.moved(plan.order))
-        if self.is_better(measured):
+        # An order that moves too many ops does not answer the question, however good its plan.
+        if self.question.allows(plan.order) and self.is_better(measured):
             self.plan, self.measured = plan, measured
             self.report(source)
 
