@@ -80,6 +80,7 @@ def run(folder: Path, steps: Sequence[Step], disk: FailingDisk | None) -> tuple[
     The status is that of the system; 0 after the last step. A full disk ends the child with 3.
     """
     reading, writing = os.pipe()
+    # A process of its own, as the test kills it.
     child = os.fork()
     if not child:
         os.close(reading)
@@ -90,6 +91,7 @@ def run(folder: Path, steps: Sequence[Step], disk: FailingDisk | None) -> tuple[
             store = PlanStore(folder / "plans.db")
             for step in steps:
                 step(store)
+                # Acknowledged: from here on the change must survive anything.
                 os.write(writing, b".")
             if disk is not None:
                 os.write(writing, b" " + str(disk.count).encode())
@@ -97,6 +99,7 @@ def run(folder: Path, steps: Sequence[Step], disk: FailingDisk | None) -> tuple[
         except OptschedError:
             code = 3
         finally:
+            # No clean-up: a killed process has none.
             os._exit(code)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
@@ -133,9 +136,11 @@ def crash(folder: Path, steps: Sequence[Step], states: Sequence[State], disk: Fa
     store = PlanStore(folder / "plans.db")
     if troubles := verify(store):
         return f"after {done} steps: {troubles[0]}"
+    # The change under way may be whole or missing, but not half.
     allowed = states[done : done + 2]
     if state_of(store) not in allowed:
         return f"after {done} steps: {state_of(store)} is none of {allowed}"
+    # Steps may be made again, so it does not matter whether the last one was whole.
     for step in steps[done:]:
         step(store)
     if state_of(store) != states[-1]:

@@ -72,15 +72,18 @@ def main(count: int = 300, seed: int = 1, *, time_limit: float = 30.0) -> int:
 
 def run_kind(kind: str, objective: Objective, graphs: int, seed: int, seconds: float) -> Row:
     """Compare solve with the oracle on a number of graphs of a kind."""
+    # A stream of random numbers per kind, so that one can be run alone with the same graphs.
     rng = np.random.default_rng([seed, list(KINDS).index(kind), SIZES.index(objective)])
     row = Row(kind, objective)
     started = time.perf_counter()
     inplace = kind.startswith("in-place")
     while row.graphs < graphs:
+        # Choices of pairs multiply the orders, so graphs are smaller.
         most, size = (5, 4) if inplace else (6, 8)
         graph = random_graph(
             rng, int(rng.integers(1, most + 1)), max_size=size, features=KINDS[kind]
         )
+        # Too many for the oracle; drawn again, not counted.
         if np.count_nonzero(graph.arrays.size) > BUFFERS:
             continue
         if "sharing" in kind:
@@ -131,6 +134,7 @@ def contradiction(graph: Graph, result: Result, peak: int, slab: int) -> str | N
     check_plan(graph, result.plan, peak=result.peak, slab=result.slab)
     if not result.peak_bound <= peak <= result.peak:
         return "peak"
+    # The truth must lie between bound and plan, proved or not.
     if not result.slab_bound <= slab <= result.slab:
         return "slab"
     if result.status is Status.OPTIMAL:

@@ -62,6 +62,7 @@ def plain_form(kernel: Kernel[..., Any]) -> Form:
         if name in source.__code__.co_names
     }
     copy = FunctionType(source.__code__, names, source.__name__, source.__defaults__)
+    # Numba looks at the module for its messages and its cache.
     copy.__module__ = source.__module__
     return cast(Form, numba.njit(copy))
 
@@ -84,6 +85,7 @@ class Comparison:
 
         def run(*arguments: Any) -> Any:
             self.calls[kernel.function.__name__] += 1
+            # Kernels write into their arguments: each form needs its own.
             copies = [deepcopy(arguments) for _ in self.forms]
             results = [form(kernel)(*x) for form, x in zip(self.forms, copies, strict=True)]
             expected = kernel.function(*arguments)
@@ -143,6 +145,7 @@ def compare(graphs: int, seed: int, comparison: Comparison) -> int:
             features = PLAIN if number % 3 else PLANNABLE - {"inplace"}
             ops = int(rng.integers(2, 6 if number % 2 else 16))
             graph = random_graph(rng, ops, max_size=40, features=features)
+            # Half the graphs go through the kernels for many buffers, small as they are.
             common.MANY = many if number % 2 else 0
             try:
                 run_all(graph, number, comparison)

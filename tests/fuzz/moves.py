@@ -50,6 +50,7 @@ def main(count: int = 2_000, seed: int = 0) -> int:
 def some_graph(rng: np.random.Generator, most: int) -> Graph:
     """Return a random graph with a limit on ops, half of the time in-place."""
     features = PLANNABLE if rng.random() < 0.5 else {"inputs", "inplace", "multi"}
+    # Tiny sizes make many ties, huge ones show sums that overflow.
     size = int(rng.choice([2, 4, 16, 2**40]))
     graph = random_graph(rng, int(rng.integers(1, most + 1)), max_size=size, features=features)
     return graph.with_inplace() if rng.random() < 0.5 else graph
@@ -94,8 +95,10 @@ def _compare_orders(rng: np.random.Generator) -> str:
     graph = some_graph(rng, 6)
     baseline = random_order(rng, graph)
     if rng.random() < 0.2:
+        # Mostly no valid order: users may give the order of another version of their graph.
         baseline = tuple(rng.permutation(len(graph.ops)).tolist())
     known = [(check_order(graph, x), moved_ops(x, baseline)) for x in orders(graph)]
+    # A peak that some order has, or a byte less.
     peak = int(rng.choice([p for p, _ in known])) - int(rng.integers(2))
     clock = Clock.of(Limits())
     found = fewest_moves(graph, baseline, peak, clock=clock)
@@ -104,6 +107,7 @@ def _compare_orders(rng: np.random.Generator) -> str:
         least = min(p for p, _ in known)
         right = found.complete and not within and found.next_peak == least
     else:
+        # Claimed, counted again, proved and enumerated: all four must be one number.
         numbers = {moved_ops(found.order, baseline), found.moved, found.bound, min(within)}
         right = len(numbers) == 1 and check_order(graph, found.order) <= peak and found.complete
     if not right:
@@ -162,6 +166,7 @@ def _compare(rng: np.random.Generator, graph: Graph, rules: OrderRules) -> str:
         return f"{fewest} moves, found {best.moved}, at least {best.moved_bound}"
     if min(slabs) > 0:
         try:
+            # One move fewer than any order needs: this must be refused, not answered.
             solve(graph, order_rules=rules, baseline=baseline, max_moved=min(slabs) - 1)
         except GraphError:
             pass

@@ -66,6 +66,7 @@ def compare(seed: int, seconds: float, found: Counter[str]) -> Iterator[str]:
     planner = Planner(graph)
     again = [planner.problem.ops[u] for u in planner.problem.again]
     base = planner.find_base(Clock.of(Limits(seconds=seconds))).peak
+    # At the least peak without repeats nothing costs; just below it the first repeat is needed.
     for peak in sorted({base, base - 1, base - 2, base * 4 // 5, base * 3 // 5}, reverse=True):
         if peak > 0:
             truth = least_extra(planner.problem.graph, peak, again)
@@ -116,6 +117,7 @@ def _wrong_plan(peak: int, result: RecomputeResult, truth: int) -> str | None:
 def _accepted(graph: Graph, document: dict[str, Any], truth: int) -> str | None:
     """Return a changed field of a certificate that then proves more than the truth, or None."""
     claims = [("bound", document), *corruptions(graph, document)]
+    # Spread over all fields: each takes a full check.
     for field, changed in claims[:: 1 + len(claims) // CORRUPTED]:
         with suppress(OptschedError):
             claimed = read_recompute_document(graph, changed | {"bound": truth + 1})

@@ -86,6 +86,7 @@ def some_graph(rng: np.random.Generator) -> Graph | None:
             size = _size_like(rng, buffers, reads[0])
             buffers.append(Buffer(f"b{v}", size))
             pairs += [(v, len(buffers) - 1, b) for b in reads]
+        # An op may use any earlier name, also an old view of bytes that were overwritten since.
         uses = tuple(b for b in range(len(buffers) - 1) if rng.random() < 0.1)
         ops.append(Op(f"op{v}", tuple(reads), uses, writes=(len(buffers) - 1,)))
     for b, buffer in enumerate(buffers):
@@ -108,6 +109,7 @@ def _size_like(rng: np.random.Generator, buffers: list[Buffer], source: int) -> 
 
 def differences(rng: np.random.Generator, graph: Graph, *, models: bool) -> Iterator[str]:
     """Yield what is wrong of one graph."""
+    # Three ways to count a peak: by definition, by the checker, by the search's arrays.
     for order in orders(graph):
         right = peak_inplace(graph, order)
         if not right == check_order(graph, order) == peak_memory(graph, order):

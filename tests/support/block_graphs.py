@@ -68,6 +68,7 @@ class _Draft:
     def add_to_blocks(self, i: int, known: list[str]) -> None:
         """One more op in each block; what is in braces is the number of the block."""
         rng = self.rng
+        # The latest buffers twice: chains are more likely.
         choice = [*known, *self.inner, *self.inner[-2:]]
         reads = list(dict.fromkeys(rng.choice(choice) for _ in range(rng.randint(0, 3)) if choice))
         control = [f"o{{}}_{rng.randrange(i)}"] if i and rng.random() < 0.2 else []
@@ -80,6 +81,7 @@ class _Draft:
             source = rng.choice(reads) if reads and rng.random() < 0.4 else None
             size = self.size()
             if source is not None:
+                # As large as its source, so that the op may write in place.
                 size = self.buffers[source.format(0)].get("size", size)
             kept = rng.random() < 0.2
             birth = f"o{{}}_{rng.randrange(i)}" if i and rng.random() < 0.15 else None
@@ -142,6 +144,7 @@ class _Draft:
         ops, buffers = list(self.ops.values()), list(self.buffers.values())
         used = {b for op in ops for b in op["reads"]}
         for b in buffers:
+            # Outside the blocks only: an output in one block would tell it apart.
             if b["name"][0] in "ps" and (b["name"] not in used) and self.rng.random() < 0.7:
                 b["output"] = "live"
         if self.rng.random() < 0.5:

@@ -38,6 +38,7 @@ class Model:
                 before |= {place[birth]} if birth else set()
                 if self.buffers[b].get("mutates"):
                     old = self.contents(shown)
+                    # All readers of the old contents come before the op that overwrites them.
                     before |= {u for u in range(self.n) if self.shows(ops[u], used[u], old)}
             self.needs[v] = sum(1 << u for u in before - {v})
         self.users = dict.fromkeys(map(self.root, self.buffers), 0)
@@ -92,6 +93,7 @@ class Model:
         if not own or overwritten or root in self.kept or self.outside(root):
             return False
         size, room = made["size"], self.buffers[root]["size"]
+        # Through a view, all bytes of the input must be taken; else a smaller output fits as well.
         fits = size == room if named != root else size <= room
         return fits and size > 0 and not self.outside(output) and op.get("workspace") != output
 
@@ -105,6 +107,7 @@ class Model:
 
     def during(self, done: int, v: int) -> int:
         """Least live bytes while an op runs after the ops of a downset."""
+        # The input is dead when all its users have run, this op included.
         able = [pair for pair in self.pairs[v] if not self.users[pair[1]] & ~(done | 1 << v)]
         return self.live(done | 1 << v, done) - self.saved(able)
 
@@ -114,6 +117,7 @@ class Model:
             return 0
         (output, source), rest = pairs[0], pairs[1:]
         others = [pair for pair in rest if pair[0] != output and pair[1] != source]
+        # Either the first pair is not used, or it is, and its output and input are taken.
         return max(self.saved(rest), self.buffers[output]["size"] + self.saved(others))
 
     def ready(self, done: int) -> list[int]:
@@ -131,6 +135,7 @@ class Model:
 
     def least_peak(self, most: int) -> int | None:
         """Least peak over all orders; None if there are more than `most` downsets."""
+        # By number of finished ops: of each set the least peak of an order that gets there.
         layer = {0: self.live(0, 0)}
         for _ in range(self.n):
             following: dict[int, int] = {}

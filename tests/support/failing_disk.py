@@ -86,12 +86,14 @@ def install(disk: FailingDisk) -> None:
     library = ctypes.CDLL(_sqlite3.__file__)
     library.sqlite3_vfs_find.restype = ctypes.POINTER(_System)
     real = library.sqlite3_vfs_find(None)
+    # A copy of SQLite's own file system, in which two functions are replaced below.
     made = _System.from_buffer_copy(real.contents)
     made.name = b"failing"
     open_really, delete_really = _Open(real.contents.open), _Delete(real.contents.delete)
 
     def open_file(_: Any, name: Any, file: Any, flags: int, out: Any) -> int:
         code: int = open_really(ctypes.addressof(real.contents), name, file, flags, out)
+        # The opened file points to its table of methods: give it a table of ours.
         if code == 0 and file[0]:
             methods = _failing_methods(disk, _Methods.from_address(file[0]))
             file[0] = ctypes.addressof(methods)
@@ -116,6 +118,7 @@ def _failing_methods(disk: FailingDisk, real: _Methods) -> _Methods:
 
     def write(file: Any, data: Any, count: int, offset: int) -> int:
         if disk.meets():
+            # Half the bytes reach the disk, as when power fails.
             return _fail(disk, lambda: write_really(file, data, count // 2, offset))
         code: int = write_really(file, data, count, offset)
         return code
@@ -148,5 +151,6 @@ def _fail(disk: FailingDisk, half: Callable[[], object] = lambda: None) -> int:
 
 
 def _pointer(disk: FailingDisk, function: Any) -> int | None:
+    # ctypes frees a callback that Python no longer refers to, while SQLite would still call it.
     disk.kept.append(function)
     return ctypes.cast(function, _Pointer).value

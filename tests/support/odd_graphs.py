@@ -22,8 +22,10 @@ def wired_document(rng: Random, nodes: int) -> Document:
     edges = set()
     for i in range(nodes):
         for far in (1, 2):
+            # Watts and Strogatz's small world with a rewiring of 75 %, as in RandWire.
             j = rng.randrange(nodes) if rng.random() < 0.75 else (i + far) % nodes
             if i != j:
+                # From lower to higher number: the graph is acyclic.
                 edges.add((min(i, j), max(i, j)))
     sizes = sizes_of(rng, nodes)
     ops, inplace = [], []
@@ -84,6 +86,7 @@ class _Draft:
         for name in self.readable:
             buffer = self.buffers[name]
             if self.rng.random() < (often if name in used else 0.4):
+                # Views and inputs cannot have memory of their own.
                 live = "alias_of" in buffer or "input" in buffer or self.rng.random() < 0.85
                 buffer["output"] = "live" if live else "own"
         buffers = list(self.buffers.values())
@@ -95,10 +98,12 @@ class _Draft:
     def reads(self, v: int) -> list[str]:
         rng, known = self.rng, self.readable
         if self.shape == "components":
+            # Even and odd ops never read from each other: two components at least.
             known = [b for b in known if b[0] == "b" and int(b[1:].split("_")[0]) % 2 == v % 2]
         few = 3 if self.shape in ("deep", "blocks") else len(known)
         many = rng.choice([0, 1, 1, 2, 2, 3, 5])
         if self.shape == "sources":
+            # Most ops are sources, and the last ones read six of them each.
             many = 6 if v > 0.6 * self.count else 0
         found = [known[-1 - rng.randrange(min(few, len(known)))] for _ in range(many) if known]
         if self.shape == "hub" and known:
@@ -128,6 +133,7 @@ class _Draft:
         view: Document = {"name": f"b{v}_v", "alias_of": reads[0]}
         if self.rng.random() < 0.4 and not self.is_view(reads[0]):
             view["mutates"] = True
+            # The old contents are gone: only the view that overwrote them may be read.
             self.readable = [b for b in self.readable if not self.is_about(b, reads[0])]
         self.buffers[view["name"]] = view
         op["writes"].append(view["name"])
@@ -147,6 +153,7 @@ class _Draft:
         if self.shape == "blocks" and f"b{v - self.period}_{name[-1]}" in self.buffers:
             buffer["size"] = self.buffers[f"b{v - self.period}_{name[-1]}"]["size"]
         elif reads and rng.random() < 0.3:
+            # Equal sizes make in-place writes possible.
             buffer["size"] = self.buffers[rng.choice(reads)].get("size", 1)
         if v and rng.random() < 0.07:
             buffer["birth"] = f"o{rng.randrange(v)}"

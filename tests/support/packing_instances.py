@@ -43,6 +43,7 @@ def random_problem(random: np.random.Generator, kind: str, buffers: int = 12) ->
     and the least slab is often above the load.
     """
     steps = int(random.integers(4, 11))
+    # A common divisor now and then, which the packer divides out.
     scale = int(random.choice([1, 1, 1, 6]))
     rows: list[Row] = []
     for _ in range(int(random.integers(buffers // 2, buffers + 1))):
@@ -66,6 +67,7 @@ def random_problem(random: np.random.Generator, kind: str, buffers: int = 12) ->
     if "p" in kind:
         for i in random.choice(n, min(n, int(random.integers(1, 4))), replace=False).tolist():
             offset = int(random.integers(max(1, int(load.max()))))
+            # A pin must obey the alignment; pins that overlap would leave no packing at all.
             offset -= offset % alignment[i]
             if all(apart(rows[i], offset, rows[j], pins[j]) for j in pins):
                 pins[i] = offset
@@ -103,6 +105,7 @@ def with_groups(random: np.random.Generator, problem: PackingProblem) -> Packing
         members, left = left[:size], left[size:]
         pins = [int(problem.pin[i]) for i in members if problem.pin[i] >= 0]
         even = all(pin % problem.alignment[i] == 0 for pin in pins for i in members)
+        # Two pins, or one that another member's alignment forbids, would contradict the group.
         if len(members) == size and len(pins) < 2 and even:
             groups.append(tuple(members))
     return replace(problem, must_share=tuple(groups))
@@ -185,6 +188,7 @@ Rectangle = tuple[int, int, int, int]
 def cut_up(random: np.random.Generator, width: int, height: int, pieces: int) -> list[Rectangle]:
     """Cut a rectangle up."""
     rectangles = [(0, width, 0, height)]
+    # A chosen rectangle may be too small to cut: try often, but not forever.
     for _ in range(20 * pieces):
         if len(rectangles) >= pieces:
             break

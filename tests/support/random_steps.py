@@ -34,6 +34,7 @@ class StepModule(RandomModule):
 
     def kinds(self) -> list[Any]:
         """Return the kinds of any random module that fit, and convolutions and recomputation."""
+        # Both have tensors with a fixed number of rows.
         fixed = [self._scatter, self._remember] if self.kind == "dynamic" else []
         added = [self._convolve, self._recompute]
         if self.kind == "complex":
@@ -79,6 +80,7 @@ class StepModule(RandomModule):
 
         def pass_some(values: list[Any]) -> Any:
             modes = torch.fft.rfft(values[i].float(), dim=1)
+            # High frequencies are dropped, as in Fourier neural operators.
             kept = torch.zeros_like(modes)
             kept[:, : width // 4] = modes[:, : width // 4] * 0.5
             return torch.fft.irfft(kept, n=width, dim=1)
@@ -130,6 +132,7 @@ class RandomStep:
         compiled = torch.compile(run, dynamic=True if self.kind == "dynamic" else None)
         tensors = [*module.parameters(), *module.inputs]
         for given in module.inputs:
+            # Gradients of inputs too, so that the backward graph has no dead end.
             given.requires_grad_()
         gradients = [torch.randn(module.rows, module.shapes[i]) for i in module.returned]
 
@@ -156,6 +159,7 @@ def _go_back(loss: str, outputs: Any, gradients: list[Any]) -> object:
             outputs, [g.to(value.dtype) for g, value in zip(gradients, outputs, strict=True)]
         )
     else:
+        # A program that keeps its outputs owns their bytes during the backward pass.
         held = outputs if loss == "held" else None
         total = sum(value.float().square().mean() for value in outputs)
         del outputs

@@ -42,6 +42,7 @@ OTHERS = [field.name for field in fields(OrderingRules) if field.name != "symmet
 
 def main(count: int = 6_000, seed: int = 0, *, coarse: bool = False) -> int:
     if coarse:
+        # Colors then tell hardly anything apart: most proposed blocks are not identical.
         blocks.MOST_ROUNDS = 1
     counts: Counter[str] = Counter(wrong=0)
     for number in range(count):
@@ -96,6 +97,7 @@ def prepare(rng: random.Random, graph: Graph) -> tuple[SearchContext | None, boo
 def search(rng: random.Random, searched: SearchContext, optimum: int) -> Iterator[str]:
     """Search for an order, or refute all below the optimum."""
     bounds = [0]
+    # With the optimum as ceiling the search must prove that nothing lies below.
     ceiling = rng.choice([ENDLESS, optimum])
     answer = search_all(searched, 0, ceiling, STATES, bounds.append)
     if max(bounds) > optimum:

@@ -51,7 +51,9 @@ def main(count: int = 5_000, seed: int = 0, *, ops: int = 12, subsets: int = 4) 
         chosen = [
             OrderingRules(**{name: bool(rng.integers(2)) for name in NAMES}) for _ in range(subsets)
         ]
+        # All rules twice: with different efforts and starts.
         for rules in [ALL_RULES, ALL_RULES, *chosen]:
+            # Nearly no flows in half the runs, so that the search has something left to do.
             first_flows, flow_work = [(96, 1 << 23), (1, 0)][rng.integers(2)]
             effort = OrderingEffort(
                 first_states=int(rng.choice([1, 4, 8_192])),
@@ -105,6 +107,7 @@ def certificate_holds(graph: Graph, order: tuple[int, ...], optimum: int) -> boo
     """Return True if a certificate of the optimum is found and accepted, and one of more is not."""
     written = certify_peak(graph, order, optimum)
     check_certificate(graph, written.certificate)
+    # One byte more is false, so the checker must refuse it.
     higher = replace(written.certificate, bound=optimum + 1)
     try:
         check_certificate(graph, higher)

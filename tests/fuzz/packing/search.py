@@ -99,6 +99,7 @@ def run_kind(kind: str, number: int, settings: Settings) -> dict[str, int]:
         plain = not set(kind) & set("apw")
         buffers = high if plain else int(random.integers(low, high + 1))
         problem = random_problem(random, kind, buffers)
+        # Without any valid packing there is nothing to compare.
         if problem.joined.problem.clashing_pins() is not None:
             continue
         rules = Rules(
@@ -112,6 +113,7 @@ def run_kind(kind: str, number: int, settings: Settings) -> dict[str, int]:
             row["mismatches"] += 1
             continue
         check_packing(problem, outcome.offsets.tolist(), slab=outcome.slab)
+        # A packing at the load is its own proof.
         if outcome.slab == problem.max_load:
             continue
         row["above"] += 1
@@ -123,6 +125,7 @@ def run_kind(kind: str, number: int, settings: Settings) -> dict[str, int]:
         try:
             least = least_slab(given, settings.seconds)
         except TimeoutError:
+            # The oracle gave up: counted apart, as such a problem shows nothing.
             row["oracle open"] += 1
             continue
         row["compared"] += 1
@@ -130,6 +133,7 @@ def run_kind(kind: str, number: int, settings: Settings) -> dict[str, int]:
         is_odd = given.gaps or given.must_share or len(given.keep_apart)
         if is_odd and len(given) <= settings.tiny and outcome.slab <= TINY_BYTES:
             row["brute"] += 1
+            # A second oracle, by trying all offsets, where that is possible.
             wrong |= brute.least_slab(given) != least
         if wrong or not limited_search_agrees(problem, int(least or 0), random):
             row["mismatches"] += 1
@@ -142,6 +146,7 @@ def limited_search_agrees(problem: PackingProblem, least: int, random: np.random
     for component in make_components(problem, Rules(components=False)):
         never_there = np.setdiff1d(np.arange(len(problem)), component.ids)
         alone = select(problem, never_there)
+        # A pinned buffer elsewhere decides the slab: this component may be anything below.
         if alone.slab_size(np.maximum(0, alone.pin)) >= least:
             return True
         engine = PackingEngine(component, Rules(), PackingEffort())
@@ -149,6 +154,7 @@ def limited_search_agrees(problem: PackingProblem, least: int, random: np.random
             rank = random.permutation(len(component))
             rule, limit = int(random.integers(SECTION_RULES)), int(random.integers(1, 400))
             answer = engine.decide(capacity, rank, rule, limit, Clock.of(Limits()))
+            # Out of nodes is a fair answer; the wrong one of the other two is not.
             if answer == (SOLVED if capacity < least else EXHAUSTED):
                 return False
     return True
@@ -160,6 +166,7 @@ def run_cuts(seed: int, cut: Callable[..., PackingProblem]) -> int:
     for pieces in (10, 20, 30, 50, 80):
         for number in range(20):
             random = np.random.default_rng([seed, pieces, number])
+            # The pieces fill the rectangle, so its height is the least slab, without any oracle.
             problem = cut(random, 3 * pieces, 40 * pieces, pieces)
             outcome = solve_packing(problem, limits=Limits(seconds=20))
             assert outcome.offsets is not None

@@ -54,6 +54,7 @@ def series_parallel(ops: int, seed: int) -> Graph:
         if count < 4 or rng.random() < 0.4:
             left = int(rng.integers(1, count))
             return part(count - left, part(left, at))
+        # Two ops are the fork and the join.
         left = int(rng.integers(1, count - 2))
         fork = op([at])
         return op([part(left, fork), part(count - 2 - left, fork)])
@@ -69,6 +70,7 @@ def unet(depth: int, *, train: bool = False, width: int = 64) -> Graph:
     quarter of the pixels and twice the channels.
     """
     build = GraphBuilder(f"unet{depth}{'_train' if train else ''}")
+    # Half the height and half the width per level.
     area = [4 ** (depth - level) for level in range(depth + 1)]
     channels = [width << level for level in range(depth + 1)]
     sizes = {"x": 3 * area[0]}

@@ -39,6 +39,7 @@ class Tape:
         gradients = {target: seed}
         for name, inputs, weight in reversed(self.records):
             gradient = gradients.pop(f"{name}.y")
+            # The gradient of an op needs that of its result, and what the op read.
             saved = dict.fromkeys([gradient, *inputs])
             if weight:
                 self.build.op(f"{name}.dw", reads=saved, writes={f"{name}.dw": weight})
@@ -50,6 +51,7 @@ class Tape:
                 made = f"{name}.dx{i}"
                 self.build.op(made, reads=saved, writes={made: sizes[source]})
                 if source in gradients:
+                    # A value with several readers: their gradients are added up one by one.
                     total = f"{made}.sum"
                     self.build.op(
                         total, reads=[gradients[source], made], writes={total: sizes[source]}
@@ -98,6 +100,7 @@ def checkpointed(blocks: int, width: int = 1000) -> Graph:
     for i in reversed(range(blocks)):
         tape = Tape(build)
         end = block(tape, f"r{i}", inputs[i], width, sizes)
+        # The block runs again just before its backward, from its input alone.
         gradient = tape.backward(gradient, end, sizes, inputs[i])
     build.output(gradient)
     return build.build()
@@ -133,6 +136,7 @@ def random_wiring(nodes: int, seed: int, *, unit: bool = True) -> Graph:
     build = GraphBuilder(f"wiring{nodes}_{seed}{'' if unit else 'r'}")
     sinks = []
     for v in range(nodes):
+        # Edges have no direction in that model; here they go from lower to higher number.
         before = sorted(u for u in wiring.neighbors(v) if u < v)
         size = 1 if unit else int(rng.integers(1, 101))
         build.op(f"op{v}", reads=[f"b{u}" for u in before], writes={f"b{v}": size})
