@@ -189,13 +189,12 @@ def _load_text(args: argparse.Namespace, done: Applied, record: dict[str, Any]) 
     # A model written to standard output has no path from which a session could be measured.
     if done.format != "onnx" or args.output == "-":
         return done.load
-    from optsched.measure.onnxruntime import BASIC
     from optsched.measure.ort_settings import find_settings
 
     best = find_settings(args.graph, args.output, done.graph)
     if best is None:
         return done.load
-    record["load"] = done.load.replace(BASIC, best.level)
+    record["load"] = best.load
     record["held"] = best.to_dict()
     return f"{record['load']}\n{best}"
 

@@ -23,6 +23,7 @@ BLOCK = 64
 SCRATCH = "kernel scratch"
 APART = "in-place not taken"
 ROUNDING = "blocks rounded up"
+ABSENT = "buffers not allocated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +83,25 @@ def explain(graph: Graph, order: Sequence[int], blocks: Blocks) -> dict[str, int
     wanted = Counter(size for b, size in enumerate(sizes) if size and b not in overwriting)
     # Blocks that no buffer of the plan explains.
     extra = Counter(blocks.sizes) - wanted
-    scratch, apart = set[int](), 0
+    scratch, apart, doubtful = set[int](), 0, 0
     for size, count in extra.items():
         # As many as outputs that were planned to overwrite inputs.
         copies = min(count, in_place[size])
         apart += copies * size
         scratch.update(blocks.shortest(count - copies, size))
+        doubtful += (count - copies) * size if wanted[size] else 0
     # Peaks without scratch, then with it: the difference is what scratch adds.
     tensors = blocks.peak(frozenset(scratch))
     if apart:
         most = peak_memory(rounded.without_inplace(), order)
         parts[APART] = max(0, min(tensors, most) - least)
     parts[SCRATCH] = held - tensors
+    rest = tensors - least - parts.get(APART, 0)
+    absent = wanted - Counter(blocks.sizes)
+    if 0 < rest <= doubtful:
+        # Scratch as large as some buffer: of blocks of equal size, those returned soonest need not
+        # be the scratch.
+        parts[SCRATCH] += rest
+    elif 0 < -rest <= sum(size * count for size, count in absent.items()):
+        parts[ABSENT] = rest
     return {what: value for what, value in parts.items() if value}

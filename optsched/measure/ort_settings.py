@@ -13,6 +13,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any, Final
@@ -21,8 +22,20 @@ from optsched.errors import OptschedError
 from optsched.measure.onnxruntime import BASIC, IN_ORDER, describe_inputs, request, run_all
 from optsched.model.graph import Graph
 
-LEVELS: Final = ("ORT_ENABLE_ALL", BASIC)
-"""Levels of optimization that are tried; among equals the first is chosen, which is faster."""
+ALL: Final = "ORT_ENABLE_ALL"
+CANDIDATES: Final[tuple[dict[str, Any], ...]] = (
+    {**IN_ORDER, "graph_optimization_level": ALL},
+    {**IN_ORDER, "graph_optimization_level": BASIC},
+    {"execution_order": "PRIORITY_BASED", "graph_optimization_level": ALL},
+    {},
+)
+"""Settings that are tried, the last those of a default session; among equals the first is chosen.
+"""
+_CLASSES: Final = {
+    "execution_order": "ExecutionOrder",
+    "graph_optimization_level": "GraphOptimizationLevel",
+}
+"""Classes of ONNX Runtime that settings are members of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +44,40 @@ class SessionSettings:
 
     Parameters
     ----------
-    level
-        Level of optimization for the planned model, which runs in the order of its file.
+    settings
+        Attributes of the session's options by name; none for a default session.
     held, default
         Bytes that the planned model holds with these settings, and those that the model holds
         without a plan in a session with default settings.
     """
 
-    level: str
+    settings: Mapping[str, Any]
     held: int
     default: int
+
+    @property
+    def load(self) -> str:
+        """Instruction to load the file with the plan."""
+        if self.held > self.default:
+            return "Keep the original model: a session holds more bytes with the plan"
+        if not self.settings:
+            return "Load with the default settings of a session: no others hold fewer bytes"
+        named = (f"opts.{name} = {_value(name, value)}" for name, value in self.settings.items())
+        return f"Load with: {'; '.join(named)}"
 
     def __str__(self) -> str:
         text = f"measured: holds {self.held:,} bytes"
         if self.held <= self.default:
             return f"{text}, the default session of the original model {self.default:,}"
-        return f"{text}, more than the default session of the original model ({self.default:,})"
+        return f"{text} at best, the default session of the original model {self.default:,}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return asdict(self)
+        return {**asdict(self), "settings": dict(self.settings)}
+
+
+def _value(name: str, value: Any) -> str:
+    return f"{_CLASSES[name]}.{value}" if name in _CLASSES else str(value)
 
 
 def find_settings(path: str, planned: str, graph: Graph) -> SessionSettings | None:
@@ -71,18 +98,16 @@ def find_settings(path: str, planned: str, graph: Graph) -> SessionSettings | No
         return None
     try:
         inputs = describe_inputs(path, dict(graph.dims))
-        # The original model as users run it by default, then the planned one at each level.
+        # The original model as users run it by default, then the planned one with each of the settings.
         runs = [request(path, inputs)]
-        for level in LEVELS:
-            settings = {**IN_ORDER, "graph_optimization_level": level}
-            runs.append(request(planned, inputs, **settings))
+        runs += [request(planned, inputs, **settings) for settings in CANDIDATES]
         with tempfile.TemporaryDirectory() as folder:
             default, *found = run_all(runs, folder)
     except OptschedError:
         return None
-    # A level at which the runtime fails is left out; the other may still run.
-    held = {level: run["held"] for level, run in zip(LEVELS, found, strict=True) if "held" in run}
+    # Settings with which the runtime fails are left out; others may still run.
+    held = [(run["held"], i) for i, run in enumerate(found) if "held" in run]
     if not held or "held" not in default:
         return None
-    best = min(held, key=held.__getitem__)
-    return SessionSettings(best, held[best], default["held"])
+    fewest, best = min(held)
+    return SessionSettings(CANDIDATES[best], fewest, default["held"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optsched import GraphBuilder
-from optsched.measure.blocks import APART, ROUNDING, SCRATCH, Blocks, explain
+from optsched.measure.blocks import ABSENT, APART, ROUNDING, SCRATCH, Blocks, explain
 from optsched.model.graph import Graph
 
 
@@ -75,3 +75,14 @@ def test_workspace_is_planned_and_subgraphs_are_one_cause() -> None:
     build.output("y")
     blocks = run(("y", 64), ("a", 128), ("b", 64))
     assert explain(build.build(), (0,), blocks) == {"kernel scratch and subgraphs": 64}
+
+
+def test_scratch_that_outlives_a_tensor_of_its_size_is_scratch() -> None:
+    """The tensor `a` is returned before the scratch `s`, which has its size."""
+    blocks = run(("s", 64), ("a", 64), ("b", 128), ("a", 0), ("c", 64), ("b", 0), ("s", 0))
+    assert explain(chain(64, 128, 64), range(3), blocks) == {SCRATCH: 64}
+
+
+def test_a_buffer_that_is_not_allocated_is_named() -> None:
+    blocks = run(("a", 64), ("a", 0), ("c", 64))
+    assert explain(chain(64, 128, 64), range(3), blocks) == {ABSENT: -128}

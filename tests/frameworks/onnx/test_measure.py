@@ -15,6 +15,7 @@ onnxruntime = pytest.importorskip(
 )
 
 from optsched.cli import main  # noqa: E402
+from optsched.measure.ort_settings import SessionSettings  # noqa: E402
 from tests.frameworks.onnx.build import model as net  # noqa: E402
 from tests.frameworks.onnx.build import node, value  # noqa: E402
 
@@ -142,4 +143,14 @@ def test_the_settings_that_apply_names_hold_no_more_than_the_default(
     assert main(["apply", model, plan, "-o", out, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["held"]["held"] <= found["held"]["default"]
-    assert found["held"]["level"] in found["load"]
+    for setting in found["held"]["settings"]:
+        assert f"opts.{setting} = " in found["load"]
+
+
+def test_the_original_is_kept_where_a_plan_holds_more() -> None:
+    worse = SessionSettings({"enable_mem_reuse": False}, 12, 10)
+    assert worse.load.startswith("Keep the original model")
+    assert str(worse) == (
+        "measured: holds 12 bytes at best, the default session of the original model 10"
+    )
+    assert SessionSettings({}, 10, 10).load.startswith("Load with the default settings")
