@@ -98,7 +98,7 @@ def find_settings(path: str, planned: str, graph: Graph) -> SessionSettings | No
         return None
     try:
         inputs = describe_inputs(path, dict(graph.dims))
-        # The original model as users run it by default, then the planned one with each of the settings.
+        # The original model as users run it by default, then the planned one in all ways.
         runs = [request(path, inputs)]
         runs += [request(planned, inputs, **settings) for settings in CANDIDATES]
         with tempfile.TemporaryDirectory() as folder:
