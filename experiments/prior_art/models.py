@@ -34,7 +34,7 @@ from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits, Objective
 
 WORKERS = 2
-HEAD = ("graph", "ops", "method", "value", "proved", "optimum", "seconds")
+HEAD = ("graph", "ops", "method", "value", "proved", "processor", "seconds")
 
 
 def _bound(graph: Graph) -> int:
@@ -108,7 +108,7 @@ METHODS: Mapping[str, Callable[[Graph, float], Claim]] = {
 
 
 def _work(pipe: Connection, method: str, graph: Graph, seconds: float) -> None:
-    started = time.perf_counter()
+    started, begun = time.perf_counter(), time.process_time()
     try:
         claim = METHODS[method](graph, seconds)
     except Exception as error:  # a row, not the end
@@ -116,11 +116,16 @@ def _work(pipe: Connection, method: str, graph: Graph, seconds: float) -> None:
         claim = Claim(None, False)
     # Packers report their own seconds, without those of the order before.
     took = time.perf_counter() - started if claim.seconds is None else claim.seconds
-    pipe.send((claim.peak, claim.proved, took))
+    pipe.send((claim.peak, claim.proved, took, time.process_time() - begun))
 
 
-def measure(method: str, graph: Graph, seconds: float) -> tuple[int | None, bool, float]:
-    """Return value, whether it is proved or claimed to be minimum, and seconds."""
+def measure(
+    method: str, graph: Graph, seconds: float
+) -> tuple[int | None, bool, float, float | None]:
+    """Return value, whether it is proved or claimed to be minimum, and seconds.
+
+    The last number are seconds of the processor, None for a method that was ended.
+    """
     context = multiprocessing.get_context("fork")
     mine, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, method, graph, seconds), daemon=True)
@@ -128,7 +133,7 @@ def measure(method: str, graph: Graph, seconds: float) -> tuple[int | None, bool
     theirs.close()
     # Packers find an order first, within 60 s.
     spare = 60.0 if method.startswith("pack") else 5.0
-    answer: Any = (None, False, seconds)
+    answer: Any = (None, False, seconds, None)
     try:
         if mine.poll(1.3 * seconds + spare):
             answer = mine.recv()
@@ -156,7 +161,8 @@ def main(argv: Sequence[str]) -> int:
             # A run that was cut off continues at the first missing row.
             if (name, method) not in known:
                 found = measure(method, graph, args.seconds)
-                append(args.csv, (name, len(graph.ops), method, *found[:2], "", f"{found[2]:.2f}"))
+                times = ("" if x is None else f"{x:.2f}" for x in (found[3], found[2]))
+                append(args.csv, (name, len(graph.ops), method, *found[:2], *times))
     print(table(read(args.csv)))
     return 0
 
@@ -183,22 +189,27 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def _key(row: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the graph of a row and the quantity that its method minimizes."""
+    method = row["method"]
+    what = "packing" if method.startswith("pack") else "slab" if "cpsat" in method else "peak"
+    return row["graph"], row["ops"], what
+
+
 def table(rows: Sequence[Mapping[str, str]]) -> str:
     """Return proved, largest gap to the best known value, and seconds, by method."""
-    best: dict[str, int] = {}
+    # Slabs are not peaks, and those of one order are not those of all.
+    best: dict[tuple[str, ...], int] = {}
     for row in rows:
-        # Slabs of one order are not peaks of all.
-        if row["value"] and not row["method"].startswith("pack"):
-            best[row["graph"]] = min(best.get(row["graph"], 2**63), int(row["value"]))
+        if row["value"]:
+            best[_key(row)] = min(best.get(_key(row), 2**63), int(row["value"]))
     lines = []
     for method in dict.fromkeys(row["method"] for row in rows):
         mine = [row for row in rows if row["method"] == method]
         proved = [row for row in mine if row["proved"] == "True"]
-        gaps = [int(row["value"]) / best[row["graph"]] - 1 for row in mine if row["value"]]
+        gaps = [int(row["value"]) / (best[_key(row)] or 1) - 1 for row in mine if row["value"]]
         # Claimed as minimum, though another method found less: a wrong proof.
-        false = [
-            row for row in proved if row["graph"] in best and int(row["value"]) > best[row["graph"]]
-        ]
+        false = [row for row in proved if int(row["value"]) > best[_key(row)]]
         seconds = sorted(float(row["seconds"]) for row in mine)
         lines.append(
             [

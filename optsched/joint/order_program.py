@@ -105,16 +105,20 @@ class OrderProgram:
 
     def peak(self, order: Sequence[int]) -> int:
         """Return the largest load of an order, computed step by step."""
+        return max(self.loads(order), default=self.base)
+
+    def loads(self, order: Sequence[int]) -> list[int]:
+        """Return the load of each step of an order, and at least the units before the first."""
         turn = [0] * len(order)
         for at, v in enumerate(order):
             turn[v] = at
-        live, peak, ends = self.base, self.base, [0] * len(order)
+        live, ends, found = self.base, [0] * len(order), []
         for size, users in self.shared:
             ends[max(turn[u] for u in users)] += size
         for at, v in enumerate(order):
-            peak = max(peak, live + self.rise[v] - self._saved(v, turn))
+            found.append(max(self.base, live + self.rise[v] - self._saved(v, turn)))
             live += self.delta[v] - ends[at]
-        return peak
+        return found
 
     def chosen_savings(self, step: Sequence[int], v: int) -> frozenset[int]:
         """Return the savings of an op that together save most, given the step of each op."""

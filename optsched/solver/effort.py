@@ -67,6 +67,8 @@ class JointEffort:
     """Share for trying all orders of a small graph."""
     joint_share: float = 0.4
     """Share for CP-SAT's joint model of a small graph."""
+    windows_share: float = 0.3
+    """Share for windows of the best order, each round, while its peak is not proved."""
     neighbourhood_share: float = 0.5
     """Share for order and offsets near the top of the slab, each round."""
     milp_ops: int = 200

@@ -116,6 +116,24 @@ def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
     yield Finding("other order", more=len(resume.seen) > before)
 
 
+def order_windows(known: Known, resume: Resume, clock: Clock) -> Findings:
+    """Reorder windows of the best order around its fullest steps by CP-SAT, and pack the result."""
+    from optsched.joint.order_windows import lower_orders
+
+    if known.order_done() or clock.left() is None or not len(known.orders):
+        return
+    resume.searches += 1
+    floor, seed, order = known.peak_bound, resume.searches, known.best_orders(1)[0][1]
+    better = False
+    # Sizes may be outside the range in which CP-SAT is exact.
+    with suppress(UsageError):
+        for found in lower_orders(known.graph, order.tolist(), clock=clock, seed=seed, floor=floor):
+            better, order = True, np.array(found, np.int64)
+            yield Finding("order window", orders=(order,), more=True)
+    if better:
+        yield from pack_quickly(known, order, "order window")
+
+
 def neighbourhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Free order and offsets near the top of the slab, all else fixed, and let CP-SAT lower it."""
     from optsched.joint.neighbourhood import better_plans

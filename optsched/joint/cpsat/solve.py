@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -45,8 +46,10 @@ HEURISTICS_SHARE = 0.1
 """Share of the time after which no further heuristic order is tried, without a warm start."""
 OTHERS = OtherOrdersEffort(tries=20)
 """Effort for other orders of the same peak."""
-DECOMPOSITION_SHARE = 0.7
-"""Share of the remaining time for orders by CP-SAT with packings by our search."""
+FIRST_SHARE = 0.6
+"""Share of the remaining time for the first of the two joint methods."""
+SMALL_ITEMS = 80
+"""Number of buffers up to which the model of order and offsets comes before the decomposition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,7 @@ class _JointSearch:
         self.plan: Plan | None = None
         self.value: int | None = None
         self.bound = 0
-        self.refuted, self.is_impossible = "", False
+        self.refuted = ""
 
     def run(
         self, warm_start: Plan | None, peak_bound: int, slab_bound: int, independent: bool
@@ -208,22 +211,32 @@ class _JointSearch:
         with held_interrupts():
             start = _first_order(self.graph, self.clock) if self.plan is None else self.plan.order
             claim = self._solve_order(start, peak_bound, independent)
-        peak_bound = claim.bound
         if not independent and self.is_slab and can_decompose(self.graph):
             self._pack_others(claim)
-            if not self._is_settled() and has_time_to_build(
-                len(self.graph.ops) ** 2 // 2, self.clock
-            ):
-                self._decompose(start if claim.order is None else claim.order)
-        if self.is_impossible:
-            return StopReason.EXHAUSTED
-        if self._is_settled():
-            return self._settled()
-        if self.clock.expired() or not _has_time_for_model(self.graph, self.clock):
-            return self.clock.limit_reason()
+        bounds = claim.bound, slab_bound
+        methods = [
+            partial(self._decompose, start if claim.order is None else claim.order, independent),
+            partial(self._solve_model, *bounds),
+        ]
+        if len(self.instance.items) <= SMALL_ITEMS:
+            methods.reverse()
+        for method, share in zip(methods, (FIRST_SHARE, 1.0), strict=True):
+            if self._is_settled():
+                return self._settled()
+            if self.clock.expired():
+                break
+            reason = method(self.clock.share(share))
+            if reason is not None:
+                return reason
+        return self.clock.limit_reason()
+
+    def _solve_model(self, peak_bound: int, slab_bound: int, clock: Clock) -> StopReason | None:
+        """Solve the model of order and offsets; return why the search ended, None if it did not."""
+        if not _has_time_for_model(self.graph, clock):
+            return None
         with held_interrupts():
             variables = self._model(peak_bound, slab_bound)
-        found = SolverThread(variables, self._units, self.clock, self.effort).run(self._note)
+        found = SolverThread(variables, self._units, clock, self.effort).run(self._note)
         self._note(found)
         return self._stop_reason(found)
 
@@ -265,23 +278,31 @@ class _JointSearch:
             if self._is_settled():
                 break
 
-    def _decompose(self, start: Sequence[int]) -> None:
-        """Pack one order after another by our own search; raise the bound when no order is left."""
+    def _decompose(
+        self, start: Sequence[int], independent: bool, clock: Clock
+    ) -> StopReason | None:
+        """Pack one order after another; return why the search ended, None if it did not."""
+        pairs = len(self.graph.ops) ** 2 // 2
+        if independent or not self.is_slab or not can_decompose(self.graph):
+            return None
+        if not has_time_to_build(pairs, clock):
+            return None
         limits = [self.capacity, None if self.value is None else self.value - 1, self.room]
         found = decompose(
             self.graph,
             min(limit for limit in limits if limit is not None),
             floor=self.bound,
             offer=self._offer,
-            clock=self.clock.share(DECOMPOSITION_SHARE),
+            clock=clock,
             start=start,
             once=self.capacity is not None,
             effort=self.effort,
         )
         # With room for all items, only pins can refute every order.
-        self.is_impossible = found.refuted >= self.room
-        if not self.is_impossible:
-            self._raise(found.refuted + 1)
+        if found.refuted >= self.room:
+            return StopReason.EXHAUSTED
+        self._raise(found.refuted + 1)
+        return self._settled() if self._is_settled() else None
 
     def _is_settled(self) -> bool:
         if self.capacity is not None and self.bound > self.capacity:
@@ -325,12 +346,12 @@ class _JointSearch:
             variables.add_hint(ModelPoint.of_plan(self.instance, self.plan))
         return variables
 
-    def _stop_reason(self, found: CpSatRun[ModelPoint]) -> StopReason:
-        """Return why the run ended; a refuted capacity raises the bound."""
+    def _stop_reason(self, found: CpSatRun[ModelPoint]) -> StopReason | None:
+        """Return why the search ended, None if it did not; a refuted capacity raises the bound."""
         if found.interrupted:
             return StopReason.INTERRUPTED
         if not found.finished:
-            return self.clock.limit_reason()
+            return None
         if self._fits():
             return StopReason.DECIDED
         # With room for all items, infeasibility is due to the pins and not to the capacity.
