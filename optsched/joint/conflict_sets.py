@@ -44,12 +44,14 @@ def conflict_sets(problem: PackingProblem, capacity: int, oracle: PackingOracle)
     while low < last:
         part = clip(problem, low, last)
         try:
+            # The first stretch is known not to pack; the rest of the steps may.
             if low and oracle.within(part, capacity) is not None:
                 return
             first, end = oracle.stretch(part, capacity)
         except GiveUpError:
             if low:
                 return
+            # No stretch was found in time: the whole range is a valid reason, if a weak one.
             first, end = low, last
         first = max(first, low)
         part = clip(problem, first, end)
@@ -70,8 +72,10 @@ def overlapping(problem: PackingProblem, rows: Sequence[int]) -> Pairs:
 
 def _smallest(problem: PackingProblem, capacity: int, oracle: PackingOracle) -> list[int]:
     """Return buffers without which the rest would pack, small ones left out first."""
+    # Buffers without bytes refute nothing.
     live = np.flatnonzero((problem.end > problem.start) & (problem.size > 0))
     kept: list[int] = sorted(live.tolist(), key=lambda i: int(problem.size[i]))
+    # Quarters first, then halves of these, down to single buffers, as in delta debugging.
     step = max(1, len(kept) // 4)
     while step:
         at = 0

@@ -24,6 +24,7 @@ Looks = tuple[object, ...]
 
 def identical_in_place(instance: ModelInstance, program: OrderProgram) -> list[list[int]]:
     """Return groups of ops; exchanging any two of a group maps plans to plans of the same slab."""
+    # Pairs and groups name items by number, which an exchange would change.
     if instance.apart or instance.shared or instance.pairs:
         return []
     looks = Counter(_looks(item, {}) for item in instance.items)
@@ -32,6 +33,7 @@ def identical_in_place(instance: ModelInstance, program: OrderProgram) -> list[l
         left = list(group)
         while left:
             first = left[0]
+            # Compared with the first alone: being exchangeable is transitive.
             same = [v for v in left if v == first or _is_same(instance, looks, first, v)]
             found += [same] if len(same) > 1 else []
             left = [v for v in left if v not in same]
@@ -49,6 +51,7 @@ def exchanged(
     new = dict(zip(order, made, strict=True))
     places: dict[Looks, list[int]] = {}
     for item, at in zip(instance.items, offsets, strict=True):
+        # An item's offset goes to the item that looks like it after the exchange.
         places.setdefault(_looks(item, new), []).append(at)
     return made, [places[_looks(item, {})].pop(0) for item in instance.items]
 

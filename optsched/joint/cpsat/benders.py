@@ -149,6 +149,7 @@ class _Decomposition:
         self.apart = {pair for i, j in self.instance.apart for pair in ((i, j), (j, i))}
         self.open: list[_Packed] = []
         self.made = self.cuts = 0
+        # Bytes rise only where an op allocates: rows for the other ops would follow from these.
         makers = makers_of([item.birth for item in self.instance.items])
         self.load = self.orders.add_peak(0, max(0, self._units()), ops=makers)
         if families.left:
@@ -163,6 +164,7 @@ class _Decomposition:
             self.orders.add_hint(OrderPoint.of(topological(self.program, led)))
         while self.capacity >= self.floor:
             run = self._next_order()
+            # Bytes that are live before the first op are live in every order.
             if run.infeasible or self._units() < self.program.base:
                 return self._settle(offer, once=once)
             if run.best is None:
@@ -185,6 +187,8 @@ class _Decomposition:
                 self.open = []
             if not self.open or self.clock.expired():
                 break
+            # All at one limit first: an easy order may lower the capacity, which makes hard ones
+            # easier to refute.
             self.oracle.seconds *= LONGER
             for order in self.open:
                 if self._lower(order, offer) and once:
@@ -192,12 +196,15 @@ class _Decomposition:
             self.open = [order for order in self.open if not order.refuted]
         if self.open:
             return self._outcome(-1, finished=False)
+        # Every order is refuted at this capacity, or at a higher one.
         return self._outcome(max(self.capacity, self.floor - 1), finished=True)
 
     def _next_order(self) -> CpSatRun[OrderPoint]:
         """Return an order that is not refuted and has live bytes within the capacity."""
+        # Added again in each round; only the latest and lowest limit counts.
         self.orders.model.add(self.load <= self._units())
         self.clock.spend(len(self.orders.first))
+        # Without objective: any order that is left will do.
         thread = SolverThread(self.orders, lambda p: 0, self.clock, self.effort)
         return thread.run(lambda _: None)
 
@@ -213,6 +220,7 @@ class _Decomposition:
                 found = True
                 plan = placed_plan(self.graph, order.order, order.ids, offsets)
                 offer(plan)
+                # From now on only smaller slabs are of interest.
                 self.capacity = plan.slab(self.graph) - 1
         return found
 
@@ -223,6 +231,8 @@ class _Decomposition:
             sets = list(conflict_sets(order.problem, self.capacity, self.oracle))
         else:
             self.open.append(order)
+            # All its overlaps: the cut excludes this order, and those in which the same items
+            # meet.
             sets = [overlapping(order.problem, range(len(places)))]
         for pairs in sets:
             self._cut({(places[i], places[j]) for i, j in pairs})
@@ -231,8 +241,11 @@ class _Decomposition:
         """Require that not all pairs overlap."""
         self.cuts += 1
         literals = []
+        # Items kept apart clash in every order, whichever of them is released first.
         for i, j in sorted(pairs - self.apart):
             literals += [self._released_first(i, j), self._released_first(j, i)]
+        # Constants here are 0: pairs that overlap in every order. Without any literal the model is
+        # infeasible, as it should be.
         self.orders.model.add_bool_or([x for x in literals if not isinstance(x, int)])
 
     def _released_first(self, i: int, j: int) -> Literal:

@@ -49,6 +49,8 @@ def add_left(order: PairwiseOrder, makers: frozenset[int]) -> None:
         for w in makers:
             if program.relation(v, w) is None:
                 waiting = [order.before(u, w) for u in program.preds[v]]
+                # A predecessor that always runs after `w` makes `v` run after it, too: nothing to
+                # require.
                 if not any(isinstance(x, int) and not x for x in waiting):
                     late = [~x for x in waiting if not isinstance(x, int)]
                     order.model.add_bool_or([order.before(v, w), *late])
@@ -61,6 +63,7 @@ def add_resting(joint: JointModel) -> None:
     for i, item in enumerate(items):
         if item.pin is not None:
             continue
+        # One of the reasons to lie where it lies: offset 0, or an item right below.
         ground = joint.boolean("ground", lambda p, i: p.offsets[i] == 0, i)
         joint.model.add(joint.offset[i] == 0).only_enforce_if(ground)
         rests = [ground]
@@ -74,11 +77,13 @@ def add_resting(joint: JointModel) -> None:
 def _rests(joint: JointModel, i: int, j: int, apart: bool) -> Any:
     """Return a literal that implies that item `i` rests on item `j`; None if it never does."""
     between = [joint.ends_before(i, j), joint.ends_before(j, i)]
+    # Never live together, and free to share bytes: neither carries the other.
     if not apart and any(isinstance(x, int) and x for x in between):
         return None
     item, top = joint.instance.items[i], joint.offset[j] + joint.instance.items[j].room
     made = joint.boolean("rests", lambda p, i, j: p.rests_on(i, j), i, j)
     joint.model.add(joint.offset[i] >= top).only_enforce_if(made)
+    # Up to the next multiple of the alignment, no further.
     joint.model.add(joint.offset[i] <= top + item.alignment - 1).only_enforce_if(made)
     for x in between:
         if not apart and not isinstance(x, int):
@@ -91,6 +96,7 @@ def left_order(program: OrderProgram, order: Sequence[int], makers: frozenset[in
     missing = [len(set(row)) for row in program.preds]
     found: list[int] = []
     ready = [v for v in order if not missing[v] and v not in makers]
+    # None stands for the start, before the first op that allocates.
     for v in (None, *(v for v in order if v in makers)):
         ready += [] if v is None else [v]
         while ready:
@@ -107,6 +113,7 @@ def pushed(point: ModelPoint) -> ModelPoint:
     instance, offsets = point.instance, list(point.offsets)
     apart = set(instance.apart) | {(j, i) for i, j in instance.apart}
     below: list[int] = []
+    # From the bottom up, so that all items below are in their final places.
     for i in sorted(range(len(offsets)), key=lambda i: offsets[i]):
         item, (start, end) = instance.items[i], point.spans[i]
         if item.pin is None:

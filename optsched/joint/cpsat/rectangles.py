@@ -54,6 +54,7 @@ class JointModel(PairwiseOrder):
         super().__init__(with_copies_in_order(program, self.groups))
         self.instance, self.packing = instance, families
         self.makers = makers_of(item.birth for item in instance.items)
+        # The proof of resting moves one item at a time: pairs and groups move together.
         self.has_resting = families.resting and not instance.pairs and not instance.shared
         self.offset = [self._offset(i) for i in range(len(instance.items))]
         total = sum(item.size for item in instance.items)
@@ -86,6 +87,7 @@ class JointModel(PairwiseOrder):
         """Return a point of at most the same slab that the dominance constraints allow."""
         order, offsets = list(point.order), list(point.offsets)
         if self.packing.left:
+            # Left first: exchanging identical ops keeps it, and pushing concerns offsets alone.
             order = left_order(instance_program(self.instance), order, self.makers)
         if self.groups:
             order, offsets = exchanged(self.instance, order, offsets, self.groups)
@@ -114,6 +116,7 @@ class JointModel(PairwiseOrder):
         It is linear, as an item is allocated before it is released.
         """
         item = self.instance.items[i]
+        # Allocated by then, less released by then.
         made = 1 if item.birth in (INPUT, v) else self.before(item.birth, v)
         return made - (0 if item.kept else self.released(item.users, v))
 
@@ -126,6 +129,7 @@ class JointModel(PairwiseOrder):
         item = self.instance.items[i]
         if item.pin is not None:
             return item.pin
+        # In multiples of the alignment, so that no constraint is needed for it.
         highest = (self.instance.slab_limits[item.pool] - item.room) // item.alignment
         return self.integer(0, highest, "slot", ModelPoint.slot, i) * item.alignment
 
@@ -150,6 +154,7 @@ class JointModel(PairwiseOrder):
         if len(users) == 1:
             return self.position[users[0]] + 1
         windows = [self.instance.step_windows[u] for u in users]
+        # The last user ends no sooner than the latest of the first steps.
         low, high = (1 + max(window[at] for window in windows) for at in (0, 1))
         end = self.integer(low, high, "end", lambda p, i: p.spans[i][1], i)
         self.model.add_max_equality(end, [self.position[u] + 1 for u in users])
@@ -164,6 +169,7 @@ class JointModel(PairwiseOrder):
         found = {}
         for i, flags in rows.items():
             found[i] = self.boolean("written", lambda p, i: i in p.written, i)
+            # 0 or 1, which also means: into one input at most.
             self.model.add(found[i] == sum(flags))
         return found
 
@@ -214,6 +220,7 @@ def add_inplace(joint: JointModel) -> None:
         groups.setdefault(pair.output, []).append(flag)
         groups.setdefault(~pair.source, []).append(flag)
         others = set(joint.instance.items[pair.source].users) - {pair.op}
+        # The input dies at the op: all its other users have ended.
         ended = joint.released(others, pair.op)
         if isinstance(ended, int):
             if not ended:
@@ -266,10 +273,12 @@ def add_pairs(joint: JointModel) -> None:
     }
     for j, second in enumerate(instance.items):
         for i, first in enumerate(instance.items[:j]):
+            # Members of a group share an offset, and their order in time is settled elsewhere.
             if first.pool != second.pool or (i in together and together[i] == together.get(j)):
                 continue
             unless = [flags[x] for x in ((i, j), (j, i)) if x in flags]
             if (i, j) not in apart:
+                # One after the other, they may share bytes.
                 unless += [joint.ends_before(i, j), joint.ends_before(j, i)]
             if not any(isinstance(x, int) and x for x in unless):
                 free = [x for x in unless if not isinstance(x, int)]

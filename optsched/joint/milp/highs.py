@@ -50,6 +50,7 @@ class HighsThread:
     def __init__(self, model: MilpProgram, clock: Clock) -> None:
         self.model, self.clock, self.state = model, clock, HighsRun()
         self.moves: queue.SimpleQueue[MilpPoint | float | None] = queue.SimpleQueue()
+        # Under a limit on work the clock plays no part, so that runs can be repeated.
         self.by_work = clock.limits.work is not None
         self.stopped = False
         self.error: Exception | None = None
@@ -65,12 +66,14 @@ class HighsThread:
             with held_interrupts():
                 while self._receive():
                     on_progress(self.state)
+                    # Raises KeyboardInterrupt if Ctrl-C was pressed meanwhile.
                     self.clock.expired()
         except KeyboardInterrupt:
             self.state.interrupted = True
         finally:
             self.stopped = True
             thread.join()
+        # Solutions that came between the last look and the end.
         while self._receive(wait=False):
             pass
         if self.error is not None:
@@ -104,8 +107,8 @@ class HighsThread:
     def _on(self, kind: int, message: str, out: Any, into: Any, _: Any) -> None:
         """Note a solution or a bound; end the run if it is stopped or has no work left."""
         if kind == int(_calls().kCallbackMipImprovingSolution):
-            values = list(out.mip_solution)
             # Read at once: the array belongs to the solver.
+            values = list(out.mip_solution)
             index = {x.name: i for i, x in enumerate(self.model.problem.variables())}
             places = {x: index.get(x.name) for x in self.model.first.values()}
             self.moves.put(self.model.read(lambda x: _at(values, places[x])))
@@ -158,6 +161,7 @@ def run_highs(
     problem.solve(
         pulp.HiGHS(
             msg=False,
+            # HiGHS would otherwise stop within 0.01 % of the optimum.
             gapRel=0.0,
             gapAbs=0.0,
             timeLimit=seconds,

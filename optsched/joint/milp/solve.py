@@ -133,6 +133,7 @@ class _MilpSearch:
         while not self._is_closed() and self._goes_on():
             if not self._decide_below():
                 break
+        # A solver that is wrong once is not believed in anything.
         line = self.refuted or refutation("milp", self.bound, self.value)
         if line:
             self.bound = self.proved
@@ -187,6 +188,7 @@ class _MilpSearch:
             if run.infeasible:
                 self._raise_to(self.scale.bytes(high + 1))
                 return True
+            # A better order was found: the caller asks again, below that one.
             if run.point is None or self.scale.up(self.value) - 1 < high:
                 return run.point is not None
             if not run.point.cycles:
@@ -244,4 +246,5 @@ class _MilpSearch:
 
 def _safe_units(bound: float) -> int:
     """Round a floating-point lower bound up to integral units, minus a safety margin."""
+    # Peaks are whole units: 11.3 means 12, and 12.0000001 may mean 12.
     return max(0, ceil(bound - max(MARGIN, MARGIN * abs(bound))))
