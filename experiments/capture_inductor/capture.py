@@ -24,6 +24,7 @@ def capture_model(
     fake_cuda: bool = False,
     observe: Observe | None = None,
     settings: Mapping[str, Any] | None = None,
+    parts: bool = False,
 ) -> list[CapturedGraph]:
     """Capture a model of the study; budget and device become part of its name, settings do not."""
     torch.set_num_threads(THREADS)
@@ -35,6 +36,7 @@ def capture_model(
         model=variant_name(name, budget, fake_cuda),
         observe=observe,
         settings=settings,
+        parts=parts,
     )
     for graph in graphs:
         graph.document["extra"].update(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from experiments.fusion import tables
-from experiments.fusion.measure import Row, built_rows, captured_rows, model_rows
+from experiments.fusion.cuts import cut_rows, cut_table
+from experiments.fusion.measure import built_rows, captured_rows, model_rows
 from experiments.tables import replace_table, write_rows
 
 HERE = Path(__file__).parent
-STUDIES = ("smallest", "built", "captured", "models")
+STUDIES = ("smallest", "built", "captured", "models", "cuts")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -21,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=Path("out"), help="captures of the models")
     parser.add_argument("--write", action="store_true", help="replace the README's tables, and CSV")
     options = parser.parse_args(arguments)
-    for study in options.studies or STUDIES:
+    for study in options.studies or STUDIES[:4]:
         table = _make(study, options.folder, options.write)
         print(f"{study}\n\n{table}", flush=True)
         if options.write:
@@ -31,10 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _make(study: str, folder: Path, write: bool) -> str:
     if study == "smallest":
         return tables.smallest_graphs()
-    makers: dict[str, tuple[Callable[[], Iterable[Row]], Callable[[Sequence[Row]], str]]] = {
+    makers: dict[str, tuple[Callable[[], Iterable[Any]], Callable[[Sequence[Any]], str]]] = {
         "built": (built_rows, tables.built),
         "captured": (captured_rows, tables.captured),
         "models": (lambda: model_rows(folder), tables.models),
+        "cuts": (lambda: cut_rows(folder), cut_table),
     }
     measure, show = makers[study]
     rows = list(measure())

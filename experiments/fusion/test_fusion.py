@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from experiments.fusion.cuts import cut_table, measure
 from experiments.fusion.fuse import accumulate, can_share, fuse, reductions
 from experiments.fusion.smallest import (
     QUESTIONS,
@@ -102,3 +105,10 @@ def test_reductions() -> None:
     apart, fused = (reductions(2, 100, 1, fused=x) for x in (False, True))
     assert brute.least_peak(apart) == solve(apart).peak_bound == 102
     assert brute.least_peak(fused) == solve(fused).peak_bound == 201
+
+
+def test_cuts_of_a_captured_graph_have_a_row() -> None:
+    path = Path(__file__).parents[2] / "tests" / "data" / "fused" / "shared.bwd.json.gz"
+    row = measure(path, work=30_000)
+    assert row.bound <= row.best <= row.knee_peak <= row.fused
+    assert "| shared.bwd | 160 | 4.4 |" in cut_table([row])

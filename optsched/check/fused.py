@@ -17,7 +17,7 @@ leaf in which it is cut refutes 9 bytes for the graph with `t`. So every split i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -138,8 +138,12 @@ def _check_leaf(
         return None
     if leaf.certificate.bound < bound:
         raise PlanError(f"a leaf proves {leaf.certificate.bound} bytes, not {bound}")
-    graph = grouped_graph(fused, groups, fused.local - stay - cut)
-    return check_certificate(graph, leaf.certificate)
+    return check_certificate(leaf_graph(fused, stay, cut), leaf.certificate)
+
+
+def leaf_graph(fused: FusedGraph, stay: frozenset[int], cut: frozenset[int]) -> Graph:
+    """Return the graph of which a leaf has a certificate; buffers not decided have 0 bytes."""
+    return grouped_graph(fused, finest_groups(fused, stay), fused.local - stay - cut)
 
 
 def finest_groups(fused: FusedGraph, stay: Collection[int]) -> list[list[int]]:
@@ -190,12 +194,13 @@ def grouped_graph(
     fused: FusedGraph, groups: Sequence[Sequence[int]], free: Collection[int] = ()
 ) -> Graph:
     """Return the graph with one op per group; `free` local buffers have 0 bytes."""
-    graph, inner = fused.graph, _inside(fused, groups)
+    graph = fused.graph
+    inner, taken = _inside(fused, groups), _taken(fused, groups)
     place = {v: i for i, group in enumerate(groups) for v in group}
     ids: dict[int, int] = {}
     buffers: list[Buffer] = []
     for b, buffer in enumerate(graph.buffers):
-        if b not in inner:
+        if b not in inner and b not in taken.values():
             ids[b] = len(buffers)
             buffers.append(replace(buffer, size=0) if b in free else buffer)
     ops, pairs = [], []
@@ -213,7 +218,7 @@ def grouped_graph(
                 workspace=None if scratch is None else ids[scratch],
             )
         )
-        rows = _overwrites(fused, group, inner)
+        rows = _overwrites(fused, group, inner, taken)
         pairs += [(i, ids[output], ids[source]) for output, source in rows]
     made = Graph(graph.name, tuple(ops), tuple(buffers), tuple(sorted(set(pairs))))
     return made.with_inplace() if graph.in_place else made
@@ -229,14 +234,31 @@ def _inside(fused: FusedGraph, groups: Iterable[Iterable[int]]) -> set[int]:
     return found
 
 
+def _taken(fused: FusedGraph, groups: Iterable[Sequence[int]]) -> dict[int, int]:
+    """Return by buffer the one of its kernel whose bytes it takes while the kernel runs."""
+    found = {}
+    pairs = dict(fused.absorbed)
+    for group in groups:
+        for v in group:
+            for output in pairs.keys() & set(fused.graph.ops[v].writes):
+                source = pairs[output]
+                used_here = fused.users[source] <= set(group)
+                if used_here and _may_overwrite(fused, group, (v, output, source)):
+                    found[output] = source
+    return found
+
+
 def _overwrites(
-    fused: FusedGraph, group: Sequence[int], inner: Collection[int]
+    fused: FusedGraph, group: Sequence[int], inner: Collection[int], taken: Mapping[int, int]
 ) -> Iterator[tuple[int, int]]:
     """Yield what a group writes and what it may overwrite with it, both outside of the group."""
     direct: dict[int, list[int]] = {}
     for v, output, source in fused.graph.inplace_candidates:
         if v in group and _may_overwrite(fused, group, (v, output, source)):
             direct.setdefault(output, []).append(source)
+    # A buffer that takes bytes inside the kernel takes no others.
+    direct.update({output: [source] for output, source in taken.items() if output in direct})
+    inner = {*inner, *taken.values()}
     made = {b for v in group for b in fused.graph.ops[v].writes}
     for output, sources in direct.items():
         left, seen = list(sources), set[int]()
@@ -245,7 +267,7 @@ def _overwrites(
             if source not in made:
                 yield output, source
             elif source in inner and source not in seen:
-                # The bytes that an inner buffer takes over are taken over from it.
+                # The bytes that such a buffer takes over are taken over from it.
                 seen.add(source)
                 left += direct.get(source, ())
 

@@ -45,6 +45,10 @@ def _compare(args: argparse.Namespace) -> int:
     from optsched.compare.saving import own_methods
     from optsched.solver.schedule import Engine
 
+    if args.split:
+        from optsched.cli.split import compare_split
+
+        return compare_split(args)
     # All outputs are tested before any method runs.
     files = common.graph_files(args.graph)
     common.protect(
@@ -193,6 +197,10 @@ COMPARE = Command(
         ),
         flag("--retry-failed", "with --resume: repeat rows that failed"),
         top("excess"),
+        flag(
+            "--split",
+            "compare whole fused nodes with the best split of captured graphs",
+        ),
         option("--columns", metavar="LIST", help="methods to show in the printed table of graphs"),
         *STUDY_FILES,
         *ORDER_RULES,

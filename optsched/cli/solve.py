@@ -36,6 +36,8 @@ def _solve(args: argparse.Namespace) -> int:
     from optsched.reports.results import solve_record, solve_text, trace_rows
     from optsched.solver.pipeline import solve
 
+    if args.split:
+        return _solve_split(args)
     # Each refusal names both options: what one of them does, the other would undo.
     slabs = common.pools(args)
     if slabs and args.capacity:
@@ -99,6 +101,17 @@ def _solve(args: argparse.Namespace) -> int:
     return common.exit_code(result.status, result.stop_reason)
 
 
+def _solve_split(args: argparse.Namespace) -> int:
+    from optsched.cli.split import solve_split
+
+    excluded = ("pool", "capacity", "baseline", "max_moved", "fewest_moves", "independent")
+    others = ("warm_start", "first", "last", "keep_order", "keep_trace", "streams", "align")
+    for name in (*excluded, *others):
+        if common.given(args, name):
+            raise UsageError(f"--split excludes --{name.replace('_', '-')}")
+    return solve_split(args)
+
+
 def _certify(args: argparse.Namespace, result: Result) -> dict[str, Any]:
     """Write the certificate of the bound on the peak; print a note if it proves less."""
     from optsched.api import certify
@@ -132,6 +145,10 @@ SOLVE = Command(
             "run engine cpsat or milp without our reductions and bounds, as a second opinion",
         ),
         flag("--keep-trace", "store the improvements of plan and bound over time in the plan"),
+        flag(
+            "--split",
+            "undo fusions of a captured graph where that lowers the peak; -o writes the groups",
+        ),
         POOL,
         *SOLVER,
         *GRAPH_MODEL,

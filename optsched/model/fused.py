@@ -13,7 +13,6 @@ Fused, the kernel needs no bytes for `t`. Cut into two kernels, `t` is an ordina
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -52,6 +51,10 @@ class FusedGraph:
     blockers
         By in-place candidate, parts that rule the candidate out if they are in the group of its op,
         for example because they read the buffer by another index.
+    absorbed
+        Pairs of a buffer and one of equal size that its part may overwrite, neither of them local:
+        if all users of the second are in the group, the first takes its bytes inside the kernel. A
+        buffer is in at most one pair as the first and in one as the second.
     reads, writes
         By part, the bytes that its kernel reads and writes of each tensor, by name; empty if that
         is not known.
@@ -62,8 +65,7 @@ class FusedGraph:
     ------
     GraphError
         If a node has fewer than two parts, parts are in two nodes, nodes wait for each other in a
-        cycle, a local buffer is used outside of its node, or a part may overwrite a buffer that
-        stays inside its node without being local.
+        cycle, a local buffer is used outside of its node, or a pair cannot share bytes.
 
     Examples
     --------
@@ -81,6 +83,7 @@ class FusedGraph:
     nodes: tuple[Group, ...]
     local: frozenset[int]
     blockers: tuple[tuple[Triple, frozenset[int]], ...] = ()
+    absorbed: tuple[tuple[int, int], ...] = ()
     reads: tuple[Bytes, ...] = ()
     writes: tuple[Bytes, ...] = ()
     whole: tuple[tuple[str, str], ...] = ()
@@ -163,21 +166,22 @@ class FusedGraph:
                 raise GraphError(f"buffer {buffer.name!r} is local, but an input or output")
             if not self._inside(b):
                 raise GraphError(f"local buffer {buffer.name!r} is used outside of its fused node")
-        for v, _, source in self._inner_pairs():
-            name = graph.buffers[source].name
-            raise GraphError(
-                f"op {graph.ops[v].name!r} may overwrite {name!r}, which stays inside its fused "
-                "node and is not local: leave the node whole"
-            )
+        for output, source in self.absorbed:
+            self._check_absorbed(output, source)
+        for row in zip(*self.absorbed, strict=True):
+            if len(set(row)) < len(row):
+                raise GraphError(f"{graph.name}: a buffer is absorbed twice, or absorbs two")
 
     def _inside(self, b: int) -> bool:
         nodes = {self.node_of.get(v, -1) for v in self.users[b]}
         return len(nodes) == 1 and -1 not in nodes
 
-    def _inner_pairs(self) -> Iterator[Triple]:
-        """Yield the candidates whose bytes would be shared inside of one kernel."""
-        for v, output, source in self.graph.inplace_candidates:
-            buffer = self.graph.buffers[source]
-            free = source not in self.local and buffer.input is None and buffer.output is None
-            if v in self.node_of and free and self._inside(source):
-                yield v, output, source
+    def _check_absorbed(self, output: int, source: int) -> None:
+        graph = self.graph
+        one, other = graph.buffers[output], graph.buffers[source]
+        maker = graph.producers[output]
+        known = maker is not None and (maker, output, source) in graph.inplace_candidates
+        if not known or not self._inside(source) or {output, source} & self.local:
+            raise GraphError(f"buffer {one.name!r} cannot absorb {other.name!r}")
+        if one.size != other.size or other.output is not None or other.input is not None:
+            raise GraphError(f"buffer {one.name!r} cannot take the bytes of {other.name!r}")

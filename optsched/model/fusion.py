@@ -5,7 +5,9 @@ the fused nodes that keeps each of these buffers inside one group (:func:`finest
 :func:`merge` makes one op of each group. It reads and writes what its parts do; local buffers whose
 users are all in one group are gone. An op may overwrite an input if one of its parts may, and no
 other part of the group can use the input later or is a blocker of the pair. A part that
-may overwrite a local buffer of the group may overwrite what that buffer may overwrite.
+may overwrite a local buffer of the group may overwrite what that buffer may overwrite. A buffer
+that is absorbed inside the group is gone, too, and what it may overwrite counts for the one that
+absorbs it, whose other pairs do not count.
 
 *Exactness.* An order of the merged graph is, by this definition, the order in which the kernels of
 the split run, so its peak is that of the split. Only choices need to be searched, although there
@@ -17,19 +19,24 @@ Then each order of `merge(P)` gives an order of `merge(F, free)` with a peak tha
 
 *Proof.* Replace each group `K` of `P` by its groups in `F`, in an order that keeps dependencies. A
 buffer that is live while a group `A` of `K` runs is live while `K` runs, or it has no bytes in
-both: it is inside `A`, or free. So without in-place writes `A` has no more live bytes than `K`. Let
-`K` use the pairs `(o, x)` of a matching; each saves the bytes of `o`, and `x` has at least as many.
-Let part `w` write `o`. All parts of `K` that use `x` are `w` or run before it in every order; this
-is the condition above, and it holds along chains of local buffers too.
+both: it is inside `A`, or free. So without in-place writes `A` has no more live bytes than `K`. An
+absorbed buffer counts as written in place: both buffers are there, and the pair saves the bytes of
+one. (That is the most that can be saved: if the absorbing buffer took other bytes, the pair would
+save nothing, as the two are of one size.) Let `K` use pairs `(o, x)` in which no buffer occurs
+twice on one side; each saves the bytes of `o`, and `x` has at least as many. Let part `w` write
+`o`. All parts of `K` that use `x` are `w` or run before it in every order; this is the condition
+above, and it holds along chains of local buffers too.
 
 - While a group before that of `w` runs, `o` is not live in `F`.
 - While the group of `w` runs, either `x` has died, or the pair is there as well: a blocker, or a
   later user, that is in the group of `w` in `F` would be in `K`. The last user of `x` is in this
-  group, as it is in `K`.
+  group, as it is in `K`. If `x` is absorbed by `o` in `K` and made in an earlier group of `F`, the
+  pair is an ordinary one.
 - While a group after that of `w` runs, `x` has died.
 
-The buffers `o` and `x` of all pairs differ from each other, as `x` is made outside of `K`. So for
-each pair `F` has at least the bytes of `o` fewer, too. *End.*
+A buffer can be the `o` of one pair and the absorbed `x` of another. It counts for the first before
+it is live, and for the second after it has died. So for each pair `F` has at least the bytes of `o`
+fewer, too. *End.*
 
 With `free` empty and `F` the finest split of the choice that `P` makes, it follows that no split
 has a lower peak than the best choice. With undecided buffers free it follows that the merged graph
@@ -132,14 +139,16 @@ def merge(fused: FusedGraph, split: Split, free: Collection[int] = ()) -> Graph:
     free
         Local buffers that are counted with 0 bytes although their users are in several groups.
     """
-    graph, gone = fused.graph, inner_buffers(fused, split)
+    graph, inside = fused.graph, _absorbed(fused, split)
+    gone = inner_buffers(fused, split) | set(inside.values())
     owner = {v: i for i, group in enumerate(split) for v in group}
     ids = {b: i for i, b in enumerate(b for b in range(len(graph.buffers)) if b not in gone)}
     buffers = tuple(
         replace(graph.buffers[b], size=0) if b in free else graph.buffers[b] for b in ids
     )
     ops = tuple(_op(graph, group, owner, ids) for group in split)
-    pairs = sorted({x for i, group in enumerate(split) for x in _pairs(fused, i, group, gone, ids)})
+    rows = (_pairs(fused, i, group, ids, inside) for i, group in enumerate(split))
+    pairs = sorted({pair for row in rows for pair in row})
     merged = Graph(graph.name, ops, buffers, tuple(pairs), graph.memory_model)
     return merged.with_inplace() if graph.in_place else merged
 
@@ -243,8 +252,21 @@ def _op(graph: Graph, group: Group, owner: Mapping[int, int], ids: Mapping[int, 
     )
 
 
+def _absorbed(fused: FusedGraph, split: Split) -> dict[int, int]:
+    """Return the buffers whose bytes are taken inside of groups, by the buffer that takes them."""
+    owner = {v: i for i, group in enumerate(split) for v in group}
+    found = {}
+    for output, source in fused.absorbed:
+        v = fused.graph.producers[output]
+        assert v is not None
+        inside = set(split[owner[v]])
+        if fused.users[source] <= inside and _survives(fused, v, output, source, inside):
+            found[output] = source
+    return found
+
+
 def _pairs(
-    fused: FusedGraph, i: int, group: Group, gone: Collection[int], ids: Mapping[int, int]
+    fused: FusedGraph, i: int, group: Group, ids: Mapping[int, int], absorbed: Mapping[int, int]
 ) -> Iterator[tuple[int, int, int]]:
     """Yield what the kernel of a group may overwrite, also by way of a buffer that is gone."""
     rows = [x for v in group for x in _candidates(fused)[v]]
@@ -254,10 +276,14 @@ def _pairs(
     made = {b for v in group for b in fused.graph.ops[v].writes}
     takes: dict[int, list[int]] = {}
     for v, output, source in _in_order(fused, rows):
+        if absorbed.get(output, source) != source:
+            continue
         if not _survives(fused, v, output, source, inside):
             continue
-        found = takes.get(source, []) if source in made else [source]
-        if output in gone:
+        # What is made and used inside passes on its sources if it has no bytes of its own.
+        passed = [] if source in ids else takes.get(source, [])
+        found = passed if source in made else [source]
+        if output not in ids:
             takes.setdefault(output, []).extend(found)
         else:
             yield from ((i, ids[output], ids[b]) for b in found)

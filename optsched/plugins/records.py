@@ -45,6 +45,8 @@ class CompiledGraph:
         Time of the solver alone.
     note
         Bytes that the figures leave out; empty if there are none.
+    fusion
+        The fused nodes that were cut, why, and what it costs; empty if none was.
     cached
         True if the graph came from the compiler's cache: the figures are those of an earlier
         compilation with the same settings.
@@ -65,6 +67,7 @@ class CompiledGraph:
     seconds: float = 0.0
     solver_seconds: float = 0.0
     note: str = ""
+    fusion: str = ""
     cached: bool = False
     measured: int | None = None
 
@@ -88,6 +91,8 @@ class CompiledGraph:
             text += f" ({Proof(self.proof).words})"
         if self.order:
             text += f"; {self.order}"
+        if self.fusion:
+            text += f"; fusion: {self.fusion}"
         if self.reason:
             text += f"; own order kept: {self.reason}"
         if self.note:

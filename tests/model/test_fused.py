@@ -72,7 +72,7 @@ def test_kernels_read_a_tensor_once() -> None:
         ),
         ({"local": frozenset({0, 1, 2})}, "'x' is local, but an input"),
         ({"nodes": ((0, 1),)}, "'q' is used outside of its fused node"),
-        ({"local": frozenset({1})}, "op 'c' may overwrite 'q'"),
+        ({"absorbed": ((3, 2),)}, "'y' cannot absorb 'q'"),
         ({"reads": ((),)}, "expected the bytes of each part"),
         ({"blockers": (((0, 2, 0), frozenset({1})),)}, "not an in-place candidate"),
         ({"blockers": (((0, 1, 0), frozenset({0})),)}, "blockers of op 'a'"),

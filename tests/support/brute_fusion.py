@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from optsched.errors import GraphError
 from optsched.model.builder import GraphBuilder
 from optsched.model.fused import FusedGraph
 from optsched.model.graph import Graph
@@ -48,6 +49,13 @@ def least_peak(fused: FusedGraph, groups: Groups) -> int | None:
     ]
     users = [sum(1 << i for i in {owner[v] for v in row}) for row in fused.users]
     inner = {b for b in fused.local if users[b].bit_count() == 1}
+    taken = {
+        output: source
+        for output, source in fused.absorbed
+        if users[source].bit_count() == 1
+        and allowed(fused, group_of(fused, groups, output), maker_of(fused, output), output, source)
+        and fused.users[source] <= set(group_of(fused, groups, output))
+    }
     size = [0 if b in inner else x.size for b, x in enumerate(graph.buffers)]
     maker = [None if p is None else owner[p] for p in graph.producers]
 
@@ -71,14 +79,19 @@ def least_peak(fused: FusedGraph, groups: Groups) -> int | None:
             if done >> i & 1 or before[i] & ~done:
                 continue
             dead = {b for b in range(len(size)) if not users[b] & ~(done | 1 << i)}
-            need = live(done, 1 << i) - spared(fused, groups[i], inner, dead, size)
+            need = live(done, 1 << i) - spared(fused, groups[i], inner, dead, size, taken)
             after = done | 1 << i
             best[after] = min(best.get(after, 1 << 62), max(best[done], need))
     return best.get(every)
 
 
 def spared(
-    fused: FusedGraph, group: Sequence[int], inner: set[int], dead: set[int], size: list[int]
+    fused: FusedGraph,
+    group: Sequence[int],
+    inner: set[int],
+    dead: set[int],
+    size: list[int],
+    taken: dict[int, int],
 ) -> int:
     """Return the most bytes that a kernel can write in place, by trying all sets of pairs."""
     graph = fused.graph
@@ -91,14 +104,18 @@ def spared(
             if v not in group or not allowed(fused, group, v, output, source):
                 continue
             # Only bytes of a buffer that stays in the kernel are passed on.
-            found = takes.get(source, set()) if source in inner else {source} - made
+            own = source not in made or taken.get(output) == source
+            found = takes.get(source, set()) if source in inner else {source} if own else set()
             takes.setdefault(output, set()).update(found)
     rows = []
     for output in made - inner:
         fits = [
             x
             for x in takes.get(output, ())
-            if x in dead and not graph.kept[x] and 0 < size[output] <= size[x] and x not in made
+            if x in dead
+            and not graph.kept[x]
+            and 0 < size[output] <= size[x]
+            and (x not in made or taken.get(output) == x)
         ]
         rows.append([(0, -1), *((size[output], x) for x in fits)])
     best = 0
@@ -122,6 +139,16 @@ def allowed(fused: FusedGraph, group: Sequence[int], v: int, output: int, source
     rest = set(group) - {v}
     blocked = dict(fused.blockers).get((v, output, source), frozenset())
     return all(u in earlier for u in rest & fused.users[source]) and not rest & blocked
+
+
+def maker_of(fused: FusedGraph, buffer: int) -> int:
+    """Return the part that writes a buffer."""
+    return next(v for v, op in enumerate(fused.graph.ops) if buffer in op.writes)
+
+
+def group_of(fused: FusedGraph, groups: Groups, buffer: int) -> tuple[int, ...]:
+    """Return the group that writes a buffer."""
+    return next(group for group in groups if maker_of(fused, buffer) in group)
 
 
 def brute_force(fused: FusedGraph) -> int:
@@ -160,15 +187,28 @@ def _try_fused(rng: np.random.Generator, inplace: bool) -> FusedGraph | None:
         and len({node_of.get(v, -1 - v) for v in users[b]}) == 1
         and all(v in node_of for v in users[b])
     ]
-    local = frozenset(b for b in inside if rng.random() < 0.9)
+    share = float(rng.choice([0.9, 0.1]))
+    local = frozenset(b for b in inside if rng.random() < share)
     rows = [
         (row, frozenset(v for v in node_of if v != row[0] and rng.random() < 0.2))
         for row in graph.inplace_candidates
         if rng.random() < 0.5
     ]
+    absorbed: dict[int, int] = {}
+    for _, output, source in graph.inplace_candidates:
+        equal = graph.buffers[output].size == graph.buffers[source].size
+        free = source in inside and not {output, source} & local
+        if equal and free and output not in absorbed and source not in absorbed.values():
+            absorbed[output] = source
     try:
-        return FusedGraph(graph=graph, nodes=tuple(nodes), local=local, blockers=tuple(rows))
-    except Exception:
+        return FusedGraph(
+            graph=graph,
+            nodes=tuple(nodes),
+            local=local,
+            blockers=tuple(rows),
+            absorbed=tuple(absorbed.items()) if inplace else (),
+        )
+    except GraphError:
         return None
 
 
@@ -181,11 +221,13 @@ def _random_graph(rng: np.random.Generator, inplace: bool) -> Graph:
         names.append("x")
         sizes["x"] = 1
     pairs = []
+    # Few sizes, so that buffers of one size meet.
+    most = int(rng.choice([3, 9]))
     for v in range(int(rng.integers(3, 8))):
         count = min(len(names), int(rng.integers(0, 4)))
         recent = names[-5:]
         reads = [recent[int(i)] for i in rng.permutation(len(recent))[:count]]
-        writes = {f"b{v}": int(rng.integers(1, 9))}
+        writes = {f"b{v}": int(rng.integers(1, most))}
         if rng.random() < 0.2:
             writes[f"c{v}"] = int(rng.integers(1, 5))
         build.op(f"op{v}", reads=reads, writes=writes)

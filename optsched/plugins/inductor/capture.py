@@ -21,6 +21,7 @@ from typing import Any, Literal, NoReturn
 from unittest import mock
 
 from optsched.errors import MissingDependencyError, OptschedError, UsageError
+from optsched.formats.fused import KEY as FUSION
 
 Phase = Literal["train", "infer"]
 """Training gives forward and backward graphs, inference one graph."""
@@ -72,6 +73,7 @@ def capture(
     model: str | None = None,
     settings: Mapping[str, Any] | None = None,
     observe: Observe | None = None,
+    parts: bool = False,
 ) -> list[CapturedGraph]:
     """Capture the graphs of a model as TorchInductor schedules them.
 
@@ -96,6 +98,9 @@ def capture(
     observe
         Called for each graph at the moment Inductor would reorder it, to write down more of the
         scheduler's nodes.
+    parts
+        True to write down the parts of fused nodes, too (:mod:`optsched.formats.fused`), so that
+        cuts can be planned: `optsched solve --split`.
 
     Returns
     -------
@@ -129,7 +134,7 @@ def capture(
 
     # A compiled form from before would be used again, without a call of our backend.
     torch._dynamo.reset()
-    lowering = _Lowering(fake_cuda, observe)
+    lowering = _Lowering(fake_cuda, observe, parts)
     with contextlib.ExitStack() as stack:
         # A graph from a cache would never reach the scheduler.
         stack.enter_context(functorch_config.patch(enable_autograd_cache=False))
@@ -187,9 +192,10 @@ class _Record:
 class _Lowering:
     """A backend of `torch.compile` that lowers up to the reordering and then runs the trace."""
 
-    def __init__(self, fake_cuda: bool, observe: Observe | None = None) -> None:
+    def __init__(self, fake_cuda: bool, observe: Observe | None, parts: bool) -> None:
         self.fake_cuda = fake_cuda
         self.observe = observe
+        self.parts = parts
         self.records: list[_Record] = []
 
     def backend(self, graph_module: Any, example_inputs: Sequence[Any]) -> Any:
@@ -216,6 +222,8 @@ class _Lowering:
             from optsched.plugins.inductor.snapshot import take_snapshot
 
             document = take_snapshot(*args)
+            if self.parts:
+                document["extra"][FUSION] = _read_parts(args[0])
             if self.observe is not None:
                 document["extra"].update(self.observe(*args))
             self.records.append(_Record(phase, kw.get("graph_id") or 0, document))
@@ -245,6 +253,17 @@ class _Lowering:
                 example_inputs = fake_cuda.move_graph(graph_module, example_inputs)
                 stack.enter_context(fake_cuda.device_answers())
             compile_fx_inner(graph_module, example_inputs, **kw)
+
+
+def _read_parts(nodes: Sequence[Any]) -> dict[str, Any]:
+    """Return the parts of fused nodes; fake tensors have no kernels whose memory is measured."""
+    from optsched.formats.fused import fused_document
+    from optsched.plugins.inductor.facts import read_facts
+    from optsched.plugins.inductor.fused_parts import read_parts
+    from optsched.plugins.inductor.ownership import find_owned_inputs
+
+    facts = read_facts(nodes, find_owned_inputs(nodes), {})
+    return fused_document(read_parts(nodes, {}, "parts", facts).fused)
 
 
 def _copy_graph(graph_module: Any) -> Any:

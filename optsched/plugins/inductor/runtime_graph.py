@@ -150,7 +150,7 @@ def _add_outputs(facts: WrapperFacts, node: WrapperNode, found: _Storages) -> No
             found.view(member.name, member.aliases[0])
         else:
             found.store(member.name, member.size)
-    overwritten = _overwritten_inside(facts, node)
+    overwritten = overwritten_inside(facts, node)
     for name in node.outputs:
         buffer, call = facts.buffers[name], node.extern
         if buffer.view_of is not None:
@@ -171,7 +171,7 @@ def _add_outputs(facts: WrapperFacts, node: WrapperNode, found: _Storages) -> No
             found.store(name, buffer.size)
 
 
-def _overwritten_inside(facts: WrapperFacts, node: WrapperNode) -> dict[str, str]:
+def overwritten_inside(facts: WrapperFacts, node: WrapperNode) -> dict[str, str]:
     """Return the outputs of a kernel that overwrite an earlier output of it in every order."""
     found: dict[str, str] = {}
     for definition in node.definitions:

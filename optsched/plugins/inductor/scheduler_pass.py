@@ -1,7 +1,8 @@
 """The pass that Inductor calls after fusion: an order of least memory, or Inductor's own.
 
 Inductor fuses a graph, then calls this pass with the fused nodes. The pass returns them in the
-order of smallest simulated peak (:mod:`optsched.plugins.inductor.candidates`). If anything fails,
+order of smallest simulated peak (:mod:`optsched.plugins.inductor.candidates`), some of them cut
+into parts if that lowers the peak (:mod:`optsched.plugins.inductor.cuts`). If anything fails,
 Inductor's own result is used.
 
 Example: nodes `other`, `big`, `sum` and `join` are passed in this order; the pass returns `big`,
@@ -30,13 +31,16 @@ from optsched.errors import OptschedError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, kept_reason
 from optsched.plugins.inductor.cached import leave_record
 from optsched.plugins.inductor.candidates import Decision, decide
+from optsched.plugins.inductor.cuts import Cuts, find_cuts
 from optsched.plugins.inductor.facts import read_facts
 from optsched.plugins.inductor.kernel_memory import MeasuredKernels, measure_kernels
 from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
 from optsched.plugins.inductor.ownership import find_owned_inputs
+from optsched.plugins.inductor.rebuild import holders, use_nodes
 from optsched.plugins.inductor.snapshot import take_snapshot
 from optsched.plugins.inductor.support import KeptOrderError, require_support
 from optsched.plugins.inductor.triton import runs_on_gpu
+from optsched.plugins.inductor.wrapper import WrapperFacts
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
 from optsched.runtime.text import listed
@@ -66,6 +70,8 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         True to order graphs of a GPU, too.
     measure
         True to measure the first calls of each graph.
+    split
+        Cuts of fused nodes: `"auto"`, `"peak"` or False.
     """
 
     time_limit: float
@@ -76,6 +82,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     min_gain: MinGain = DEFAULT_GAIN
     cuda: bool = False
     measure: bool = False
+    split: str | bool = "auto"
 
     def uuid(self) -> str | None:
         """Return a digest of all that decides the plans; None disables Inductor's caches."""
@@ -88,7 +95,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         except OptschedError:
             return None
         chosen = (self.time_limit, stored, self.reorder, self.reuse, self.min_gain)
-        settings = repr((*chosen, self.cuda, self.measure))
+        settings = repr((*chosen, self.cuda, self.measure, self.split))
         return hashlib.sha256((sources_digest() + settings).encode()).hexdigest()
 
     def __call__(self, nodes: list[Any]) -> list[Any]:
@@ -103,10 +110,21 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         try:
             require_support(nodes, self.time_limit, cuda=self.cuda)
             kernels = measure_kernels(nodes)
-            decision = self._decide(nodes, kernels, name)
-            ordered = self._apply(nodes, decision)
-            record = _describe(decision, name, len(nodes), applied=ordered is not nodes)
-            record = replace(record, note=_note(kernels, decision, runs_on_gpu(nodes)))
+            facts, decision = self._decide(nodes, kernels, name)
+            cuts = self._cut(nodes, facts, decision, kernels, name)
+            record = _describe(decision, name, len(nodes), applied=decision.gains)
+            note = _note(kernels, decision, runs_on_gpu(nodes))
+            if cuts is None:
+                ordered = self._apply(nodes, decision)
+            else:
+                facts, ordered = cuts.facts, self._apply_cuts(cuts)
+                record = _describe_cuts(cuts, record, decision)
+                decision = cuts.decision
+            if self.lifecycle and not V.graph.cpp_wrapper:
+                taken = decision.best if cuts or decision.gains else decision.own
+                lives = plan_lives(facts, taken.order, reuse=taken.reuse, name=name)
+                expect_lives(V.graph, lives)
+            record = replace(record, note=note)
             meter = (decision.start, _device(nodes)) if self.measure else None
         except Exception as error:
             # The compilation may have stopped half way, with the settings of our order.
@@ -128,12 +146,14 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         config.reorder_for_peak_memory = self.reorder
         config.allow_buffer_reuse = self.reuse
 
-    def _decide(self, nodes: Sequence[Any], kernels: MeasuredKernels, name: str) -> Decision:
+    def _decide(
+        self, nodes: Sequence[Any], kernels: MeasuredKernels, name: str
+    ) -> tuple[WrapperFacts, Decision]:
         scheduler = V.graph.scheduler
         document = take_snapshot(
             nodes,
             scheduler.name_to_buf,
-            scheduler.name_to_fused_node,
+            holders(nodes),
             OrderedSet(V.graph.graph_inputs),
             OrderedSet(V.graph.get_output_names()),
         )
@@ -150,11 +170,42 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             store=None if self.store is None else PlanStore(self.store),
             min_gain=self.min_gain,
         )
-        if self.lifecycle and not V.graph.cpp_wrapper:
-            runs = decision.best if decision.gains else decision.own
-            lives = plan_lives(facts, runs.order, reuse=runs.reuse, name=name)
-            expect_lives(V.graph, lives)
-        return decision
+        return facts, decision
+
+    def _cut(
+        self,
+        nodes: Sequence[Any],
+        facts: WrapperFacts,
+        decision: Decision,
+        kernels: MeasuredKernels,
+        name: str,
+    ) -> Cuts | None:
+        """Return cuts of fused nodes that lower the peak; None if the nodes stay as they are."""
+        if not self.split:
+            return None
+        try:
+            return find_cuts(
+                nodes,
+                facts,
+                decision,
+                kernels.by_name,
+                lambda made: self._decide(made, kernels, name),
+                split=str(self.split),
+                seconds=self.time_limit,
+                min_gain=self.min_gain,
+                name=name,
+            )
+        except Exception as error:
+            logger.warning("%s: fused nodes left to Inductor: %s", name, _reason(error))
+            return None
+
+    def _apply_cuts(self, cuts: Cuts) -> list[Any]:
+        """Return the nodes after cuts, in their order."""
+        use_nodes(cuts.nodes)
+        best = cuts.decision.best
+        config.reorder_for_peak_memory = False
+        config.allow_buffer_reuse = best.reuse
+        return [cuts.nodes[v] for v in best.order]
 
     def _apply(self, nodes: list[Any], decision: Decision) -> list[Any]:
         """Return the order to run; Inductor's own stays where ours does not gain enough."""
@@ -197,6 +248,23 @@ def _device(nodes: Sequence[Any]) -> str:
     """Return the device of a supported graph, which runs on a single one."""
     devices = [device for node in nodes if (device := node.get_device()) is not None]
     return "cpu" if not runs_on_gpu(nodes) else str(devices[0])
+
+
+def _describe_cuts(cuts: Cuts, record: CompiledGraph, decision: Decision) -> CompiledGraph:
+    """Return the record of a graph whose nodes were cut: peaks against Inductor's own order."""
+    best = cuts.decision.best
+    ordered = decision.best.peak if decision.gains else decision.own.peak
+    return replace(
+        record,
+        before=decision.own.peak,
+        after=best.peak,
+        # The runtime shares bytes that the graph counts twice, as above.
+        bound=cuts.result.bound if cuts.result.bound <= best.peak else None,
+        proof="",
+        order=f"order: {best.name}, with Inductor's fused nodes {ordered:,} bytes",
+        reason="",
+        fusion=cuts.text,
+    )
 
 
 def _note(kernels: MeasuredKernels, decision: Decision, on_gpu: bool) -> str:

@@ -98,14 +98,18 @@ class Oracle:
         peak = result.peak if bound and result.peak is not None else peak_memory(graph, order)
         return Solved(split, graph, order, peak, bound)
 
+    def follow(self, split: Split, near: Sequence[Sequence[int]]) -> Solved:
+        """Return a split in an order near to that of other groups, without a search."""
+        graph = merge(self.fused, split)
+        orders = (following(graph, split, near, last=last) for last in (True, False))
+        peak, order = min((peak_memory(graph, order), order) for order in orders)
+        return Solved(split, graph, order, peak, 0)
+
     def fit(self, split: Split, peak: int, near: Sequence[Sequence[int]]) -> Solved | None:
         """Return an order of at most `peak` bytes, the given groups in mind; None if not found."""
-        graph = merge(self.fused, split)
-        for last in (True, False):
-            order = following(graph, split, near, last=last)
-            found = peak_memory(graph, order)
-            if found <= peak:
-                return Solved(split, graph, order, found, 0)
+        found = self.follow(split, near)
+        if found.peak <= peak:
+            return found
         if self.clock.expired():
             return None
         solved = self.solve(split)

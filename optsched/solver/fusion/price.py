@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from optsched.model.fused import FusedGraph, Group, Split
-from optsched.model.fusion import arranged, is_acyclic
-from optsched.model.liveness import live_ranges, timeline
+from optsched.model.fusion import arranged, is_acyclic, merge
+from optsched.model.liveness import live_ranges, peak_memory, timeline
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
-from optsched.solver.fusion.oracle import Oracle, Solved
+from optsched.solver.fusion.oracle import Oracle, Solved, following
 from optsched.solver.fusion.result import FusionResult, Point
 from optsched.solver.fusion.search import measured
 
@@ -183,3 +183,26 @@ def touching(fused: FusedGraph, solved: Solved) -> set[int]:
         ):
             found.add(node)
     return found
+
+
+def why_cut(fused: FusedGraph, point: Point, k: int) -> tuple[int, list[int]]:
+    """Return the bytes that the cut of a node saves, and buffers that the whole node holds.
+
+    The node is made whole again, in the order nearest to that of the split. The buffers are those
+    that it uses and that are live at the peak then, the largest ones first. The bytes are an upper
+    limit on what the cut saves, as another order might do better.
+    """
+    rest = [group for group in point.groups if fused.node_of.get(group[0]) != k]
+    split = arranged(fused, [*rest, fused.nodes[k]])
+    graph = merge(fused, split)
+    orders = [following(graph, split, point.groups, last=last) for last in (True, False)]
+    order = min(orders, key=lambda order: peak_memory(graph, order))
+    at = int(np.argmax(timeline(graph, order).running))
+    ranges = live_ranges(graph, order)
+    node = next(
+        op for op, group in zip(graph.ops, split, strict=True) if group[0] in fused.nodes[k]
+    )
+    held = [b for b in (*node.reads, *node.writes) if ranges[b, 0] <= at < ranges[b, 1]]
+    held.sort(key=lambda b: -graph.buffers[b].size)
+    names = [graph.buffers[b].name for b in held if graph.buffers[b].size]
+    return peak_memory(graph, order) - point.peak, [fused.graph.buffer_ids[x] for x in names]

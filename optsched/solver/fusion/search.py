@@ -61,6 +61,8 @@ class Search:
     stuck: list[int] = field(default_factory=list)
     """Bounds of places at which all is decided and the order engine has left a gap."""
     branches: int = 0
+    enough: int = 0
+    """A place whose bound is above this is of no interest."""
     _number: itertools.count[int] = field(default_factory=itertools.count)
 
     @property
@@ -99,11 +101,11 @@ class Search:
 
     def _run(self, wanted: int) -> None:
         self.whole = self.best = self.oracle.solve(whole_split(self.fused))
+        self.enough = self.whole.peak - wanted
         self._open(self._look(frozenset(), frozenset(), self.root, 0))
-        enough = self.whole.peak - wanted
         while self.open and not self.oracle.clock.expired():
             bound = self.open[0][0]
-            if bound >= self._peak() or bound > enough or self.branches >= MOST_BRANCHES:
+            if bound >= self._peak() or bound > self.enough or self.branches >= MOST_BRANCHES:
                 break
             self._branch(heapq.heappop(self.open))
 
@@ -137,12 +139,16 @@ class Search:
         node.at = Leaf(solved, bound)
         if bound >= self._peak():
             return None
-        # Keep all undecided buffers, then cut all of them.
-        for kept in (fused.local - cut, stay):
-            found = oracle.solve(finest_split(fused, kept))
-            if found.peak < self._peak():
-                self.best = found
+        # Cut all undecided buffers, then keep all of them.
+        for kept in (stay, fused.local - cut) if bound <= self.enough else ():
+            self._take(oracle.follow(finest_split(fused, kept), solved.groups))
+            if bound < self._peak() and not oracle.clock.expired():
+                self._take(oracle.solve(finest_split(fused, kept)))
         return bound, -len(stay | cut), next(self._number), _Place(stay, cut, node, solved)
+
+    def _take(self, found: Solved) -> None:
+        if found.peak < self._peak():
+            self.best = found
 
     def _branch(self, row: _Row) -> None:
         bound, _, _, place = row

@@ -1,0 +1,187 @@
+"""Cuts of fused nodes in captured graphs: `--split` of solve and compare, and the check of both."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optsched.cli import common
+from optsched.errors import PlanError
+from optsched.formats.fused import SPLIT_FORMAT
+from optsched.runtime.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from optsched.model.fused import FusedGraph
+    from optsched.solver.fusion.result import FusionResult, Point
+
+SEARCH_SHARE = 0.5
+"""Part of the time for the search; the rest finds few cuts."""
+
+
+def solve_split(args: argparse.Namespace) -> int:
+    """Search the split of least peak of a captured graph, and the cheapest cuts for its peak."""
+    common.protect([args.output, args.certificate], args.graph)
+    result, front = _search(args, args.graph)
+    record = _record(result, front)
+    text = _text(result, front)
+    if args.certificate:
+        record["certificate"], note = _certify(args, result)
+        text += f"\n  {note}"
+    if args.output:
+        written = {"format": SPLIT_FORMAT, **record}
+        Path(args.output).write_text(json.dumps(written, indent=1) + "\n", "utf-8")
+    common.print_result(args, record, text)
+    return common.exit_code("optimal" if result.proved else "feasible", result.stop_reason)
+
+
+def compare_split(args: argparse.Namespace) -> int:
+    """Print a table with the whole nodes beside the best split, one row per file."""
+    rows, records = [], []
+    for path, _ in common.graph_files(args.graph):
+        result, front = _search(args, path)
+        records.append({"graph": path, **_record(result, front)})
+        rows.append(_row(Path(path).name, result, front))
+    if args.json:
+        common.print_json(args, {"graphs": records})
+    else:
+        common.show(_table(rows))
+    return common.OK
+
+
+def check_split_file(args: argparse.Namespace, groups: list[list[str]]) -> int:
+    """Verify the groups of a file, and a certificate if one is given."""
+    from optsched.check.fused import check_fusion, check_split
+    from optsched.formats.fused import read_fused, read_fusion_certificate
+    from optsched.runtime.limits import Proof
+
+    fused = read_fused(args.graph)
+    ids = fused.graph.op_ids
+    for name in (name for group in groups for name in group):
+        if name not in ids:
+            raise PlanError(f"{args.plan}: part {name!r} is not in the graph")
+    checked = check_split(fused, [[ids[name] for name in group] for group in groups])
+    record: dict[str, Any] = {"valid": True, **asdict(checked)}
+    text = f"valid: peak {counted(checked.peak, 'byte')}, {counted(checked.kernels, 'kernel')}"
+    if args.certificate is not None:
+        certificate = read_fusion_certificate(args.certificate, fused)
+        rung = check_fusion(fused, certificate)
+        record |= {"bound": certificate.bound, "rung": rung}
+        text += f"\nno split below {certificate.bound:,} bytes: {Proof(rung).with_code}, verified"
+    common.print_result(args, record, text)
+    return common.OK
+
+
+def _search(args: argparse.Namespace, path: str | Path) -> tuple[FusionResult, Sequence[Point]]:
+    from optsched.formats.fused import read_fused
+    from optsched.runtime.clock import Clock
+    from optsched.solver.fusion.front import find_front
+    from optsched.solver.fusion.search import search_fusion
+
+    fused = read_fused(path)
+    clock = Clock.of(common.limits(args))
+    result = search_fusion(fused, clock.share(SEARCH_SHARE))
+    return result, find_front(result, clock)
+
+
+def _certify(args: argparse.Namespace, result: FusionResult) -> tuple[dict[str, Any], str]:
+    from optsched.certificate.fusion import certify_fusion
+    from optsched.formats.fused import write_fusion_certificate
+    from optsched.runtime.clock import Clock
+    from optsched.runtime.limits import Proof
+
+    written = certify_fusion(result, Clock.of(common.limits(args)))
+    write_fusion_certificate(written.certificate, args.certificate, result.fused)
+    bound = written.certificate.bound
+    note = f"certificate: {Proof(written.rung).with_code}, no split below {bound:,} bytes"
+    if written.missing:
+        note += f" ({written.missing})"
+    return {"rung": written.rung, "bound": bound, "missing": written.missing}, note
+
+
+def _record(result: FusionResult, front: Sequence[Point]) -> dict[str, Any]:
+    from optsched.solver.fusion.front import knee
+
+    return {
+        "all_fused": _point(result.fused, result.whole),
+        "best_split": _point(result.fused, front[-1]),
+        "bound": result.bound,
+        "proved": result.proved,
+        "stop_reason": str(result.stop_reason),
+        "branches": result.branches,
+        "solves": result.solves,
+        "seconds": result.seconds,
+        "front": [_figures(point) for point in front],
+        "knee": _figures(knee(front)),
+        "whole": dict(result.fused.whole),
+    }
+
+
+def _figures(point: Point) -> dict[str, int]:
+    return {"peak": point.peak, "kernels": point.kernels, "traffic": point.traffic}
+
+
+def _point(fused: FusedGraph, point: Point) -> dict[str, Any]:
+    names = [op.name for op in fused.graph.ops]
+    return {**_figures(point), "groups": [[names[v] for v in group] for group in point.groups]}
+
+
+def _text(result: FusionResult, front: Sequence[Point]) -> str:
+    fused, whole, best = result.fused, result.whole, front[-1]
+    nodes = counted(len(fused.nodes), "fused node")
+    said = f"{fused.graph.name}: {counted(len(fused.graph.ops), 'part')}, {nodes}"
+    if fused.whole:
+        said += f", {len(fused.whole)} more left whole"
+    proof = "no split needs less" if best.peak <= result.bound else f"bound {result.bound:,}"
+    lines = [
+        said,
+        f"  all fused:  peak {whole.peak:,} bytes, {whole.kernels} kernels",
+        f"  best split: peak {best.peak:,} bytes ({_percent(best.peak, whole.peak)}), {proof}",
+    ]
+    lines += [f"  {_price(result, point)}" for point in front[1:]]
+    lines += [f"  {name} left whole: {why}" for name, why in fused.whole[:5]]
+    return "\n".join(lines)
+
+
+def _price(result: FusionResult, point: Point) -> str:
+    cut = counted(len(point.cut_nodes(result.fused)), "node")
+    return (
+        f"cut {cut}: peak {point.peak:,}, {point.kernels} kernels, "
+        f"traffic {_percent(point.traffic, result.whole.traffic)}"
+    )
+
+
+def _row(name: str, result: FusionResult, front: Sequence[Point]) -> dict[str, str]:
+    whole, best = result.whole, front[-1]
+    return {
+        "graph": name,
+        "all fused": f"{whole.peak:,}",
+        "best split": f"{best.peak:,}",
+        "bound": f"{result.bound:,}",
+        "saved": _percent(best.peak, whole.peak),
+        "cut": str(len(best.cut_nodes(result.fused))),
+        "kernels": f"{whole.kernels} -> {best.kernels}",
+        "traffic": _percent(best.traffic, whole.traffic),
+    }
+
+
+def _table(rows: Sequence[dict[str, str]]) -> str:
+    """Return rows as aligned columns: names on the left, numbers on the right."""
+    heads = list(rows[0]) if rows else []
+    width = {head: max(len(head), *(len(row[head]) for row in rows)) for head in heads}
+    lines = [{head: head for head in heads}, *rows]
+    return "\n".join(
+        "  ".join(
+            line[head].ljust(width[head]) if head == "graph" else line[head].rjust(width[head])
+            for head in heads
+        )
+        for line in lines
+    )
+
+
+def _percent(value: int, base: int) -> str:
+    return f"{100 * (value - base) / max(1, base):+.2f} %"

@@ -1,0 +1,221 @@
+"""Parts of fused nodes in a graph file: the key `extra.fusion` of a capture.
+
+The key has the graph of the parts as an `optsched-graph/1` document, the parts of each fused node,
+the local buffers, what rules in-place writes out, and the bytes that each part moves. Parts and
+buffers are named.
+
+Example: `{"graph": {..}, "nodes": [["buf0", "buf1"]], "local": ["buf0"]}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from optsched.check.fused import (
+    FusionBranch,
+    FusionCertificate,
+    FusionLeaf,
+    FusionTree,
+    leaf_graph,
+)
+from optsched.errors import FormatError
+from optsched.formats.certificate import certificate_document, read_certificate_document
+from optsched.formats.fields import Record, check_format, show
+from optsched.formats.native import graph_document, read_graph_document
+from optsched.formats.opening import open_source
+from optsched.formats.source import errors_named, label_of
+from optsched.model.fused import Bytes, FusedGraph, Triple
+
+KEY = "fusion"
+SPLIT_FORMAT = "optsched-split/1"
+"""File of `optsched solve --split -o`."""
+CERTIFICATE_FORMAT = "optsched-fusion-certificate/1"
+MOST_DEPTH = 400
+"""Most branches above a leaf."""
+_KEYS = {"graph", "nodes", "local", "blockers", "absorbed", "reads", "writes", "whole"}
+
+
+def fused_document(fused: FusedGraph) -> dict[str, Any]:
+    """Return a fused graph as a JSON object."""
+    graph = fused.graph
+    ops, buffers = [op.name for op in graph.ops], [buffer.name for buffer in graph.buffers]
+    return {
+        "graph": graph_document(graph),
+        "nodes": [[ops[v] for v in node] for node in fused.nodes],
+        "local": [buffers[b] for b in sorted(fused.local)],
+        "blockers": [
+            [ops[v], buffers[output], buffers[source], [ops[u] for u in sorted(row)]]
+            for (v, output, source), row in fused.blockers
+        ],
+        "absorbed": [[buffers[b] for b in pair] for pair in fused.absorbed],
+        "reads": [[list(pair) for pair in row] for row in fused.reads],
+        "writes": [[list(pair) for pair in row] for row in fused.writes],
+        "whole": dict(fused.whole),
+    }
+
+
+def read_fused(path: str | Path) -> FusedGraph:
+    """Return the fused graph of a captured file.
+
+    Raises
+    ------
+    FormatError
+        If the file has no parts, or a field is malformed.
+    """
+    source = open_source(path)
+    extra = source.document.get("extra") if isinstance(source.document, Mapping) else None
+    if not isinstance(extra, Mapping) or KEY not in extra:
+        raise FormatError(
+            f"{label_of(path)}: the file has no parts of fused nodes; capture with parts=True"
+        )
+    with errors_named(label_of(path)):
+        return read_fused_document(extra[KEY])
+
+
+def read_fused_document(document: object) -> FusedGraph:
+    """Return the fused graph of a parsed entry `extra.fusion`."""
+    top = Record(document, "extra.fusion")
+    top.refuse_unknown(_KEYS)
+    graph = read_graph_document(top.mapping("graph")).with_inplace()
+    ops, buffers = graph.op_ids, graph.buffer_ids
+    nodes = tuple(
+        tuple(_id(ops, name, "part") for name in _list(row, "nodes")) for row in top.items("nodes")
+    )
+    local = frozenset(_id(buffers, name, "buffer") for name in top.texts("local"))
+    blockers = tuple(_read_blockers(row, ops, buffers) for row in top.items("blockers", []))
+    absorbed = tuple(_read_pair(row, buffers) for row in top.items("absorbed", []))
+    whole = Record(top.mapping("whole", {}), "extra.fusion.whole")
+    return FusedGraph(
+        graph=graph,
+        nodes=nodes,
+        local=local,
+        blockers=blockers,
+        absorbed=absorbed,
+        reads=tuple(_read_bytes(row) for row in top.items("reads", [])),
+        writes=tuple(_read_bytes(row) for row in top.items("writes", [])),
+        whole=tuple((name, whole.text(name)) for name in whole.value),
+    )
+
+
+def split_groups(path: str | Path) -> list[list[str]] | None:
+    """Return the groups of a split's file, by the names of parts; None for any other file."""
+    document = open_source(path).document
+    if not isinstance(document, Mapping) or document.get("format") != SPLIT_FORMAT:
+        return None
+    with errors_named(label_of(path)):
+        best = Record(Record(document, "split").mapping("best_split"), "best_split")
+        rows = [_list(row, "groups") for row in best.items("groups")]
+        for name in (name for row in rows for name in row):
+            if not isinstance(name, str):
+                raise FormatError(f"best_split: groups name parts, got {show(name)}")
+        return rows
+
+
+def write_fusion_certificate(
+    certificate: FusionCertificate, path: str | Path, fused: FusedGraph
+) -> None:
+    """Write a certificate as JSON; :func:`read_fusion_certificate` reads it."""
+    document = {
+        "format": CERTIFICATE_FORMAT,
+        "graph": certificate.graph,
+        "bound": certificate.bound,
+        "tree": _tree_document(fused, certificate.tree, frozenset(), frozenset()),
+    }
+    Path(path).write_text(json.dumps(document, separators=(",", ":")) + "\n", "utf-8")
+
+
+def read_fusion_certificate(path: str | Path, fused: FusedGraph) -> FusionCertificate:
+    """Return the certificate of a file.
+
+    Raises
+    ------
+    FormatError
+        If a field is missing, unknown or malformed.
+    PlanError
+        If it names a buffer or an op that the graph does not have.
+    """
+    with errors_named(label_of(path)):
+        top = Record(open_source(path).document, "certificate")
+        check_format(top, CERTIFICATE_FORMAT)
+        top.refuse_unknown({"format", "graph", "bound", "tree"})
+        tree = _read_tree(fused, top.mapping("tree"), frozenset(), frozenset())
+        return FusionCertificate(top.text("graph"), top.count("bound"), tree)
+
+
+def _tree_document(
+    fused: FusedGraph, tree: FusionTree, stay: frozenset[int], cut: frozenset[int]
+) -> dict[str, Any]:
+    if isinstance(tree, FusionBranch):
+        both = {tree.buffer}
+        return {
+            "buffer": fused.graph.buffers[tree.buffer].name,
+            "stays": _tree_document(fused, tree.stays, stay | both, cut),
+            "cut": _tree_document(fused, tree.cut, stay, cut | both),
+        }
+    if tree.certificate is None:
+        return {"impossible": True}
+    graph = leaf_graph(fused, stay, cut)
+    return {"certificate": certificate_document(graph, tree.certificate)}
+
+
+def _read_tree(
+    fused: FusedGraph, value: object, stay: frozenset[int], cut: frozenset[int]
+) -> FusionTree:
+    record = Record(value, "certificate: tree")
+    if len(stay) + len(cut) > MOST_DEPTH:
+        raise FormatError(f"certificate: the tree is deeper than {MOST_DEPTH}")
+    if record.has("buffer"):
+        record.refuse_unknown({"buffer", "stays", "cut"})
+        b = _id(fused.graph.buffer_ids, record.text("buffer"), "buffer")
+        stays = _read_tree(fused, record.mapping("stays"), stay | {b}, cut)
+        return FusionBranch(b, stays, _read_tree(fused, record.mapping("cut"), stay, cut | {b}))
+    record.refuse_unknown({"impossible", "certificate"})
+    if record.flag("impossible", False):
+        return FusionLeaf(None)
+    graph = leaf_graph(fused, stay, cut)
+    return FusionLeaf(read_certificate_document(graph, record.mapping("certificate")))
+
+
+def _read_blockers(
+    row: object, ops: Mapping[str, int], buffers: Mapping[str, int]
+) -> tuple[Triple, frozenset[int]]:
+    if not isinstance(row, list) or len(row) != 4:
+        raise FormatError(f"extra.fusion: expected op, output, input and parts, got {show(row)}")
+    triple = (
+        _id(ops, row[0], "part"),
+        _id(buffers, row[1], "buffer"),
+        _id(buffers, row[2], "buffer"),
+    )
+    return triple, frozenset(_id(ops, name, "part") for name in _list(row[3], "blockers"))
+
+
+def _read_pair(row: object, buffers: Mapping[str, int]) -> tuple[int, int]:
+    if not isinstance(row, list) or len(row) != 2:
+        raise FormatError(f"extra.fusion: expected two buffers, got {show(row)}")
+    return _id(buffers, row[0], "buffer"), _id(buffers, row[1], "buffer")
+
+
+def _read_bytes(row: object) -> Bytes:
+    found = []
+    for pair in _list(row, "reads and writes"):
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise FormatError(f"extra.fusion: expected a name and bytes, got {show(pair)}")
+        if type(pair[1]) is not int or pair[1] < 0:
+            raise FormatError(f"extra.fusion: {pair[0]!r}: expected bytes, got {show(pair[1])}")
+        found.append((pair[0], pair[1]))
+    return tuple(found)
+
+
+def _list(value: object, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise FormatError(f"extra.fusion: {where} must be lists, got {show(value)}")
+    return value
+
+
+def _id(table: Mapping[str, int], name: object, what: str) -> int:
+    if not isinstance(name, str) or name not in table:
+        raise FormatError(f"extra.fusion names unknown {what} {show(name)}")
+    return table[name]

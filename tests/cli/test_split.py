@@ -1,0 +1,82 @@
+"""Commands on captured graphs with the parts of fused nodes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optsched.cli import main
+from optsched.formats.fused import fused_document, read_fused, read_fused_document
+
+CAPTURED = Path(__file__).parents[1] / "data" / "fused" / "shared.bwd.json.gz"
+LIMIT = ("--time-limit", "300")
+
+
+def test_a_split_is_found_proved_and_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    split, proof = tmp_path / "split.json", tmp_path / "proof.json"
+    given = [str(CAPTURED), "--split", "-o", str(split), "--certificate", str(proof), *LIMIT]
+    assert main(["solve", *given]) == 0
+    said = capsys.readouterr().out
+    assert "all fused:  peak 4,371,456 bytes, 69 kernels" in said
+    assert "best split: peak 3,107,072 bytes (-28.92 %), no split needs less" in said
+    assert main(["check", str(CAPTURED), str(split), str(proof)]) == 0
+    assert "no split below 3,107,072 bytes" in capsys.readouterr().out
+    written = json.loads(split.read_text())
+    written["best_split"]["groups"][0].append(written["best_split"]["groups"].pop()[0])
+    split.write_text(json.dumps(written))
+    assert main(["check", str(CAPTURED), str(split)]) == 1
+    claimed = json.loads(proof.read_text())
+    claimed["bound"] += 1
+    proof.write_text(json.dumps(claimed))
+    assert main(["check", str(CAPTURED), str(split), str(proof)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("nodes", [["buf0", "nothing"]], "unknown part"),
+        ("local", ["nothing"], "unknown buffer"),
+        ("reads", [3], "must be lists"),
+        ("absorbed", [["buf0"]], "expected two buffers"),
+        ("surplus", 1, "surplus"),
+    ],
+)
+def test_bad_parts_are_one_line(
+    field: str,
+    value: Any,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    document = json.loads(gzip.decompress(CAPTURED.read_bytes()))
+    document["extra"]["fusion"][field] = value
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(document))
+    assert main(["solve", str(path), "--split"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_files_without_parts_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(gzip.decompress(CAPTURED.read_bytes()))
+    del document["extra"]["fusion"]
+    path = tmp_path / "plain.json"
+    path.write_text(json.dumps(document))
+    assert main(["solve", str(path), "--split"]) == 2
+    assert "has no parts of fused nodes" in capsys.readouterr().err
+    assert main(["solve", str(CAPTURED), "--split", "--capacity", "9"]) == 2
+    assert "--split excludes --capacity" in capsys.readouterr().err
+
+
+def test_parts_are_read_as_written() -> None:
+    fused = read_fused(CAPTURED)
+    assert read_fused_document(fused_document(fused)) == fused

@@ -1,0 +1,114 @@
+"""Cuts of fused nodes while a step is compiled: measured as simulated, and lower."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
+
+from torch._functorch import config as functorch_config  # noqa: E402
+from torch._inductor import config as inductor_config  # noqa: E402
+
+from optsched.errors import UsageError  # noqa: E402
+from optsched.plugins.inductor import cuts, enabled, options, scheduler_pass  # noqa: E402
+from optsched.plugins.inductor.simulate import simulate  # noqa: E402
+from optsched.plugins.records import forget, records  # noqa: E402
+from tests.support.compiled_memory import NO_CACHE, measure_calls, no_kernels  # noqa: E402
+from tests.support.shared_layers import SharedLayers  # noqa: E402
+
+LIMIT = 60.0
+"""Enough for a proof on a busy machine."""
+
+
+@contextmanager
+def compiled_step(split: str | bool) -> Iterator[Any]:
+    """Compile a training step that computes its layers again in the backward pass."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    forget()
+    network, x = SharedLayers(2, 32, 2), torch.randn(2, 64, 32)
+    with (
+        no_kernels(),
+        inductor_config.patch(NO_CACHE),
+        functorch_config.patch(activation_memory_budget=0.5, enable_autograd_cache=False),
+        enabled(time_limit=LIMIT, split=split, min_gain=0),
+    ):
+        compiled = torch.compile(network)
+
+        def step() -> None:
+            network.zero_grad()
+            compiled(x).backward()
+
+        step()
+        yield step
+
+
+def test_cut_steps_need_what_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[cuts.Cuts] = []
+
+    def find(*args: Any, **how: Any) -> cuts.Cuts | None:
+        made = cuts.find_cuts(*args, **how)
+        found.extend([] if made is None else [made])
+        return made
+
+    monkeypatch.setattr(scheduler_pass, "find_cuts", find)
+    with compiled_step("peak") as step:
+        calls = measure_calls(step)
+    backward = records()[1]
+    assert found
+    taken = found[-1].decision.best
+    simulated = simulate(found[-1].facts, taken.order, reuse=taken.reuse)
+    assert backward.after == simulated.peak
+    assert calls[1].peak == simulated.peak - simulated.start
+    assert "cut op" in backward.fusion
+    assert "saves" in backward.fusion
+    # The order alone needs at least a tenth more.
+    ordered = int(backward.order.rpartition("nodes ")[2].removesuffix(" bytes").replace(",", ""))
+    assert backward.after <= 0.9 * ordered
+    assert backward.bound is not None
+    assert backward.bound <= found[-1].point.peak
+
+
+def test_nodes_that_cannot_be_rebuilt_stay(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError("no such loop")
+
+    monkeypatch.setattr(cuts, "rebuilt", fail)
+    with caplog.at_level(logging.WARNING), compiled_step("peak") as step:
+        step()
+    said = [row.getMessage() for row in caplog.records]
+    assert any("fused nodes left to Inductor: ValueError: no such loop" in x for x in said)
+    assert all(record.after is not None and not record.fusion for record in records())
+
+
+def test_unknown_kinds_are_left_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    from optsched.plugins.inductor import fused_parts
+
+    seen: list[Any] = []
+
+    def read(*args: Any) -> Any:
+        seen.append(original(*args))
+        return seen[-1]
+
+    original = fused_parts.read_parts
+    monkeypatch.setattr(fused_parts, "_CUT", ())
+    monkeypatch.setattr(cuts, "read_parts", read)
+    with compiled_step("auto"):
+        pass
+    assert seen
+    for parts in seen:
+        assert not parts.fused.nodes
+        assert parts.fused.whole
+        assert all(reason.startswith("it is a ") for _, reason in parts.fused.whole)
+
+
+def test_other_settings_are_refused() -> None:
+    with pytest.raises(UsageError, match="split must be 'auto', 'peak' or False, got 'all'"):
+        options(split="all")
