@@ -142,7 +142,7 @@ def _check_leaf(
 
 
 def leaf_graph(fused: FusedGraph, stay: frozenset[int], cut: frozenset[int]) -> Graph:
-    """Return the graph of which a leaf has a certificate; buffers not decided have 0 bytes."""
+    """Return the graph that the certificate of a leaf is about; undecided buffers have 0 bytes."""
     return grouped_graph(fused, finest_groups(fused, stay), fused.local - stay - cut)
 
 
