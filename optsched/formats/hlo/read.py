@@ -53,15 +53,16 @@ def read_hlo(source: Source) -> Graph:
 
 def graph_of(parsed: HloModule) -> Graph:
     """Return what :func:`read_hlo` makes of a module that is parsed already."""
-    return listed_graph(_module_of(parsed))
+    return listed_graph(module_of(parsed))
 
 
 def read_hlo_module(source: Source) -> Module:
     """Make a module of the entry computation and all that it calls, directly or not."""
-    return _module_of(parse_module(source.text))
+    return module_of(parse_module(source.text))
 
 
-def _module_of(parsed: HloModule) -> Module:
+def module_of(parsed: HloModule) -> Module:
+    """Return what :func:`read_hlo_module` makes of a module that is parsed already."""
     every = (x for c in parsed.computations.values() for x in c.instructions.values())
     # The state of a while may be overwritten by its body, a call's parameter not.
     bodies = {made.body for made in every if made.opcode == "while"}

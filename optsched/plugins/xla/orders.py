@@ -1,4 +1,4 @@
-"""Orders of a module's entry computation, each with the bytes that XLA will allocate for it.
+"""Orders of a module, each with the bytes that XLA will allocate for it.
 
 Every order is weighed by a model of XLA's buffer assignment
 (:mod:`optsched.plugins.xla.assignment`), which may need more bytes than the live ranges. An order
@@ -10,8 +10,8 @@ better; one that is allocated 10 MB is not used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from optsched.errors import OptschedError
 from optsched.formats.hlo.read import graph_of
@@ -38,11 +38,15 @@ def require_time(clock: Clock) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WeighedOrder:
-    """All instructions of the entry in an order, and the bytes that XLA will allocate for it."""
+    """All instructions of the entry in an order, and the bytes that XLA will allocate for it.
+
+    `inside` has the sequences of called computations that differ from XLA's.
+    """
 
     source: str
     sequence: Sequence[str]
     allocated: int
+    inside: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class ModuleOrders:
@@ -100,7 +104,28 @@ class ModuleOrders:
         # Less for certain: ties that XLA may break either way must not turn a gain into a loss.
         if allocated >= best.allocated or not is_certain(self.values, sequence):
             return best
-        return WeighedOrder(source, sequence, allocated)
+        return WeighedOrder(source, sequence, allocated, best.inside)
+
+    def with_inside(
+        self, best: WeighedOrder, name: str, sequence: Sequence[str]
+    ) -> WeighedOrder | None:
+        """Return the best order with another one in a called computation, and keep that.
+
+        None if XLA would allocate more, or if the bytes are not certain.
+        """
+        computations = dict(self.parsed.computations)
+        known = computations[name].instructions
+        computations[name] = replace(
+            computations[name], instructions={x: known[x] for x in sequence}
+        )
+        parsed = replace(self.parsed, computations=computations)
+        values = ModuleValues(parsed)
+        allocated = Assignment(values, best.sequence).allocated
+        if allocated > best.allocated or not is_certain(values, best.sequence):
+            return None
+        self.parsed, self.values, self.graph = parsed, values, graph_of(parsed)
+        inside = {**best.inside, name: sequence}
+        return WeighedOrder("orders inside", best.sequence, allocated, inside)
 
 
 def uncounted(graph: Graph) -> Graph:

@@ -22,6 +22,7 @@ from heuristics import OWN_ORDERINGS
 from optsched.plugins.gain import MinGain, kept_reason, worth_it
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.xla.cache import CachedRecords, layout_of
+from optsched.plugins.xla.inside import improve_inside
 from optsched.plugins.xla.orders import (
     KeptScheduleError,
     ModuleOrders,
@@ -29,8 +30,10 @@ from optsched.plugins.xla.orders import (
     require_time,
     uncounted,
 )
+from optsched.plugins.xla.walks import walk
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
+from optsched.runtime.text import counted
 from optsched.solver.pipeline import solve
 
 _LOG = logging.getLogger("optsched.plugins.xla")
@@ -41,6 +44,8 @@ STACK_BYTES = 1 << 26
 then end the process."""
 
 
+INSIDE_SHARE = 0.3
+"""Share of the time for orders inside the computations that a module calls."""
 HEURISTICS_SHARE = 0.4
 """Share of the time, after a module is read, in which heuristics may start."""
 FIRST = ("xla_dfs", "lpmf_backward", "xla_post_order")
@@ -166,7 +171,9 @@ class Scheduler:
             solver_seconds=solver_seconds,
         )
         if gains:
-            _set_schedule(module, orders.parsed.entry, best.sequence)
+            sequences = {**best.inside, orders.parsed.entry: best.sequence}
+            for computation, sequence in sequences.items():
+                _set_schedule(module, computation, sequence)
         answer.give(record, module.as_serialized_hlo_module_proto() if gains else None)
 
     def _choose(self, orders: ModuleOrders, clock: Clock) -> tuple[WeighedOrder, int, float]:
@@ -176,6 +183,8 @@ class Scheduler:
         tried = clock.share(HEURISTICS_SHARE, reserve)
         require_time(tried)
         best, bound = orders.own(), 0
+        if len(walk(orders.parsed, orders.parsed.entry)) > 1:
+            best = improve_inside(orders, best, clock.share(INSIDE_SHARE, reserve))
         # The best ones first, each once.
         for name in dict.fromkeys((*FIRST, *OWN_ORDERINGS)):
             if tried.expired():
@@ -191,18 +200,26 @@ class Scheduler:
             if part.expired():
                 break
             found = solve(model, objective=Objective.PEAK, limits=part)
-            bound = found.peak_bound if name == "in-place" else bound
+            # With other orders inside, a loop needs fewer bytes than the bound has for it.
+            bound = found.peak_bound if name == "in-place" and not best.inside else bound
             if found.plan is not None:
                 best = orders.better(best, f"optimum ({name})", found.plan.order)
         return best, bound, clock.seconds() - begun
 
 
-def _set_schedule(module: Any, entry_name: str, sequence: Sequence[str]) -> None:
-    """Give the entry computation this sequence of instructions."""
+def _source(best: WeighedOrder) -> str:
+    """Return the source of the entry's order, and the number of computations ordered inside."""
+    if not best.inside or best.source == "orders inside":
+        return best.source
+    return f"{best.source}, orders inside of {counted(len(best.inside), 'computation')}"
+
+
+def _set_schedule(module: Any, name: str, sequence: Sequence[str]) -> None:
+    """Give a computation this sequence of instructions."""
     schedule = module.schedule()
-    entry = next(x for x in module.computations() if x.name == entry_name)
-    by_name = {x.name: x for x in entry.instructions()}
-    schedule.set_sequence(entry, [by_name[name] for name in sequence])
+    computation = next(x for x in module.computations() if x.name == name)
+    by_name = {x.name: x for x in computation.instructions()}
+    schedule.set_sequence(computation, [by_name[name] for name in sequence])
     # Verified here, where an error still means that XLA keeps its own schedule.
     schedule.verify()
     module.set_schedule(schedule)

@@ -107,6 +107,55 @@ def test_random_functions(seed: int) -> None:
         assert np.array_equal(mine, theirs)
 
 
+def wide(carry: Any, x: Any) -> tuple[Any, Any]:
+    """Five wide products that all live until the last sum, unless each is used at once."""
+    products = [jnp.tanh(carry * float(i + 1)) @ jnp.ones((64, 256)) * x for i in range(5)]
+    narrow = [jnp.sin(product @ jnp.ones((256, 64)) * 1e-3) for product in products]
+    total = sum(product.sum() for product in products)
+    return jnp.tanh(sum(narrow)) * total * 1e-3 + carry, (narrow[0] - narrow[1]).sum()
+
+
+def scanned(carry: Any, xs: Any) -> Any:
+    return jax.lax.scan(wide, carry, xs)
+
+
+def chosen(carry: Any, xs: Any) -> Any:
+    return jax.lax.cond(xs[0] > 0, lambda c: wide(c, 1.0)[0], jnp.cos, carry) * 2 + 1
+
+
+def repeated(carry: Any, xs: Any) -> Any:
+    def body(state: Any) -> Any:
+        return wide(state[0], 0.5)[0], state[1] + 1
+
+    return jax.lax.while_loop(lambda state: state[1] < xs.size, body, (carry, 0))[0]
+
+
+def nested(carry: Any, xs: Any) -> Any:
+    def body(carry: Any, x: Any) -> Any:
+        return chosen(carry, xs[:2]) * x, repeated(carry, xs[:2]).sum()
+
+    return jax.lax.scan(body, carry, xs)
+
+
+@pytest.mark.parametrize("function", [scanned, chosen, repeated, nested])
+def test_orders_inside_of_loops_and_branches(function: Any) -> None:
+    """What a body needs is part of what the module allocates."""
+    arguments = jnp.ones((32, 64)), jnp.arange(1.0, 5.0)
+    lowered = jax.jit(function).lower(*arguments)
+    own = by_scheduler(lowered, "DEFAULT")
+    with enabled(time_limit=20, min_bytes=0, min_gain=0):
+        ours = lowered.compile()
+    (record,) = records()
+    assert (record.before, record.after) == (allocated(own), allocated(ours))
+    assert record.after is not None
+    assert record.before is not None
+    assert record.after < 0.8 * record.before
+    assert "orders inside" in record.order
+    assert record.bound is None or record.bound <= record.after
+    for mine, theirs in zip(results(ours, arguments), results(own, arguments), strict=True):
+        assert np.array_equal(mine, theirs)
+
+
 def small() -> Any:
     """Return a function that is compiled at once."""
     x, weight = filled((floats(32, 64), floats(64, 64)))
