@@ -139,7 +139,7 @@ def nested(carry: Any, xs: Any) -> Any:
 
 @pytest.mark.parametrize("function", [scanned, chosen, repeated, nested])
 def test_orders_inside_of_loops_and_branches(function: Any) -> None:
-    """What a body needs is part of what the module allocates."""
+    """The bytes of a body are part of those of the module."""
     arguments = jnp.ones((32, 64)), jnp.arange(1.0, 5.0)
     lowered = jax.jit(function).lower(*arguments)
     own = by_scheduler(lowered, "DEFAULT")
