@@ -55,7 +55,7 @@ ENTRY %main (g: f32[256], k: s32[]) -> f32[256] {{
 
 
 def orders_of(computation: Computation) -> Iterator[list[str]]:
-    """Yield all valid sequences of a computation that begin with its parameter."""
+    """Yield all valid sequences of a computation, its parameter first."""
     made = computation.instructions
     first, *rest = made
     for turn in itertools.permutations(rest):
@@ -80,7 +80,7 @@ def test_the_order_found_is_the_best_of_all(number: int, kind: str) -> None:
     assert found.allocated == least < before
     assert set(found.inside) == {"body"}
     assert sorted(found.inside["body"]) == sorted(body.instructions)
-    # What is kept is what was weighed.
+    # The module now has the order with these bytes.
     assert Assignment(orders.values, found.sequence).allocated == least
 
 
