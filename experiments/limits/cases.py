@@ -12,12 +12,14 @@ import tempfile
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import optsched
+from experiments.limits.plugins import by_inductor, by_xla
 from heuristics.orderings.program import program
 from optsched.cli import main
 from optsched.formats import write_packing
@@ -241,8 +243,11 @@ SOLVES: dict[str, Callable[[Graph], Case]] = {
     "check groups": lambda graph: checked(shared(graph)),
     "check inplace": lambda graph: checked(inplace(graph).with_inplace()),
     "check file": read,
+    "inductor plugin": by_inductor,
 }
 """Questions about a graph."""
+if find_spec("jaxlib") is not None:
+    SOLVES["xla plugin"] = by_xla
 
 
 def _room(graph: Graph) -> int:
