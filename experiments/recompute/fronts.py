@@ -4,6 +4,7 @@
 
 FOLDER holds what `experiments.recompute.graphs` wrote. Each line has a budget: a peak that PyTorch
 reaches, or a part of the least peak without repeats. Extra compute and bounds are in % of a step.
+Seconds and limits are processor time (:mod:`experiments.recompute.processor`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import time
 from pathlib import Path
 
+from experiments.recompute.processor import limit_by_processor
 from optsched.certificate.recompute import certify_recompute
 from optsched.check.runs import check_runs
 from optsched.errors import PlanError
@@ -20,6 +22,7 @@ from optsched.formats import read_graph
 from optsched.formats.costs import with_costs
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from optsched.solver.recompute.master import Branches, Master, Relaxed
 from optsched.solver.recompute.solve import Planner
 
 PARTS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
@@ -39,6 +42,9 @@ def study(folder: Path, name: str, seconds: float, cost: str) -> None:
         rows.append((own.peak, f"torch {budget}", own.extra))
     print(f"{name}: {len(graph.ops)} ops, least peak without repeats {least:,} bytes")
     share = 100 / max(1, planner.problem.total)
+    lost = watch_rounding()
+    print("| budget | MB | PyTorch | optsched | bound | proof | seconds |", flush=True)
+    print("|---|--:|--:|--:|--:|---|--:|")
     for peak, label, torch_cost in sorted(rows, reverse=True):
         start = time.process_time()
         result = planner.plan(peak, Clock.of(Limits(seconds=seconds)))
@@ -48,7 +54,23 @@ def study(folder: Path, name: str, seconds: float, cost: str) -> None:
             "-" if x is None else f"{share * x:.3f}"
             for x in (torch_cost, result.extra, result.bound)
         ]
-        print(f"  {label:10} {peak / 1e6:9.2f} MB", *shown, result.status, f"{spent:.1f} s")
+        row = (label, f"{peak / 1e6:.2f}", *shown, result.status, f"{spent:.1f}")
+        print(f"| {' | '.join(row)} |", flush=True)
+    print(f"\nbounds lose at most {100 * max(lost, default=0.0):.4f} % by rounding multipliers\n")
+
+
+def watch_rounding() -> list[float]:
+    """Collect by how much bounds in integers are below those of the solver's linear programs."""
+    relax, lost = Master.relax, list[float]()
+
+    def watched(master: Master, seconds: float, branches: Branches = ()) -> Relaxed | None:
+        found = relax(master, seconds, branches)
+        if found is not None and len(found.values) and master._linear.cost > 0:
+            lost.append(1 - found.bound / master._linear.cost)
+        return found
+
+    setattr(Master, "relax", watched)  # noqa: B010
+    return lost
 
 
 def main() -> None:
@@ -58,6 +80,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--cost", default="roofline")
     args = parser.parse_args()
+    limit_by_processor()
     found = sorted(x.name.removesuffix(".json.gz") for x in args.folder.glob("*.json.gz"))
     for name in args.networks or found:
         study(args.folder, name, args.seconds, args.cost)

@@ -51,6 +51,35 @@ class Gpt(nn.Module):
         return functional.cross_entropy(self.head(self.norm(x)).flatten(0, 1), words.flatten())
 
 
+class Llama(nn.Module):
+    """Layers as in pytorch 197838: fused attention, and a gated network in each."""
+
+    def __init__(self, layers: int, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        sizes = {"qkv": (width, 3 * width), "out": (width, width), "gate": (width, 4 * width)}
+        sizes |= {"up": (width, 4 * width), "down": (4 * width, width)}
+        self.layers = nn.ModuleList(
+            nn.ModuleDict({name: nn.Linear(a, b, bias=False) for name, (a, b) in sizes.items()})
+            for _ in range(layers)
+        )
+
+    def forward(self, x: Any) -> Any:
+        """Return the output."""
+        batch, length, width = x.shape
+        for layer in self.layers:
+            qkv = layer["qkv"](functional.rms_norm(x, (width,))).view(
+                batch, length, 3, self.heads, width // self.heads
+            )
+            mixed = functional.scaled_dot_product_attention(
+                *qkv.permute(2, 0, 3, 1, 4), is_causal=True
+            )
+            x = x + layer["out"](mixed.transpose(1, 2).reshape(batch, length, width))
+            y = functional.rms_norm(x, (width,))
+            x = x + layer["down"](functional.silu(layer["gate"](y)) * layer["up"](y))
+        return x
+
+
 class Loss(nn.Module):
     """Mean square of a module's output."""
 
@@ -211,8 +240,9 @@ JOINT: dict[str, Callable[[], Made]] = {
 
 LARGE: dict[str, Callable[[], Made]] = {
     "gpt21l": lambda: (Gpt(21, 512, 8, 8192), _words(8, 256, 8192)),
+    "llama32l": lambda: (Loss(Llama(32, 256, 4)), (torch.randn(1, 2048, 256),)),
 }
-"""A network of more than 2,500 ops, planned for the time that this takes."""
+"""More than 2,500 ops, and the depth at which PyTorch's peaks are not monotone (197838)."""
 
 STEPS: dict[str, Callable[[], Made]] = {
     "gpt": lambda: (Gpt(4, 256, 4, 2048), _words(8, 128, 2048)),

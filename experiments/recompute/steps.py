@@ -6,14 +6,14 @@ For each network: PyTorch's split at its eleven activation memory budgets, as si
 Inductor's own order; the lowest of these peaks, compiled and run by PyTorch and by the plugin; and
 the plugin at 0.8 and 0.65 of it. A line has bytes asked, planned, simulated and allocated above
 the bytes held before, the extra compute and its bound in % of a step, and the largest difference of
-a gradient from eager's. The two steps of equal peak are timed in alternating pairs.
+a gradient from eager's (with dropout: from that of PyTorch's default). The two steps of equal peak
+are timed in alternating pairs after two that are not counted. Times are those of the processor.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-import re
 import time
 from collections.abc import Sequence
 from statistics import median
@@ -25,17 +25,17 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor import config as inductor_config
 
 from experiments.recompute.networks import STEPS
-from optsched import plugins
-from optsched.model.runs import extra_cost
+from experiments.recompute.processor import limit_by_processor
 from optsched.plugins import inductor
+from optsched.plugins.inductor import candidates, partition
 from optsched.plugins.inductor.calibrate import step_peak
-from optsched.plugins.inductor.joint_graph import Modules, computed
+from optsched.plugins.inductor.joint_graph import Modules
 from optsched.plugins.inductor.partition import PeakPartitioner, _Partition
-from optsched.plugins.records import forget
+from optsched.plugins.records import forget, records
 from tests.support.high_water import high_water
 
-BUDGETS = tuple(i / 10 for i in range(11))
 PARTS = (0.8, 0.65)
+"""Parts of PyTorch's lowest peak that are asked for after this peak itself, until one fails."""
 
 
 class TorchBudgets(PeakPartitioner):
@@ -47,17 +47,14 @@ class TorchBudgets(PeakPartitioner):
     def __call__(self, gm: Any, joint_inputs: Sequence[Any], **how: Any) -> Modules:
         """Return forward and backward graph."""
         self.rows.clear()
-        default = min_cut_rematerialization_partition(copy.deepcopy(gm), joint_inputs, **how)
+        default: Modules = min_cut_rematerialization_partition(
+            copy.deepcopy(gm), joint_inputs, **how
+        )
         found = _Partition(self, "torch", gm, joint_inputs, how)
-        ids, total = found.graph.op_ids, sum(op.cost for op in found.graph.ops)
-        for budget in BUDGETS:
-            with functorch_config.patch(activation_memory_budget=budget):
-                both = min_cut_rematerialization_partition(
-                    copy.deepcopy(found.joint), joint_inputs, **how
-                )
-            extra = extra_cost(found.graph, [ids[x] for x in computed(both) if x in ids])
-            peak = step_peak(both, 1.0, found.outputs, found.static, ordered=False)
-            self.rows.append((peak, extra, total, budget))
+        total = found.problem.total
+        for split in found.splits:
+            peak = step_peak(split.modules, 1.0, found.outputs, found.static, ordered=False)
+            self.rows.append((peak, split.extra, total, split.budget))
         return default
 
 
@@ -72,13 +69,14 @@ class Step:
         if settings is not None:
             start = time.perf_counter()
             forget()
-            # Eager's random numbers, so that gradients can be compared.
-            fixed = {"fx_graph_cache": False, "fallback_random": True, **settings}
+            # Inductor computes other random numbers than eager, in its own kernels.
+            fixed = {"fx_graph_cache": False, **settings}
             uncached = {"enable_autograd_cache": False, "activation_memory_budget": budget}
             with inductor_config.patch(fixed), functorch_config.patch(uncached):
                 self.call = torch.compile(self.module)
                 self.gradients()
             self.seconds = time.perf_counter() - start
+            self.joint = records()[0] if records() else None
 
     def gradients(self) -> list[torch.Tensor]:
         """Run the step; return copies of its gradients."""
@@ -98,26 +96,29 @@ class Step:
         return high_water(lambda: self.call(*self.args).backward())
 
     def run_time(self) -> float:
-        """Return the seconds of a step."""
+        """Return the processor's seconds of a step."""
         self.clear()
-        start = time.perf_counter()
+        start = time.process_time()
         self.call(*self.args).backward()
-        return time.perf_counter() - start
+        return time.process_time() - start
 
 
 def study(name: str, pairs: int, seconds: float) -> None:
     """Print the lines of a network."""
-    eager = Step(name, None).gradients()
+    budgets = TorchBudgets(1, seconds)
+    default = Step(name, {"custom_partitioner_fn": budgets})
+    drops = name == "dropout"
+    exact = default.gradients() if drops else Step(name, None).gradients()
+    whose = "PyTorch's default" if drops else "eager's"
 
     def show(label: str, step: Step, text: str) -> None:
         apart = max(
-            (a - b).abs().max().item() for a, b in zip(eager, step.gradients(), strict=True)
+            (a - b).abs().max().item() for a, b in zip(exact, step.gradients(), strict=True)
         )
-        held = f"allocated {step.allocated():,}, gradients {apart:.1e} from eager's"
+        held = f"allocated {step.allocated():,}, gradients {apart:.1e} from {whose}"
         print(f"{name}: {label}: {text}, {held}, compiled in {step.seconds:.0f} s", flush=True)
 
-    budgets = TorchBudgets(1, seconds)
-    show("torch, default", Step(name, {"custom_partitioner_fn": budgets}), "")
+    show("torch, default", default, "")
     for peak, extra, total, budget in budgets.rows:
         print(f"  torch {budget}: simulated {peak:,}, extra {100 * extra / total:.2f} %")
     lowest, extra, total, budget = min(budgets.rows)
@@ -126,24 +127,30 @@ def study(name: str, pairs: int, seconds: float) -> None:
     for part in (1.0, *PARTS):
         asked = int(lowest * part)
         ours = Step(name, inductor.options(peak=asked, time_limit=seconds))
-        told = plugins.explain()
-        found = re.search(r"planned.*?in ATen ops", told)
-        spent = re.search(r"joint:.*; ([0-9.]+ s)", told)
-        planning = f"planning {spent[1] if spent else '?'}"
-        show(f"asked {asked:,}", ours, f"{found[0] if found else told}, {planning}")
+        joint = ours.joint
+        assert joint is not None
+        told = f"{joint.order or joint.reason} {joint.note}, planned in {joint.seconds:.1f} s"
+        show(f"asked {asked:,}", ours, told)
         if part == 1.0:
-            rows = [(theirs.run_time(), ours.run_time()) for _ in range(pairs)]
+            rows = [(theirs.run_time(), ours.run_time()) for _ in range(pairs + 2)][2:]
             ratio = median(mine / other for other, mine in rows)
-            print(f"  {pairs} pairs: {ratio:.3f} of PyTorch's step time (median)", flush=True)
+            both = [1000 * median(column) for column in zip(*rows, strict=True)]
+            times = (
+                f"{ratio:.3f} of PyTorch's step time, medians {both[0]:.1f} and {both[1]:.1f} ms"
+            )
+            print(f"  {pairs} pairs: {times}", flush=True)
+        if joint.after is None or joint.after > asked:
+            break
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("networks", nargs="*", default=list(STEPS))
-    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--pairs", type=int, default=41)
     parser.add_argument("--seconds", type=float, default=10.0)
     args = parser.parse_args()
     torch.set_num_threads(1)
+    limit_by_processor(partition, candidates)
     for name in args.networks:
         study(name, args.pairs, args.seconds)
 

@@ -42,11 +42,6 @@ class Unrolled:
     source: tuple[int, ...]
     number: tuple[int, ...]
 
-    @property
-    def sequence(self) -> tuple[int, ...]:
-        """Ops of the original graph in the order of the runs."""
-        return self.source
-
     def reorder(self, order: Sequence[int]) -> tuple[int, ...]:
         """Return the sequence of an order of :attr:`graph`."""
         return tuple(self.source[i] for i in order)

@@ -6,9 +6,11 @@ it is as good, if no plan is found, and for graphs with what the plan does not k
 effects, symbolic sizes, user checkpoint tags, mutations in the backward graph.
 
 ATen ops are fused after the split, so the compiled step needs other bytes than planned. The
-partitioner therefore lowers each split without generating code, simulates its memory
-(:mod:`optsched.plugins.inductor.calibrate`), and moves the planned budget until the simulated step
-fits, at most five times. Bounds are those of the plan of ATen ops.
+partitioner therefore plans ATen ops, and ATen ops joined to likely kernels
+(:mod:`optsched.solver.recompute.kernels`). It lowers each split without generating code, simulates
+its memory (:mod:`optsched.plugins.inductor.calibrate`), and moves the planned budget until the
+simulated step fits, at most five times. The cheapest split that fits is taken, be it PyTorch's;
+bounds are those of the ops that were planned.
 
 Example: budget 10 MB. The first plan is made for 10 MB of ATen ops and simulated with 11 MB after
 fusion. The next plan aims at a smaller number of bytes, until the simulated step fits.
@@ -22,13 +24,11 @@ import copy
 import hashlib
 import logging
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch._functorch import config as functorch_config
 from torch._functorch.compile_utils import fx_graph_cse
 from torch._functorch.partitioners import (
     min_cut_rematerialization_partition,
@@ -36,30 +36,28 @@ from torch._functorch.partitioners import (
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx import GraphModule
 
-from optsched.check.runs import check_runs
-from optsched.errors import OptschedError, PlanError
+from optsched.errors import OptschedError
 from optsched.formats.costs import with_costs
 from optsched.formats.fx import from_fx
 from optsched.model.graph import Graph
-from optsched.model.runs import extra_cost
 from optsched.plugins.inductor.calibrate import step_peak
-from optsched.plugins.inductor.joint_graph import Modules, computed, forward_ends, require_known
+from optsched.plugins.inductor.joint_graph import Modules, forward_ends, require_known
+from optsched.plugins.inductor.models import Model, TorchSplit, make_model, torch_splits
 from optsched.plugins.inductor.split import split_joint
 from optsched.plugins.inductor.support import KeptOrderError
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from optsched.solver.recompute.kernels import contracted, join_kernels
+from optsched.solver.recompute.problem import make_problem
 from optsched.solver.recompute.result import RecomputeResult
-from optsched.solver.recompute.solve import Planner
 
 logger = logging.getLogger("optsched.plugins.inductor")
 ROUNDS = 5
 """Most splits that are lowered and simulated."""
 CLOSE = 0.97
 """A simulated peak of at least this part of the budget is not raised further."""
-TORCH_BUDGETS = tuple(i / 10 for i in range(10))
-"""Activation memory budgets of PyTorch's splits: starts, and the answer where no plan fits."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +111,16 @@ class Tried(NamedTuple):
     simulated: int | None
     result: RecomputeResult
     modules: Modules
+    what: str
+
+    @property
+    def price(self) -> tuple[int, int]:
+        """Extra cost and number of repeats."""
+        return self.result.extra or 0, sum(row.count for row in self.result.repeats)
+
+    def fits(self, budget: int) -> bool:
+        """Return True if it is not simulated above a budget."""
+        return self.simulated is None or self.simulated <= budget
 
 
 def next_budget(aim: int, low: int, high: int) -> int:
@@ -136,7 +144,7 @@ class _Partition:
         inputs: Sequence[Any],
         how: dict[str, Any],
     ) -> None:
-        self.settings, self.name, self.inputs, self.how = settings, name, inputs, how
+        self.settings, self.name = settings, name
         require_known(joint)
         joint.graph.eliminate_dead_code()
         # PyTorch does the same first: ops that compute equal values must not count as repeats.
@@ -145,65 +153,60 @@ class _Partition:
         self.joint, self.outputs = joint, int(how["num_fwd_outputs"])
         self.static: Sequence[int] = how.get("static_lifetime_input_indices") or ()
         self.graph: Graph = with_costs(from_fx(joint, name=name), settings.cost)
-        self.loss = forward_ends(joint, self.graph, self.outputs)
+        self.problem = make_problem(self.graph, forward_ends(joint, self.graph, self.outputs))
         self.peaks: dict[Modules, int] = {}
-        self.torch = self._torch_split()
-        self.others = self._torch_splits()
-        known = [row for row in map(self._sequence, (self.torch, *self.others)) if row]
-        self.planner = Planner(self.graph, self.loss, known, early=False)
+        self.blocker = ""
+        self.splits = torch_splits(joint, inputs, how, self.graph)
+        self.torch = self.splits[0].modules
 
-    def _torch_split(self, **settings: float) -> Modules:
-        # Patched for this call only, as the settings belong to the whole process.
-        with functorch_config.patch(settings):
-            modules: Modules = min_cut_rematerialization_partition(
-                copy.deepcopy(self.joint), self.inputs, **self.how
-            )
-        return modules
+    def _models(self) -> Iterator[Model]:
+        """Yield ATen ops, and ops joined to kernels, which are often nearer to what is compiled.
 
-    def _torch_splits(self) -> list[Modules]:
-        """Return the other splits that PyTorch makes at its activation memory budgets."""
-        found = {tuple(computed(self.torch)): self.torch}
-        for budget in TORCH_BUDGETS:
-            modules = self._torch_split(activation_memory_budget=budget)
-            # Several budgets often give the same split, and each simulation costs a lowering.
-            found.setdefault(tuple(computed(modules)), modules)
-        return list(found.values())[1:]
-
-    def _sequence(self, modules: Modules) -> list[int]:
-        """Return a split as a sequence of ops; empty if a plan may not do the same."""
-        ids = self.graph.op_ids
-        sequence = [ids[name] for name in computed(modules) if name in ids]
-        with suppress(PlanError):
-            check_runs(self.graph, sequence)
-            return sequence
-        return []
+        Of some plans of kernels Inductor fuses the repeats of many layers, so that all of their
+        bytes are live at once, and plans of ATen ops need less.
+        """
+        yield make_model("ATen ops", contracted(self.problem), self.splits)
+        if self.settings.calibrated:
+            yield make_model("fused ops", join_kernels(self.problem), self.splits)
 
     def run(self) -> tuple[Modules, CompiledGraph]:
         budget, tried = self.settings.peak, list[Tried]()
-        planned, low, high = self._first_aim(budget), 0, 0
-        blocker = ""
+        least: int | None = None
+        for model in self._models():
+            self._approach(model, tried)
+            least = min((row.price[0] for row in tried if row.fits(budget)), default=None)
+            if least == 0:
+                break
+        theirs = self._torch_fit(budget, least)
+        if theirs is not None:
+            return self._record_theirs(budget, theirs)
+        if not tried:
+            raise KeptOrderError(f"no plan within {budget:,} bytes: {self.blocker}")
+        return self._choose(budget, tried)
+
+    def _approach(self, model: Model, tried: list[Tried]) -> None:
+        """Plan and simulate with other budgets until the simulated step fits closely."""
+        budget = self.settings.peak
+        planned, low, high = self._first_aim(model, budget), 0, 0
         for _ in range(ROUNDS):
             # A third for each plan, as several rounds share the time limit.
             seconds = Limits(seconds=self.settings.time_limit / 3)
-            result = self.planner.plan(planned, Clock.of(seconds))
-            if result.sequence is None and not self.settings.calibrated:
-                blocker = result.blocker or "no plan was found in time"
-                break
+            result = model.planner.plan(planned, Clock.of(seconds))
             if result.sequence is None:
+                self.blocker = result.blocker or "no plan was found in time"
+                if not self.settings.calibrated:
+                    break
                 # Fused kernels may need less than the ops that were planned.
-                low, blocker = planned, result.blocker or "no plan was found in time"
+                low = planned
                 planned = (planned + high) // 2 if high else planned * 5 // 4
                 continue
-            known = [row for row in tried if row.result.sequence == result.sequence]
-            modules = known[0].modules if known else self._split(result.sequence)
-            simulated = known[0].simulated if known else self._simulate(modules)
-            tried.append(Tried(simulated, result, modules))
+            simulated = self._try(model, result, tried)
             logger.debug("%s: planned %s, simulated %s", self.name, planned, simulated)
             if simulated is None or CLOSE * budget <= simulated <= budget:
                 break
             if simulated <= budget:
                 # Nothing runs again and the step fits, so a larger budget cannot cost less.
-                if not result.extra:
+                if not result.repeats:
                     break
                 low = max(low, planned)
             else:
@@ -211,74 +214,75 @@ class _Partition:
             # The ratio of planned to simulated bytes changes little between plans of one graph.
             aim = int(planned * budget * (1 + CLOSE) / 2 / max(1, simulated))
             planned = next_budget(aim, low, high)
-        if not any(row.simulated is None or row.simulated <= budget for row in tried):
-            fitting = self._torch_fit(budget)
-            if fitting is not None:
-                return fitting
-        if not tried:
-            raise KeptOrderError(f"no plan within {budget:,} bytes: {blocker}")
-        return self._choose(budget, tried)
 
-    def _first_aim(self, budget: int) -> int:
-        """Return the bytes of ATen ops to plan first, by the PyTorch split nearest to a budget."""
-        rows = [(self._sequence(x), x) for x in (self.torch, *self.others)]
-        peaks = [(check_runs(self.graph, row).peak, x) for row, x in rows if row]
-        if not peaks or not self.settings.calibrated:
+    def _try(self, model: Model, result: RecomputeResult, tried: list[Tried]) -> int | None:
+        """Split and simulate a plan, unless it is known."""
+        same = (row for row in tried if row.what == model.what)
+        known = next((row for row in same if row.result.sequence == result.sequence), None)
+        if known is None:
+            modules = self._split(model, result.sequence or ())
+            known = Tried(self._simulate(modules), result, modules, model.what)
+            tried.append(known)
+        return known.simulated
+
+    def _first_aim(self, model: Model, budget: int) -> int:
+        """Return the bytes to plan first, by PyTorch's split of the nearest peak."""
+        if not model.known or not self.settings.calibrated:
             return budget
-        peak, modules = min(peaks, key=lambda row: abs(row[0] - budget))
+        peak, modules = min(model.known, key=lambda row: abs(row[0] - budget))
         # The same ratio, from a split whose two numbers are known before any plan is made.
         return int(budget * peak / max(1, self._simulate(modules) or peak))
 
-    def _torch_fit(self, budget: int) -> tuple[Modules, CompiledGraph] | None:
-        """Return PyTorch's split of least extra compute that fits a budget as simulated."""
-        rows = [(self._sequence(x), x) for x in (self.torch, *self.others)]
-        priced = [(extra_cost(self.graph, row), i) for i, (row, _) in enumerate(rows) if row]
-        for extra, i in sorted(priced):
-            simulated = self._simulate(rows[i][1])
-            if simulated is not None and simulated <= budget:
-                share = 100 * extra / max(1, self.planner.problem.total)
-                text = f"recompute: asked {budget:,} bytes, a split of PyTorch's, simulated "
-                text += f"{simulated:,}, extra {share:.2f} % ({self.graph.cost_unit})"
-                record = CompiledGraph("inductor", self.name, len(self.graph.ops), order=text)
-                own = self._simulate(self.torch)
-                return rows[i][1], replace(record, before=own, after=simulated)
+    def _torch_fit(self, budget: int, below: int | None) -> TorchSplit | None:
+        """Return PyTorch's split of least extra cost that fits as simulated, if it is below ours.
+
+        Of equal cost ours is taken.
+        """
+        for split in sorted(self.splits, key=lambda split: split.extra):
+            if not self.settings.calibrated or (below is not None and split.extra >= below):
+                break
+            if (self._simulate(split.modules) or 0) <= budget:
+                return split
         return None
+
+    def _record_theirs(self, budget: int, split: TorchSplit) -> tuple[Modules, CompiledGraph]:
+        own, simulated = self._simulate(self.torch), self._simulate(split.modules)
+        share = 100 * split.extra / max(1, self.problem.total)
+        text = f"recompute: asked {budget:,} bytes, a split of PyTorch's, simulated "
+        text += f"{simulated:,}, extra {share:.2f} % ({self.graph.cost_unit})"
+        record = CompiledGraph("inductor", self.name, len(self.graph.ops), order=text)
+        return split.modules, replace(record, before=own, after=simulated)
 
     def _choose(self, budget: int, tried: Sequence[Tried]) -> tuple[Modules, CompiledGraph]:
         """Return the cheapest split that fits as simulated, or the one of the least peak."""
-        fits = [row for row in tried if row.simulated is None or row.simulated <= budget]
+        fits = [row for row in tried if row.fits(budget)]
         if fits:
-            simulated, result, modules = min(fits, key=lambda row: row.result.extra or 0)
+            chosen = min(fits, key=lambda row: row.price)
         else:
-            simulated, result, modules = min(tried, key=lambda row: row.simulated or 0)
-        own = self._simulate(self.torch)
-        repeats = sum(row.count for row in result.repeats)
+            chosen = min(tried, key=lambda row: row.simulated or 0)
+        simulated, result, modules, what = chosen
+        repeats = chosen.price[1]
         share = 100 / max(1, result.total)
         text = f"recompute: asked {budget:,} bytes, planned {result.peak or 0:,}"
         text += "" if simulated is None else f", simulated {simulated:,}"
         text += f", {repeats} repeats, extra {share * (result.extra or 0):.2f} %"
-        text += f" (bound {share * (result.bound or 0):.2f} % in ATen ops, {self.graph.cost_unit})"
+        text += f" (bound {share * (result.bound or 0):.2f} % of {what}, {self.graph.cost_unit})"
         record = CompiledGraph("inductor", self.name, len(self.graph.ops), order=text)
+        own = self._simulate(self.torch)
         record = replace(record, before=own, after=simulated)
-        if simulated is not None and simulated > budget:
-            record = replace(record, note="no plan that was tried fits as compiled")
-        if own is not None and simulated is not None and self._keeps(own, simulated, budget):
+        if own is None or simulated is None or simulated <= budget:
+            return modules, record
+        if own <= simulated:
             reason = f"PyTorch's split needs {own:,} bytes as simulated"
             return self.torch, replace(record, after=own, order="", reason=reason)
-        return modules, record
+        return modules, replace(record, note="no plan that was tried fits as compiled")
 
-    def _keeps(self, own: int, simulated: int, budget: int) -> bool:
-        """Return True if PyTorch's split is as good; one that fits without a plan is kept."""
-        return own <= budget < simulated or (simulated > budget and own <= simulated)
-
-    def _split(self, sequence: Sequence[int]) -> Modules:
-        problem = self.planner.problem
+    def _split(self, model: Model, sequence: Sequence[int]) -> Modules:
         runs, seen = [], set[int]()
-        for v in sequence:
-            if v not in problem.views:
-                runs.append((self.graph.ops[v].name, v in seen))
-            seen.add(v)
-        forward = {problem.name(u) for u in problem.forward}
+        for op in sequence:
+            runs += [(name, op in seen) for name in model.ops.names(op)]
+            seen.add(op)
+        forward = {self.problem.name(u) for u in self.problem.forward}
         modules: Modules = split_joint(self.joint, runs, forward, self.outputs, self.static)
         return modules
 

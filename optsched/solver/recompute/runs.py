@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
+from optsched.model.elements import Buffer, Op
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory, timeline
 from optsched.model.runs import unroll
 from optsched.ordering.solve import solve_order
 from optsched.runtime.clock import Clock
+from optsched.solver.recompute.kernels import contracted
 from optsched.solver.recompute.problem import RecomputeProblem
 
 Nodes = tuple[int, ...]
@@ -42,15 +43,12 @@ class Schedule:
         Cost of the repeats.
     running
         Live bytes during each run.
-    proved
-        True if no order of the same repeats has a peak that was asked for.
     """
 
     nodes: Nodes
     peak: int
     cost: int
     running: tuple[int, ...]
-    proved: bool = False
 
     @property
     def repeated(self) -> dict[int, int]:
@@ -74,7 +72,7 @@ class Unroller:
 
     def __init__(self, problem: RecomputeProblem, early: bool = False) -> None:
         self.problem, self.early = problem, early
-        self.base = _contracted(problem)
+        self.base = contracted(problem).graph()
         node = {v: i for i, v in enumerate(problem.ops)}
         self.loss = [node[v] for v in problem.loss if v in node]
 
@@ -95,7 +93,7 @@ class Unroller:
                 ops[i] = replace(ops[i], control=tuple(control))
         return replace(made.graph, ops=tuple(ops))
 
-    def measure(self, nodes: Sequence[int], proved: bool = False) -> Schedule:
+    def measure(self, nodes: Sequence[int]) -> Schedule:
         """Return a sequence with what it needs."""
         graph = self.graph(nodes)
         order = range(len(nodes))
@@ -103,7 +101,7 @@ class Unroller:
         cost = sum(self.problem.cost[v] for v in nodes)
         # Each node's first run is part of every schedule, so only its repeats cost.
         cost -= sum(self.problem.cost[v] for v in set(nodes))
-        return Schedule(tuple(nodes), peak_memory(graph, order), cost, running, proved)
+        return Schedule(tuple(nodes), peak_memory(graph, order), cost, running)
 
     def search(self, nodes: Sequence[int], peak: int, clock: Clock) -> Schedule:
         """Return the best order of a sequence's runs; the search ends with one within the peak."""
@@ -116,28 +114,7 @@ class Unroller:
         found = solve_order(floor, limits=clock, warm_start=warm, bound=peak)
         # `floor` has the number after all runs.
         order = [v for v in found.order if v < len(nodes)]
-        return self.measure([nodes[v] for v in order], found.bound > peak)
-
-
-def _contracted(problem: RecomputeProblem) -> Graph:
-    """Return the graph of nodes and storages."""
-    buffers = []
-    names = problem.graph.buffers
-    for storage in problem.storages:
-        buffer = names[storage.buffer]
-        given = buffer.input if storage.maker < 0 else None
-        output = OutputPolicy.LIVE if storage.kept else None
-        buffers.append(Buffer(buffer.name, storage.size, input=given, output=output))
-    # One buffer stands for all bytes that no schedule can release.
-    if problem.fixed:
-        buffers.append(Buffer("fixed bytes", problem.fixed, input=InputPolicy.KEPT))
-    ops = []
-    for i, v in enumerate(problem.ops):
-        op, writes = problem.graph.ops[v], problem.makes[i]
-        ops.append(
-            Op(op.name, problem.reads[i], writes=writes, control=problem.preds[i], cost=op.cost)
-        )
-    return Graph(problem.graph.name, tuple(ops), tuple(buffers))
+        return self.measure([nodes[v] for v in order])
 
 
 def _with_floor(graph: Graph, peak: int) -> tuple[Graph, list[int]]:
