@@ -8,7 +8,11 @@ buffers of policy `constant`; inputs belong to the caller.
 
 The text does not tell which values share memory. Views, containers and in-place ops are known by
 name (:data:`VIEWS` and so on). An op that may or may not copy (:data:`PERHAPS_VIEWS`) makes a
-separate buffer, and its operand lives as long as this buffer; this is correct in both cases.
+separate buffer that may share bytes with its operand. To be correct in both cases, the operand
+lives at least as long as this buffer, it is unmanaged if this buffer is a result of the graph, and
+ops that use one of the two stay on their side of an in-place op on the other.
+
+Example: in `b = reshape(a); c = add_(b, x); d = exp(a)`, `d` waits for `c`, as `b` may be `a`.
 """
 
 from __future__ import annotations
@@ -44,6 +48,8 @@ PERHAPS_VIEWS = {"contiguous", "dropout", "flatten", "reshape", "reshape_as", "t
 CONTAINERS = {
     *("prim::ListConstruct", "prim::TupleConstruct", "prim::ListUnpack", "prim::TupleUnpack"),
 }
+LIST_CHANGES = {"aten::append", "aten::extend", "aten::insert", "aten::_set_item"}
+"""Ops that change what a list holds, which traced modules do not have."""
 PLANNED = {
     *("prim::AllocateSlab", "prim::AllocateTensor", "prim::PreallocateTensor", "prim::ReleaseSlab"),
 }
@@ -82,11 +88,21 @@ class _ScriptReader:
     buffers: dict[str, Buffer] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     held: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Buffers whose bytes each value is made of; several for a container."""
+    """Buffers that each value holds: itself for a tensor, several for a container."""
+    elements: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Values of which each container is made."""
     newest: dict[str, str] = field(default_factory=dict)
     """Name of the latest in-place version of each buffer."""
-    lasting: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Buffers that each buffer may be a view of, and which must live as long."""
+    lasting: dict[str, set[str]] = field(default_factory=dict)
+    """Buffers that each buffer may be a view of, and which must live at least as long."""
+    sharing: dict[str, set[str]] = field(default_factory=dict)
+    """The same in both directions: buffers that may share bytes with each buffer."""
+    made: dict[str, int] = field(default_factory=dict)
+    """Op that makes each buffer."""
+    users: dict[str, list[int]] = field(default_factory=dict)
+    """Ops that use each root buffer, since the last in-place op on what may share its bytes."""
+    changed: dict[str, int] = field(default_factory=dict)
+    """Last in-place op on a buffer that may share the bytes of each root buffer."""
     results: list[str] = field(default_factory=list)
     ids: dict[str, int] = field(default_factory=dict)
     last_effect: int | None = None
@@ -94,7 +110,7 @@ class _ScriptReader:
     """Buffer that each view is part of."""
 
     def add_input(self, value: str, kind: str, policy: InputPolicy) -> None:
-        # Unknown sizes count 0: inputs are the caller's.
+        # Unknown sizes count 0, as inputs and constants take no bytes of the slab.
         size = tensor_bytes(value, kind) or 0
         self._add(value, Buffer(value, size, input=policy))
         self.held[value] = (value,)
@@ -105,6 +121,11 @@ class _ScriptReader:
             raise FormatError(
                 f"line {node.line}: {node.kind}: memory of this graph is already planned; "
                 "print the graph before that pass"
+            )
+        if node.kind in LIST_CHANGES:
+            raise FormatError(
+                f"line {node.line}: {node.kind} changes a list; trace the module, so that lists "
+                "are only constructed"
             )
         if node.kind == "return":
             self.results += [b for value in node.operands for b in self._held(node, value)]
@@ -118,9 +139,9 @@ class _ScriptReader:
 
     def graph(self, name: str) -> Graph:
         """Return the graph; its results outlive it and so are unmanaged."""
-        # A result of the graph lives as long as its whole storage.
-        for value in self.results:
-            root = self._root(value)
+        # If a result is a view, or may be one, the full storage under it must outlive the graph.
+        roots = {self._root(value) for value in self.results}
+        for root in roots.union(*(self._lasting(root) for root in roots)):
             buffer = self.buffers[root]
             if buffer.input is None:
                 self.buffers[root] = _unmanaged(buffer)
@@ -132,19 +153,22 @@ class _ScriptReader:
     def _contain(self, node: _ScriptNode) -> None:
         """Track the buffers in containers, and those of elements taken out."""
         parts = [self._held(node, value) for value in node.operands]
-        if node.kind.endswith("Unpack"):
-            if len(parts) > 1:
-                raise FormatError(
-                    f"line {node.line}: {node.kind} of {len(parts)} containers at once"
-                )
-            whole = parts[0] if parts else ()
-            # Elements are told apart only if the container is unpacked in full.
-            alike = len(whole) == len(node.outputs)
-            for i, (value, _) in enumerate(node.outputs):
-                self._define(node, value, (whole[i],) if alike else whole)
+        whole = tuple(dict.fromkeys(b for part in parts for b in part))
+        if not node.kind.endswith("Unpack"):
+            for value, _ in node.outputs:
+                self._define(node, value, whole)
+                self.elements[value] = node.operands
             return
-        for value, _ in node.outputs:
-            self._define(node, value, tuple(dict.fromkeys(b for part in parts for b in part)))
+        if len(parts) > 1:
+            raise FormatError(f"line {node.line}: {node.kind} of {len(parts)} containers at once")
+        given = self.elements.get(node.operands[0], ()) if parts else ()
+        # Elements are told apart only if the values that the container was made of are known, and
+        # all are taken out. Otherwise each may be any of them.
+        known = len(given) == len(node.outputs)
+        for i, (value, _) in enumerate(node.outputs):
+            self._define(node, value, self.held[given[i]] if known else whole)
+            if known and given[i] in self.elements:
+                self.elements[value] = self.elements[given[i]]
 
     def _compute(self, node: _ScriptNode) -> None:
         space, _, op_name = node.kind.partition("::")
@@ -165,36 +189,67 @@ class _ScriptReader:
             self._define(node, value, (value,))
             self._add(value, buffer)
             writes.append(value)
-            # Perhaps a view: its operand must live as long as this buffer.
+            # A view of one of several buffers, as from a container, may be a view of any of them.
             if shares or (space == "aten" and op_name in PERHAPS_VIEWS):
-                self.lasting[value] = tuple(self._root(b) for b in first)
-        self._append(node, reads, writes)
+                self._may_share(value, {self._root(b) for b in first})
+        self._append(node, reads, writes, {self._root(b) for b in first} if in_place else set())
 
-    def _append(self, node: _ScriptNode, reads: Sequence[str], writes: Sequence[str]) -> None:
-        # Read under its newest name, so that a change comes before the read.
+    def _may_share(self, value: str, roots: set[str]) -> None:
+        self.lasting[value] = roots
+        for root in roots:
+            self.sharing.setdefault(value, set()).add(root)
+            self.sharing.setdefault(root, set()).add(value)
+
+    def _append(
+        self, node: _ScriptNode, reads: Sequence[str], writes: Sequence[str], changes: set[str]
+    ) -> None:
+        # Read the newest in-place version, so that this op runs after the change.
         current = list(dict.fromkeys(self.newest.get(self._root(b), b) for b in reads))
         current = [b for b in current if b not in writes]
-        kept = set[str]().union(*(self._lasting(self._root(b)) for b in current))
-        control: tuple[int, ...] = ()
+        roots = {self._root(b) for b in (*reads, *writes)}
+        lasting = set[str]().union(*(self._lasting(root) for root in roots))
+        kept = {self.newest.get(root, root) for root in lasting}
+        control = self._stay_in_order(roots, changes)
+        # A view that is read by the name of a newer version is still made first.
+        control |= {self.made[b] for b in reads if b in self.made and b not in current}
         if not node.outputs:
             # Ops without results have effects, which keep the order of the text.
-            control = () if self.last_effect is None else (self.last_effect,)
+            control |= set() if self.last_effect is None else {self.last_effect}
             self.last_effect = len(self.ops)
         label = node.outputs[0][0] if node.outputs else f"{node.kind} line {node.line}"
         self.ops.append(
             Op(
                 label,
                 reads=tuple(self.ids[b] for b in current),
-                # Not read, but kept alive.
-                uses=tuple(sorted(self.ids[r] for r in kept if r not in current)),
+                # What the operands may be views of is not read by name, but must still be alive.
+                uses=tuple(sorted(self.ids[b] for b in kept - {*current, *writes})),
                 writes=tuple(self.ids[b] for b in writes),
-                control=control,
+                control=tuple(sorted(control)),
                 kind=node.kind,
             )
         )
         for b in writes:
+            self.made[b] = len(self.ops) - 1
             if self.buffers[b].mutates:
                 self.newest[self._root(b)] = b
+
+    def _stay_in_order(self, roots: set[str], changes: set[str]) -> set[int]:
+        """Return ops that must run before the next one, as it may use bytes that they use.
+
+        The graph itself orders what uses a buffer and its views. An op that changes a buffer also
+        comes after all earlier uses and before all later uses of buffers that may share its bytes.
+        """
+        op = len(self.ops)
+        before = {self.changed[root] for root in roots if root in self.changed}
+        for root in roots:
+            self.users.setdefault(root, []).append(op)
+        # An in-place op on a container has no version of its own, so all that it may change counts.
+        affected = self._reach(changes, self.sharing) | (changes if len(changes) > 1 else set())
+        for root in affected:
+            before.update(self.users.get(root, ()))
+            # Later changes come after this one, and so after all that came before it.
+            self.users[root], self.changed[root] = [op], op
+        return before - {op}
 
     def _view(self, node: _ScriptNode, value: str, root: str, mutates: bool) -> str:
         base = self.newest.get(root, root)
@@ -205,10 +260,14 @@ class _ScriptReader:
 
     def _lasting(self, root: str) -> set[str]:
         """Return all buffers that a buffer may be a view of, through any chain of such ops."""
+        return self._reach({root}, self.lasting) - {root}
+
+    def _reach(self, roots: set[str], neighbors: dict[str, set[str]]) -> set[str]:
+        """Return the buffers that are reached from `roots` in one step or more."""
         found: set[str] = set()
-        waiting = [root]
+        waiting = list(roots)
         while waiting:
-            new = set(self.lasting.get(waiting.pop(), ())) - found
+            new = neighbors.get(waiting.pop(), set()) - found
             found |= new
             waiting += new
         return found
@@ -236,6 +295,7 @@ class _ScriptReader:
 
 
 def _unmanaged(buffer: Buffer) -> Buffer:
+    """Return the buffer with an allocation of its own, outside the slab."""
     return Buffer(buffer.name, buffer.size, output=OutputPolicy.OWN)
 
 
@@ -246,7 +306,7 @@ def is_tensor(kind: str) -> bool:
 
 
 def tensor_bytes(value: str, kind: str) -> int | None:
-    """Return the bytes of a tensor type with known shape, at most 2**62; None for other types."""
+    """Return the bytes of a tensor type, at most 2**62; None without a known shape."""
     found = _TENSOR.fullmatch(kind)
     if found is None or found[1] not in ELEMENT_BYTES:
         return None
@@ -301,7 +361,7 @@ def _statements(text: str, first: int) -> Iterator[tuple[int, str]]:
     held: tuple[int, str] | None = None
     for number, line in enumerate(text.split("\n"), first):
         if not line.strip() or line.lstrip().startswith("#"):
-            # A literal may span lines, which are not statements.
+            # Blank lines and comments are no statements; inside a literal they are skipped, too.
             continue
         if _START.match(line):
             if held:
@@ -316,6 +376,7 @@ def _statements(text: str, first: int) -> Iterator[tuple[int, str]]:
 
 
 def _node(number: int, line: str) -> _ScriptNode:
+    # An op without results has no left side.
     left, equals, right = line.partition(" = ") if line.startswith("%") else ("", " = ", line)
     call = _CALL.match(right)
     if not equals or call is None:

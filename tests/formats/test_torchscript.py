@@ -17,10 +17,13 @@ from optsched.formats import read_graph, sniff_file
 from optsched.formats.torchscript import read_torchscript, tensor_bytes, unmanaged_values
 from optsched.model.elements import InputPolicy, OutputPolicy
 from optsched.model.graph import Graph
+from optsched.model.liveness import live_ranges
 from optsched.model.memory_model import MemoryModel
 from optsched.model.packing_problem import packing_problem
 from optsched.solver.pipeline import solve
+from tests.support.generators import random_order
 
+TUPLE = "(Tensor, Tensor)"
 LSTM = Path(__file__).parents[1] / "data" / "torchscript_lstm.txt"
 FLOAT = "Float(4, strides=[1], requires_grad=0, device=cpu)"
 
@@ -217,3 +220,129 @@ def test_shuffled_lines_never_crash() -> None:
         text = "graph(%x : Tensor):\n" + "\n".join(lines[i] for i in at)
         with suppress(OptschedError):
             read_torchscript(text)
+
+
+def test_what_a_result_may_be_a_view_of_is_unmanaged() -> None:
+    graph = graph_of(made("relu", "x", name="a"), made("reshape", "a", name="b"), "return (%b)")
+    assert unmanaged_values(graph) == ("a", "b")
+
+
+def test_an_in_place_op_on_a_perhaps_view_keeps_its_place_among_uses_of_the_operand() -> None:
+    graph = graph_of(
+        made("relu", "x", name="a"),
+        made("reshape", "a", name="b"),
+        made("sin", "a", name="early"),
+        made("add_", "b", "x", name="c"),
+        made("exp", "a", name="late"),
+        "return (%early, %c, %late)",
+    )
+    assert {2, 3} <= set(graph.predecessors[4]) | set(graph.predecessors[3])
+    assert 2 in graph.predecessors[3]
+    assert 3 in graph.predecessors[4]
+
+
+def test_an_element_that_is_a_container_keeps_its_own_elements() -> None:
+    graph = graph_of(
+        made("relu", "x", name="a"),
+        made("sin", "x", name="b"),
+        f"%t : {TUPLE} = prim::TupleConstruct(%a, %b)",
+        f"%u : ({TUPLE}, Tensor) = prim::TupleConstruct(%t, %a)",
+        f"%p : {TUPLE}, %q : {FLOAT} = prim::TupleUnpack(%u)",
+        f"%r : {FLOAT}, %s : {FLOAT} = prim::TupleUnpack(%p)",
+        made("exp", "q", name="c"),
+        made("exp", "s", name="d"),
+        "return (%c, %d)",
+    )
+    names = [b.name for b in graph.buffers]
+    reads = {op.name: [names[b] for b in op.reads] for op in graph.ops}
+    assert reads["c"] == ["a"]
+    assert reads["d"] == ["b"]
+
+
+def test_a_list_that_changes_is_refused() -> None:
+    with pytest.raises(FormatError, match=r"line 3: aten::append changes a list"):
+        graph_of(
+            f"%l : {FLOAT}[] = prim::ListConstruct(%x)",
+            f"%m : {FLOAT}[] = aten::append(%l, %x)",
+            "return (%m)",
+        )
+
+
+def random_statements(rng: np.random.Generator) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return statements as op, result and operands; containers are unpacked in the next one."""
+    values, statements = ["x"], []
+    for i in range(rng.integers(3, 12)):
+        op = str(rng.choice(["relu", "view", "reshape", "reshape", "add_", "mul", "pair"]))
+        count = 2 if op in ("add_", "mul", "pair") else 1
+        operands = tuple(values[k] for k in rng.integers(len(values), size=count))
+        statements.append((op, f"v{i}", operands))
+        values += [f"v{i}p", f"v{i}q"] if op == "pair" else [f"v{i}"]
+    return statements
+
+
+def text_of(op: str, name: str, operands: tuple[str, ...]) -> list[str]:
+    if op != "pair":
+        return [made(op, *operands, name=name)]
+    given = ", ".join(f"%{value}" for value in operands)
+    return [
+        f"%{name} : {TUPLE} = prim::TupleConstruct({given})",
+        f"%{name}p : {FLOAT}, %{name}q : {FLOAT} = prim::TupleUnpack(%{name})",
+    ]
+
+
+def outcome(
+    statements: list[tuple[str, str, tuple[str, ...]]], order: list[str], views: set[str]
+) -> tuple[dict[str, object], list[tuple[str, str]]]:
+    """Return each op's result as a formula, and which op uses the bytes of which other op's.
+
+    `views` are the ops `reshape` that do not copy.
+    """
+    place: dict[str, list[object]] = {"x": ["x", "x"]}
+    computed: dict[str, object] = {}
+    used: list[tuple[str, str]] = []
+    by_name = {name: (op, operands) for op, name, operands in statements}
+    elements = {
+        f"{name}{end}": value
+        for op, name, operands in statements
+        if op == "pair"
+        for end, value in zip("pq", operands, strict=True)
+    }
+
+    def storage(value: str) -> list[object]:
+        while value in elements:
+            value = elements[value]
+        return place[value]
+
+    for name in order:
+        op, operands = by_name[name]
+        contents = tuple(storage(value)[1] for value in operands)
+        used += [(name, str(storage(value)[0])) for value in operands]
+        shares = op in ("view", "add_") or name in views
+        place[name] = storage(operands[0]) if shares else [name, contents[0]]
+        if op in ("add_", "relu", "mul"):
+            place[name][1] = (op, contents)
+        computed[name] = place[name][1]
+    return computed | {f"end of {name}": place[name][1] for name in order}, used
+
+
+def test_every_order_of_random_programs_is_right_whatever_copies() -> None:
+    """Orders of the graph compute the same if reshapes copy or not, and what is used is live."""
+    rng = np.random.default_rng(4)
+    for _ in range(300):
+        statements = random_statements(rng)
+        text = [line for statement in statements for line in text_of(*statement)]
+        names = [name for op, name, _ in statements if op != "pair"]
+        results = sorted({str(name) for name in rng.choice(names, size=2)}) if names else ["x"]
+        graph = graph_of(*text, f"return ({', '.join('%' + name for name in results)})")
+        views = {name for op, name, _ in statements if op == "reshape" and rng.integers(2)}
+        expected, _ = outcome(statements, names, views)
+        numbers = {buffer.name: i for i, buffer in enumerate(graph.buffers)}
+        for _ in range(3):
+            steps = random_order(rng, graph)
+            order = [graph.ops[v].name for v in steps]
+            values, used = outcome(statements, order, views)
+            assert values == expected, text
+            live = live_ranges(graph, steps)
+            for name, owner in used:
+                first, end = live[numbers[owner]]
+                assert owner == "x" or first <= order.index(name) < end, (text, name, owner)
