@@ -90,13 +90,13 @@ class _ScriptReader:
     held: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Buffers that each value holds: itself for a tensor, several for a container."""
     elements: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Values of which each container is made."""
+    """Values that each container was made from."""
     newest: dict[str, str] = field(default_factory=dict)
     """Name of the latest in-place version of each buffer."""
     lasting: dict[str, set[str]] = field(default_factory=dict)
     """Buffers that each buffer may be a view of, and which must live at least as long."""
     sharing: dict[str, set[str]] = field(default_factory=dict)
-    """The same in both directions: buffers that may share bytes with each buffer."""
+    """Buffers that may share bytes with each buffer: `lasting` in both directions."""
     made: dict[str, int] = field(default_factory=dict)
     """Op that makes each buffer."""
     users: dict[str, list[int]] = field(default_factory=dict)
@@ -361,7 +361,7 @@ def _statements(text: str, first: int) -> Iterator[tuple[int, str]]:
     held: tuple[int, str] | None = None
     for number, line in enumerate(text.split("\n"), first):
         if not line.strip() or line.lstrip().startswith("#"):
-            # Blank lines and comments are no statements; inside a literal they are skipped, too.
+            # Blank lines and comments are skipped, also inside a literal.
             continue
         if _START.match(line):
             if held:

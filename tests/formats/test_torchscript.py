@@ -293,7 +293,7 @@ def text_of(op: str, name: str, operands: tuple[str, ...]) -> list[str]:
 def outcome(
     statements: list[tuple[str, str, tuple[str, ...]]], order: list[str], views: set[str]
 ) -> tuple[dict[str, object], list[tuple[str, str]]]:
-    """Return each op's result as a formula, and which op uses the bytes of which other op's.
+    """Return each op's result as a formula, and pairs of an op and the op whose bytes it uses.
 
     `views` are the ops `reshape` that do not copy.
     """
