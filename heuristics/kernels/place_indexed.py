@@ -152,7 +152,7 @@ def find_hole(
     while p < past or lists > 0:
         walks = p < past and (lists == 0 or lows[p] <= keys[0])
         room = (lows[p] if walks else keys[0]) - low
-        # Division is slow, so first test conditions that hold for any padding below `alignment`.
+        # Division is slow. Padding is below `alignment`, so other holes are ruled out first.
         if size <= room < spare + alignment:
             found = align(low, alignment)
             if size <= low + room - found < spare:

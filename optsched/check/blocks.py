@@ -3,13 +3,13 @@
 If any two blocks of a family can be exchanged, op by op, without changing a number or an edge of
 the network, then exchanging them in an order within the budget gives another such order.
 
-*Order of the blocks.* Choose one op of the block, the same in each. If there is an order within the
-budget, there is also one in which these ops run in the sequence in which the blocks are listed.
-The precedences between them can therefore be added.
+*Order of the blocks.* Choose one column, that is, the same op of every block. If there is an order
+within the budget, there is also one in which these ops run in the sequence in which the blocks are
+listed. The precedences between them can therefore be added.
 
 *States.* If two states differ by an exchange of blocks, so do all their completions. One of the two
-needs to be listed. With added precedences this holds only for blocks whose chosen op has run: the
-ops that are still to run are then free of these precedences. The other blocks keep their places.
+needs to be listed. With added precedences two blocks can be exchanged only if the chosen ops of
+both have run, as no added precedence concerns their remaining ops. The other blocks stay distinct.
 
 Example: blocks `(a0, b0)` and `(a1, b1)`. After `a0` alone and after `a1` alone the same bytes are
 live and the same ops remain, up to the exchange, so a proof lists one of these states.
@@ -26,11 +26,11 @@ from optsched.check.network import Network
 from optsched.errors import PlanError
 
 Family: TypeAlias = tuple[Sequence[Sequence[int]], int | None]
-"""Blocks, aligned op by op; the column of ops that run in the order of the rows, if any."""
+"""A row per block, with corresponding ops in one column; the column that runs in row order."""
 
 
 def check_blocks(network: Network, rows: Sequence[Sequence[int]], column: int | None) -> None:
-    """Check that any two blocks can be exchanged; it is enough to check neighbouring rows.
+    """Check that any two blocks can be exchanged; exchanges of neighboring rows generate all.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def check_blocks(network: Network, rows: Sequence[Sequence[int]], column: int | 
 
 
 def _check_swap(network: Network, first: Sequence[int], second: Sequence[int]) -> None:
-    """Swap two blocks: all properties of one of their ops must be those of its image."""
+    """Swap two blocks; an op's image, which takes its place, must have the op's properties."""
     image = dict(zip(first, second, strict=True)) | dict(zip(second, first, strict=True))
 
     def moved(ops: Iterable[int]) -> frozenset[int]:
@@ -62,7 +62,7 @@ def _check_swap(network: Network, first: Sequence[int], second: Sequence[int]) -
         if not same or moved(network.after[v]) != network.after[w]:
             names = network.op_name(v), network.op_name(w)
             raise PlanError("blocks: ops {} and {} are not in the same position".format(*names))
-    # Buffers are compared as a multiset: some may be alike.
+    # Some buffers may be alike, so they are counted by holders and size, before and after the swap.
     held = Counter[tuple[frozenset[int], int]]()
     for b, holders in network.holders.items():
         if not holders.isdisjoint(image):
@@ -83,9 +83,10 @@ def _check_swap(network: Network, first: Sequence[int], second: Sequence[int]) -
 
 
 def _overwritten(network: Network, v: int) -> list[tuple[int, set[tuple[frozenset[int], int]]]]:
-    """The outputs of an op as bytes, and the inputs it may write each into.
+    """Return the bytes of each output of an op, and the inputs that it may overwrite.
 
-    An input is told by its holders, and inputs of an op with the same holders by their order.
+    An input is identified by its holders. Inputs with equal holders are released together, so only
+    their being different matters, and they are numbered; what an op saves is the output's bytes.
     """
     pairs = network.pairs.get(v, [])
     tokens: dict[int, tuple[frozenset[int], int]] = {}
@@ -101,7 +102,7 @@ def _overwritten(network: Network, v: int) -> list[tuple[int, set[tuple[frozense
 
 
 class Layout:
-    """Bits for ops, those of a block side by side, so that blocks are parts of a mask.
+    """A bit for each op; the ops of a block have adjacent bits, so a shift cuts a block out.
 
     The families of blocks are disjoint, and were checked.
     """
@@ -124,10 +125,11 @@ class Layout:
             blocks = [state >> length * i & full for i in range(count)]
             state >>= length * count
             if column is not None:
-                # A block keeps its place until its ordered op has run; from then on the blocks
-                # are interchangeable.
+                # A block is listed at its place until its ordered op has run. After that it leaves
+                # -1 there and is listed among the blocks that can be exchanged.
                 found.append(tuple(-1 if block >> column & 1 else block for block in blocks))
                 blocks = [block for block in blocks if block >> column & 1]
             # Sorted: the same blocks in another sequence give the same key.
             found.append(tuple(sorted(blocks)))
+        # The ops outside all blocks are left in `state`.
         return (state,), *found

@@ -31,7 +31,7 @@ from optsched.ordering.inplace import unpack_savings
 from optsched.ordering.problem import OrderingProblem, as_lists
 
 Shared = tuple[int, tuple[int, ...]]
-"""Size of a buffer with several users that may be its last, and these users."""
+"""A buffer with several users that an order may run last: its size, and these users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def instance_program(instance: ModelInstance, divisor: int = 1) -> OrderProgram:
     for pair in instance.pairs:
         # The op itself may read the input that it writes over.
         needs = tuple(sorted(set(instance.items[pair.source].users) - {pair.op}))
-        # An output has a positive number, an input a negative one.
+        # An output is written once, an input overwritten once; `~` keeps their numbers apart.
         groups = (pair.output, ~pair.source)
         savings.append(Saving(pair.op, sizes[pair.output], needs, groups))
     rows = tuple((size, users) for users, size in shared.items())

@@ -40,7 +40,7 @@ def live_ranges(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     """Return the half-open range of steps `[start, end)` in which each buffer is live.
 
     A view has the range of its root. An input that is not used and not kept is never live; its
-    range is empty. A graph without ops has one step, in which kept inputs are live.
+    range is empty. Without ops, kept inputs have the range [0, 1).
 
     Parameters
     ----------

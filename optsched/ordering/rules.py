@@ -10,10 +10,13 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class OrderingRules:
-    """Switches for the rules of the search; each rule keeps at least one optimal order.
+    """Switches for the rules of the search.
 
-    `M(D)` are the live bytes after a downset `D`. `M` is submodular:
-    `M(X | Y) + M(X & Y) <= M(X) + M(Y)` for all downsets.
+    A rule that drops orders keeps at least one optimal order; the other rules find better orders or
+    bounds sooner. A state of the search is a downset `D`: a set of ops that contains all
+    predecessors of its ops. `M(D)` are the bytes that are live after `D` has run. `M` is
+    submodular: `M(X | Y) + M(X & Y) <= M(X) + M(Y)` for all downsets. A *segment* is the part of an
+    order between two such states.
 
     Parameters
     ----------
@@ -22,30 +25,32 @@ class OrderingRules:
         live bytes may move right before its only successor, one that cannot raise them right
         after its only direct predecessor, whenever neither passes the other's rise.
     close
-        A ready op that fits the budget and does not raise the live bytes runs at once: in any
-        order that does not, moving it here raises no state's live bytes, by submodularity.
+        A ready op that fits the budget and does not raise the live bytes runs at once: in an
+        order that runs it later, moving it here raises no state's live bytes, by submodularity.
     commit
-        Once a state with no more live bytes than the search's root is reached, the smallest state
-        `Z` with fewest bytes between the two is on some optimal path: joining `Z` to every state
-        of another path raises none.
+        Say the search reaches a state `T` with no more live bytes than at its root. Of the states
+        between the two with fewest live bytes, let `Z` be the one with fewest ops. Some optimal
+        path goes through `Z`: replacing each state `X` of a path by `X | Z` raises no live bytes.
     probe
-        The commit rule at every state, for targets that are one or two steps away.
+        The commit rule at every state: is a state with no more live bytes one or two ops ahead?
     dovetail
-        Search from both ends of the segment in alternation; each search alone is exhaustive.
+        Search a segment from both ends in alternation; each of the two searches is exhaustive.
     lift
-        When no state is left, the smallest blocked peak is a proven bound and the next budget.
+        When no state is left within the budget, the smallest peak of the steps that did not fit is
+        a proved bound, and becomes the next budget.
     foresee
-        The look-ahead bound: an op still to come costs at least its closure bound over the states
-        ahead. A state at which that passes the budget leads nowhere within it.
+        The look-ahead bound: a minimum cut gives the fewest bytes that can be live while an op
+        still to come runs, over all states ahead (its closure bound). A state at which that
+        exceeds the budget leads to no order within it.
     sets
-        In any set of ops one runs last, when all others have ended, and one first, when no other
-        has started: the minimum, over the set, of the bytes that this op then forces is a bound for
-        all orders.
+        In any set of ops one op runs last, when all others have ended. The fewest bytes that are
+        then live, as a minimum over the ops of the set, are a bound for all orders. The same holds
+        for the op that runs first, when no other has started.
     implied
-        If `v` after `u` (or before it) forces more than the budget, only the other way is left.
+        If running `u` before `v` needs more than the budget, `v` must run before `u`.
     nearby
-        Rule `implied` for the few ops at the peak only. In a large graph these local precedences
-        are tried before everything that takes long.
+        Rule `implied` for only the few ops at the peak: cheap even in a large graph, and so
+        tried before all stages that take long.
     split
         Branching: orders in which `u` runs before `v` are searched or refuted, then those in which
         it does not, each with all that the budget then implies.
@@ -56,12 +61,13 @@ class OrderingRules:
         one.
     symmetry
         Swapping two identical blocks of ops leaves the problem unchanged. So one of the states that
-        differ by such a swap is enough, and some optimal order runs a given op of the blocks in the
-        order of the blocks. (Identical blocks save flows of the closure bound with and without this
-        rule.)
+        differ by such a swap is enough, and some optimal order runs the copies of one chosen op in
+        the sequence in which the blocks are numbered. (Flows of the closure bound are computed once
+        for all copies even without this rule.)
     regions
-        Ops between two ops, with no buffer shared outside, become a chain along a hill-valley
-        order, which is best regardless of the ops around (:mod:`optsched.ordering.reduce.regions`).
+        Ops enclosed by two ops, with no buffer shared outside, are fixed in one sequence, a
+        hill-valley order, which is best in every order of the other ops
+        (:mod:`optsched.ordering.reduce.regions`).
     """
 
     contract: bool = True

@@ -1,7 +1,8 @@
 """Settings of the driver: shares of time, and sizes above which a stage is skipped.
 
 A share is a part of the time that is left, unless its text says otherwise. The settings decide how
-soon something is proved, never whether a proof is right.
+soon, and whether within the limit, something is found or proved, never whether a proof is right. A
+*round* is one pass of the stages that the driver repeats while time is left.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ class OrderEffort:
     """Settings of the search for an order, and of its bounds."""
 
     heuristics_share: float = 0.3
-    """Part of the whole time after which no further heuristic order begins."""
+    """No heuristic order is begun after this part of the whole time."""
     simple_bound_share: float = 0.1
     """Share for the bound by single ops."""
     closure_share: float = 0.3
     """Share for the bound by flows."""
     closure_orders: int = 8
-    """Orders that show where a flow of the closure bound is not needed; more orders hardly help."""
+    """Known orders whose peaks show which flows cannot raise the closure bound."""
     pool_share: float = 0.3
     """Share for the pools of a graph, each planned separately."""
     peak_share: float = 0.85
@@ -28,7 +29,7 @@ class OrderEffort:
     order_share: float = 0.5
     """Share for the search of an order if the slab is minimized, as packing takes time too."""
     walk_share: float = 0.5
-    """Share for the walk that lowers the sum of the pools' peaks, or what conflicts on streams."""
+    """Share for the walk that lowers the sum of the pools' peaks, or conflicts between streams."""
     one_stream_share: float = 0.3
     """Share for a bound of stream graphs: the minimum peak if all ops run one after another."""
     again_share: float = 0.5
@@ -44,17 +45,17 @@ class OrderPackingEffort:
     others_share: float = 0.5
     """Share for packing other orders, each round."""
     least_peak_share: float = 0.5
-    """Part of `others_share` for orders of minimum peak; the rest is for orders above it."""
+    """Part of `others_share` for orders of minimum peak; the rest is for those of higher peak."""
     last_packing: float = 0.35
-    """Part of the whole time that packing the best plan's own order may count on at the end."""
+    """Part of the whole time that is kept for packing the order of the best plan at the end."""
     packed_orders: int = 3
     """Heuristic orders that are packed: those of smallest peak."""
     many_buffers: int = 20_000
-    """Beyond this many buffers only the best order is packed, and not before the search ends."""
+    """Beyond this many buffers only the best order is packed, after the search for orders."""
     slower: int = 4
-    """A packing, with the check of its plan, may take this many times as long as the last one."""
+    """A packing is begun only if this many times the duration of the last one is left."""
     checks_a_plan: float = 2.0
-    """Packing an order and checking its plan takes this many times as long as the check alone."""
+    """Estimate before the first packing: packing and check take this many times the check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +97,19 @@ class ModuleEffort:
     """Settings of the planning of modules."""
 
     plan_share: float = 0.6
-    """Share for a plan of a computation whose callees have no proved bytes yet."""
+    """Share for a plan of a computation whose callees have no proved minimum yet."""
     bound_share: float = 0.5
-    """Share for the bound on its peak then, and again for that on its slab."""
+    """In that case, share for the bound on its peak, and of what is left for that on its slab."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpillEffort:
-    """Settings of planning with pools that buffers may leave: shares of time."""
+    """Settings of planning with pools from which buffers may be spilled."""
 
     try_share: float = 0.1
-    """Share for one attempt to fill a pool after spilling, of the time left."""
+    """Share for one attempt to fill a pool after spilling."""
     try_seconds: float = 5.0
-    """Seconds for one such attempt without a time limit."""
+    """Seconds for one such attempt if the caller sets no time limit."""
     fit_share: float = 0.3
     """Share for the search for a plan that fits."""
     solve_share: float = 0.5
@@ -126,21 +127,21 @@ class SpillChoiceEffort:
     """Settings of the choice of buffers that leave a pool: amounts of work."""
 
     at_once: int = 200
-    """One in this many buffers is spilled before the loads are computed again."""
+    """Buffers are spilled in groups of one in this many; loads are computed again after each."""
     relief_share: float = 0.2
-    """Share for spilling buffers one by one; after it they are spilled in larger groups."""
+    """After this share of the time the groups that are spilled together get larger."""
     movable: int = 400
-    """Maximum number of movable buffers for the search: a node takes time for all of them."""
+    """Maximum number of movable buffers for the tree search over sets of staying buffers."""
     nodes: int = 4000
-    """Maximum number of nodes of that search."""
+    """Maximum number of nodes of the tree search."""
     packings: int = 60
-    """Maximum number of sets of staying buffers that this search packs."""
+    """Maximum number of sets of staying buffers that the tree search packs."""
     table: int = 4_000_000
-    """Maximum of overfull steps times buffers."""
+    """Above this many overfull steps times movable buffers the tree search is skipped."""
     sum_bits: int = 1 << 16
-    """Sums of sizes are distinguished up to this many units; above, any number of bytes will do."""
+    """Up to this many units the bound knows which sums of sizes exist; above, it assumes all."""
     bound_ops: int = 3000
-    """Maximum number of ops for the bound from the bytes live whenever each op runs."""
+    """Maximum number of ops for the bound from bytes that are live while an op runs."""
 
 
 ORDERS = OrderEffort()

@@ -190,18 +190,18 @@ class _Partition:
             self.neighbours[w].append((v, 3 * role))
 
     def individualise(self) -> None:
-        """Split cells until each node has its own; the chosen nodes do not matter."""
+        """Split cells until each node has its own; any choice among tied nodes is as good."""
         places = sorted(self.place.values())
         self._refine(sorted(self.size))
         for place in places:
             while self.size[place] > 1:
-                # The last of the cell, which is moved without shifting the others.
+                # The last node of the cell: it is at its new place already.
                 chosen = self.row[place + self.size[place] - 1]
                 self._refine(self._split(place, {chosen: 0}))
         self.order[:] = self.row
 
     def _refine(self, splitters: Sequence[int]) -> None:
-        """Split cells until all nodes of a cell have equal relations to every other cell."""
+        """Split cells until all nodes of a cell have equal relations to every cell."""
         queue, waiting = deque(splitters), set(splitters)
         while queue:
             splitter = queue.popleft()
@@ -210,7 +210,7 @@ class _Partition:
             for first, scores in sorted(self._seen_from(splitter).items()):
                 made = self._split(first, scores)
                 if first not in waiting and made:
-                    # The largest new cell can be skipped: the others determine its counts.
+                    # Relations to the old cell are known, so those to the largest part follow.
                     largest = max((first, *made), key=lambda x: (self.size[x], -x))
                     made = [x for x in (first, *made) if x != largest]
                 waiting.update(made)

@@ -63,7 +63,7 @@ def first_fit(
     placed: int,
     line: IntArray,
 ) -> int:
-    """Place buffers in turn; stop at the first one whose offset exceeds its maximum.
+    """Place buffers in turn; stop at the first one that does not fit below its maximum.
 
     Sketch: keep the placed buffers sorted by offset (`line`). For each buffer in `order`, start at
     its release, rounded up to its alignment. Scan the placed buffers by offset. If one is live at
@@ -102,7 +102,7 @@ def first_fit(
             step = buffers[B.alignment, i]
             lowest = buffers[B.release, i]
             lowest += -lowest % step
-            # Differs from every offset, so that the loop runs at least once.
+            # No offset is -1, so the first pass is not taken for one that changed nothing.
             before = -1
             while before != lowest and lowest <= buffers[B.max_offset, i]:
                 before = lowest
