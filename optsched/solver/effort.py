@@ -99,7 +99,7 @@ class ModuleEffort:
     plan_share: float = 0.6
     """Share for a plan of a computation whose callees have no proved minimum yet."""
     bound_share: float = 0.5
-    """In that case, share for the bound on its peak, and of what is left for that on its slab."""
+    """In that case, share for the bound on its peak, and then for the bound on its slab."""
 
 
 @dataclass(frozen=True, slots=True)
