@@ -3,7 +3,7 @@
 1. *Functions linked into a kernel are internal.* Numba leaves such functions visible in the
    process, under names that end in a counter. Two kernels compiled by different processes can
    therefore give the same name to different functions (numba issue 10486). The hook makes their
-   linkage internal.
+   linkage internal and adds the name of the kernel, which has its fingerprint, to their names.
 2. *Inner kernels have no machine code of their own.* Numba compiles every function to machine code,
    and again within each caller into which it is linked. For a function that only kernels call, the
    latter is enough.
@@ -120,6 +120,8 @@ def _libraries() -> tuple[Any, Any]:
                 )  # found by name, identical in all kernels
                 if function.linkage == Linkage.linkonce_odr and not runtime:
                     function.linkage = Linkage.internal
+                    # LLVM's loader finds internal functions by name too: make it unique.
+                    function.name = f"{function.name}.{self.name}"
             builder = optimiser(self._codegen._tm)
             passes = builder.getModulePassManager()
             # Removes pairs of increment and decrement of reference counts; run by every library of

@@ -278,6 +278,9 @@ def test_what_became_part_of_a_kernel_stays_its_own() -> None:
     shared = {x.name for x in functions if x.linkage == Linkage.linkonce_odr}
     assert [x for x in shared if "ordered" in x]
     assert not [x for x in shared if "ordered" not in x and not x.startswith("NRT_")]
+    internal = [x.name for x in functions if x.linkage == Linkage.internal]
+    assert internal
+    assert all(f"ordered_{ordered.fingerprint[:16]}" in name for name in internal)
 
 
 def test_the_way_of_compiling_is_part_of_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
