@@ -1,4 +1,4 @@
-"""Transformers of the package `transformers`, randomly initialised from their configurations."""
+"""Transformers of the package `transformers`, randomly initialized from their configurations."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def strangers(count: int) -> PackingProblem:
 def halving(doublings: int, packing: str) -> PackingProblem:
     """Robson's adversary against a packer that places buffers as they start.
 
-    `2**doublings` bytes are filled with bytes; of every two neighbours one is freed, and buffers of
+    `2**doublings` bytes are filled with bytes; of every two neighbors one is freed, and buffers of
     2 bytes that fit nowhere take the bytes set free; of every four bytes one buffer stays, and so
     on: the slab grows by a share of these bytes each time, the live bytes never.
 

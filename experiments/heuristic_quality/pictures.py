@@ -13,9 +13,9 @@ from experiments.heuristic_quality.measure import GraphFigures, mean_excess
 from experiments.heuristic_quality.tables import Value, fair, families, packers, slab_of, sorters
 
 MOST = 0.6
-"""The excess at which the colours of a heat map end."""
+"""The excess at which the colors of a heat map end."""
 SHADES = ((255, 255, 229), (254, 217, 118), (253, 141, 60), (189, 0, 38))
-"""Colours from no excess to :data:`MOST`."""
+"""Colors from no excess to :data:`MOST`."""
 WHITE = ' fill="#fff"'
 WIDTH, HEIGHT, LEFT, BELOW = 46, 20, 150, 150
 """A cell of a heat map, and room for names."""
@@ -118,7 +118,7 @@ def _percent(value: float) -> str:
 
 
 def _shade(value: float) -> str:
-    """Return the colour of an excess: small ones differ more than large ones."""
+    """Return the color of an excess: small ones differ more than large ones."""
     # A square root spreads the small excesses, where most methods lie.
     at = (min(value, MOST) / MOST) ** 0.5 * (len(SHADES) - 1)
     low = min(int(at), len(SHADES) - 2)

@@ -363,7 +363,7 @@ class _Spread:
 
     def __init__(
         self,
-        neighbours: Sequence[Iterable[int]],
+        neighbors: Sequence[Iterable[int]],
         places: Mapping[Precedence, int],
         start: Iterable[int],
         *,
@@ -380,7 +380,7 @@ class _Spread:
             self.level[v] = level
             pair = (v, source) if backward else (source, v)
             self.came[v] = source, pair if pair in places else None
-            for w in neighbours[v]:
+            for w in neighbors[v]:
                 if w not in self.level:
                     place = places.get((w, v) if backward else (v, w), GRAPH)
                     heapq.heappush(waiting, (max(level, place), w, v))

@@ -157,12 +157,12 @@ class Network:
         return repr(self.graph.buffers[b].name) if 0 <= b < len(self.graph.buffers) else str(b)
 
 
-def reach(neighbours: Sequence[Iterable[int]], start: Iterable[int]) -> set[int]:
+def reach(neighbors: Sequence[Iterable[int]], start: Iterable[int]) -> set[int]:
     """Return the start and all that is reached from it."""
     found = set(start)
     stack = list(found)
     while stack:
-        for w in neighbours[stack.pop()]:
+        for w in neighbors[stack.pop()]:
             if w not in found:
                 found.add(w)
                 stack.append(w)

@@ -196,13 +196,13 @@ def _own_buffers(network: Network, ops: Sequence[int]) -> Mapping[int, set[int]]
 def _outside(network: Network, rows: Sequence[set[int]], inside: set[int]) -> Callable[[int], bool]:
     """Return a test for ops before (after) a full region; raise if one is so for a part only.
 
-    `rows` are the neighbours on that side, say before. The region has *first ops*, which need no
+    `rows` are the neighbors on that side, say before. The region has *first ops*, which need no
     other op of it. As :func:`_check_order` has seen the chain keep all precedences among its ops,
     these contain no cycle, so going back from any op of the region along them ends at a first op;
     what runs before all first ops runs before the whole region. Now let an op outside run before
     some op of the region, and follow the precedences from one to the other up to where they enter
     the region: the last op outside is one of `beside`. It is checked that each of these is before
-    all first ops, be it that all have the same neighbours outside, the `gate`, which has `beside`
+    all first ops, be it that all have the same neighbors outside, the `gate`, which has `beside`
     in it, or that the same ops are reached from their gates, `beside` among them.
 
     Precedences outside may contain a cycle, as those of a refuted budget may. Then no order keeps

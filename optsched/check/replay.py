@@ -120,7 +120,7 @@ class CellSlab:
         return int(low), int(high)
 
     def _pattern(self, place: tuple[int, int], key: int) -> tuple[slice, npt.NDArray[np.int64]]:
-        # Neighbouring cells differ, so that a view shifted against its root is found out.
+        # Neighboring cells differ, so that a view shifted against its root is found out.
         low, high = self._cells_of(place)
         # Numbers of different fillings do not overlap, so a cell names its owner.
         first = key * (len(self.cells) + 1)

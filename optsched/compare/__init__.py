@@ -12,7 +12,7 @@ from optsched.compare.methods import (
 )
 from optsched.compare.rows import Comparison, Failed, MethodRow, Trouble
 from optsched.compare.study import Standing, Study, compare_files
-from optsched.compare.summary import TAUS, profile, rows_against_optimum, summarise
+from optsched.compare.summary import TAUS, profile, rows_against_optimum, summarize
 from optsched.compare.task import Skipped, StudySettings
 
 __all__ = [
@@ -34,5 +34,5 @@ __all__ = [
     "parse_methods",
     "profile",
     "rows_against_optimum",
-    "summarise",
+    "summarize",
 ]

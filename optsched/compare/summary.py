@@ -42,7 +42,7 @@ class Summary:
     seconds: float
 
 
-def summarise(comparisons: Sequence[Comparison], methods: Sequence[Method]) -> list[Summary]:
+def summarize(comparisons: Sequence[Comparison], methods: Sequence[Method]) -> list[Summary]:
     """Return one summary per method with figures: orders first, then best first."""
     minima = [_minimum_by_kind(c) for c in comparisons]
     found = []

@@ -93,10 +93,10 @@ class PackingOracle:
         key = problem_key(problem)
         # Different orders often have equal live ranges in a pool, so answers are kept.
         if key not in self.known:
-            self.known[key] = self._minimise(problem)
+            self.known[key] = self._minimize(problem)
         return self.known[key]
 
-    def _minimise(self, problem: PackingProblem) -> tuple[int, IntArray] | None:
+    def _minimize(self, problem: PackingProblem) -> tuple[int, IntArray] | None:
         try:
             outcome = self._ask(problem, None)
         except GraphError:

@@ -31,7 +31,7 @@ from optsched.ordering.bound.sets import best_set
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.effort import OrderingEffort
 from optsched.ordering.improve.anneal import Annealer
-from optsched.ordering.improve.neighbourhood import WindowSearch
+from optsched.ordering.improve.neighborhood import WindowSearch
 from optsched.ordering.incumbent import OrderIncumbent
 from optsched.ordering.problem import build_problem
 from optsched.ordering.progress import NOTHING_DONE, OrderProgress

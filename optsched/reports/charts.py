@@ -11,7 +11,7 @@ from math import log2
 
 from optsched.compare import OUR_METHOD, Study, profile
 from optsched.model.saving import Saving, change
-from optsched.reports.colours import KINDS
+from optsched.reports.colors import KINDS
 from optsched.reports.slab_figure import HEIGHT, WIDTH
 from optsched.reports.tables import safe
 from optsched.runtime.bytes import format_bytes
@@ -41,9 +41,9 @@ def profile_chart(study: Study, shown: Sequence[str]) -> str:
     curves = {name: found[name] for name in names if name in found}
     paths, keys = "", ""
     for number, (name, shares) in enumerate(curves.items()):
-        colour, dash = KINDS[number], DASHES[number % len(DASHES)]
-        paths += f'<path d="{_steps(shares)}" stroke="{colour}" stroke-dasharray="{dash}"/>'
-        style = f"border-top-color:{colour};color:{colour}"
+        color, dash = KINDS[number], DASHES[number % len(DASHES)]
+        paths += f'<path d="{_steps(shares)}" stroke="{color}" stroke-dasharray="{dash}"/>'
+        style = f"border-top-color:{color};color:{color}"
         dashed = " dashed" if dash else ""
         keys += f'<li><i class="line{dashed}" style="{style}"></i>{safe(name)}</li>'
     label = "Share of graphs on which each method is within a factor of the optimum"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optsched.reports.colours import BOUND, INK, LIVE, PEAK, Painting, text_on
+from optsched.reports.colors import BOUND, INK, LIVE, PEAK, Painting, text_on
 from optsched.reports.view import Slab, View, bars, both, thinned
 from optsched.runtime.limits import Event
 from optsched.runtime.text import readable
@@ -241,7 +241,7 @@ def progress_figure(trace: Sequence[Event], unit: str, scale: int) -> figure:
     fig = _figure("progress", 220, (across, up), ("seconds", unit))
     plans = [(e.seconds, e.incumbent, e.source) for e in trace if e.incumbent]
     bounds = [(e.seconds, e.bound, e.source) for e in trace if e.bound]
-    for what, found, colour, dash in (
+    for what, found, color, dash in (
         ("plan", plans, LIVE, "solid"),
         ("bound", bounds, BOUND, "dashed"),
     ):
@@ -254,13 +254,13 @@ def progress_figure(trace: Sequence[Event], unit: str, scale: int) -> figure:
             x=[*x, last],
             y=[*height, height[-1]],
             mode="after",
-            line_color=colour,
+            line_color=color,
             line_width=2,
             line_dash=dash,
         )
         columns = {"x": x, "y": height, "text": [f"{what} {both(v)}" for v in y]}
         columns["at"] = [f"{s:.3g} s: {readable(t)}" for s, t in zip(x, source, strict=True)]
-        dots = fig.scatter("x", "y", size=7, color=colour, source=ColumnDataSource(columns))
+        dots = fig.scatter("x", "y", size=7, color=color, source=ColumnDataSource(columns))
         tip = _tooltip("<b>@text</b><br>@at")
         fig.add_tools(HoverTool(renderers=[dots], tooltips=tip))
     return fig

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from optsched.reports import sections
-from optsched.reports.colours import Painting, painting
+from optsched.reports.colors import Painting, painting
 from optsched.reports.figures import plan_figures, progress_figure
 from optsched.reports.report import Report, among
 from optsched.reports.tables import percent, safe
@@ -100,7 +100,7 @@ def _body(
             sections.plan_table(result, views) if several else sections.facts(result, views[0]),
             f"<h2>The packed slab{'s' if several else ''}</h2>",
             _controls(views[0]),
-            sections.colour_keys(paint),
+            sections.color_keys(paint),
             "<div class=plans>",
             *(_plan(report, v, row, places) for v, row in zip(views, drawn, strict=True)),
             "</div>",
@@ -141,15 +141,15 @@ def _lead(report: Report) -> str:
     return f"The slab of {after} is {than} {before}. {after}: {safe(words, 1000)}"
 
 
-_COLOURS = """<fieldset><legend>Color by</legend>
-<label><input type=radio name=colour value=by_size checked> size</label>
-<label><input type=radio name=colour value=by_kind> op type</label></fieldset>"""
+_COLORS = """<fieldset><legend>Color by</legend>
+<label><input type=radio name=color value=by_size checked> size</label>
+<label><input type=radio name=color value=by_kind> op type</label></fieldset>"""
 
 
 def _controls(shown: View) -> str:
-    colours, what = (_COLOURS, "buffer or op") if shown.subject.makers else ("", "buffer")
+    colors, what = (_COLORS, "buffer or op") if shown.subject.makers else ("", "buffer")
     return (
-        f"<div class=controls>{colours}"
+        f"<div class=controls>{colors}"
         f'<label>Find <input type=search id=find placeholder="{what}"></label>'
         "<output id=found for=find></output>"
         f'<div class=moves role=toolbar aria-label="Zoom and move all pictures">{_buttons()}</div>'

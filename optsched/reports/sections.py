@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from optsched.compare import OUR_METHOD, Comparison
-from optsched.reports.colours import BOUND, LIVE, OTHER, PEAK, VIRIDIS, Painting
+from optsched.reports.colors import BOUND, LIVE, OTHER, PEAK, VIRIDIS, Painting
 from optsched.reports.report import Report, among
 from optsched.reports.tables import Cell, as_html, make_table, percent, safe
 from optsched.reports.view import View, both, thinned
@@ -67,13 +67,13 @@ def _key(*items: tuple[str, str, str], attributes: str = "") -> str:
     return f"<ul class=key{attributes}>{marks}</ul>"
 
 
-def colour_keys(paint: Painting) -> str:
+def color_keys(paint: Painting) -> str:
     """Return the legends of colors: the scale of sizes and the list of types."""
     ramp = f"background:linear-gradient(90deg,{','.join(VIRIDIS)})"
     sizes = f"{format_bytes(paint.darkest)} or less to {format_bytes(paint.largest)}, logarithmic"
     # Types beyond the palette share one color and one line.
-    own = [(kind, colour) for kind, colour in paint.kinds.items() if colour != OTHER]
-    chips = [("", f"background:{colour}", safe(kind)) for kind, colour in own]
+    own = [(kind, color) for kind, color in paint.kinds.items() if color != OTHER]
+    chips = [("", f"background:{color}", safe(kind)) for kind, color in own]
     if rest := len(paint.kinds) - len(own):
         chips.append(("", f"background:{OTHER}", f"{rest} more types"))
     by_size = _key(("ramp", ramp, sizes), attributes=" data-key=by_size")

@@ -1,4 +1,4 @@
-"""HTML figure of a packed slab with labelled axes, without a library and without a script.
+"""HTML figure of a packed slab with labeled axes, without a library and without a script.
 
 The picture stretches to the width of the page, and the labels keep their size: the rectangles are
 an SVG without text, and the labels of the axes are HTML beside it. On a phone both are readable.
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.reports.colours import BOUND, VIRIDIS, by_size
+from optsched.reports.colors import BOUND, VIRIDIS, by_size
 from optsched.reports.tables import safe
 from optsched.reports.view import DRAWN, View, bars, both, thinned
 from optsched.runtime.bytes import format_bytes, unit_of

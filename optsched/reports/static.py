@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optsched.compare import Study, summarise
-from optsched.reports.colours import BOUND, LIVE, PEAK, VIRIDIS, Painting, painting, text_on
+from optsched.compare import Study, summarize
+from optsched.reports.colors import BOUND, LIVE, PEAK, VIRIDIS, Painting, painting, text_on
 from optsched.reports.view import Slab, View, bars, thinned
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
@@ -62,7 +62,7 @@ def excess_figure(study: Study) -> Figure:
     from matplotlib.figure import Figure
 
     # Bars are drawn from below, so the best method comes last.
-    lines = summarise(study.comparisons, study.methods)[::-1]
+    lines = summarize(study.comparisons, study.methods)[::-1]
     fig = Figure(figsize=(WIDTH, 0.8 + 0.2 * len(lines)), layout="constrained")
     axes = fig.subplots()
     axes.barh([line.method for line in lines], [100 * line.mean_excess for line in lines])
@@ -116,9 +116,9 @@ def _draw_slab(axes: Axes, paint: Painting, view: View, slab: Slab) -> None:
         [np.stack([x, y], 1) for x, y in ((left, low), (left, high), (right, high), (right, low))],
         axis=1,
     )
-    colours: Any = [paint.by_size[b] for b in slab.buffers.tolist()]
+    colors: Any = [paint.by_size[b] for b in slab.buffers.tolist()]
     axes.add_collection(
-        PolyCollection(corners, facecolors=colours, edgecolors="#00000055", linewidths=0.2)
+        PolyCollection(corners, facecolors=colors, edgecolors="#00000055", linewidths=0.2)
     )
     axes.axvline(view.peak_step + 0.5, color=PEAK, linewidth=0.7)
     _draw_names(axes, paint, view, slab)

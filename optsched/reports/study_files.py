@@ -19,7 +19,7 @@ from optsched.compare import (
     Study,
     StudySettings,
     profile,
-    summarise,
+    summarize,
 )
 from optsched.reports.saving import headline, savings_record
 from optsched.reports.study_sections import TITLE, study_sections
@@ -118,7 +118,7 @@ def study_record(study: Study) -> dict[str, Any]:
         "rows": [outcome_record(c, x) for c in study.comparisons for x in c.outcomes],
         "instances": [instance_record(c) for c in study.comparisons],
         "saving": savings_record(study_savings(study)),
-        "summary": [asdict(s) for s in summarise(study.comparisons, study.methods)],
+        "summary": [asdict(s) for s in summarize(study.comparisons, study.methods)],
         "profile": {"taus": TAUS, "methods": profile(study.comparisons, study.methods)},
         "skipped": [asdict(s) for s in study.skipped],
         "interrupted": study.interrupted,

@@ -19,7 +19,7 @@ from optsched.compare import (
     Trouble,
     profile,
     rows_against_optimum,
-    summarise,
+    summarize,
 )
 from optsched.compare.saving import comparison_saving, saving, stock_plan, stock_row
 from optsched.model.saving import Saving
@@ -81,7 +81,7 @@ def method_table(study: Study, *, grouped: bool = False) -> Table:
     With `grouped`, for a terminal, kinds are title rows, numbers of graphs are shares, and only the
     best of many methods are shown.
     """
-    lines = summarise(study.comparisons, study.methods)
+    lines = summarize(study.comparisons, study.methods)
     near = profile(study.comparisons, study.methods, (1.01, 1.1))
     rows: list[Sequence[Cell | str]] = []
     for kind, title in KINDS.items():
@@ -209,7 +209,7 @@ def methods_with_columns(study: Study) -> list[str]:
     # Few preferred methods say little about a study of others.
     if len(known) >= FEW_COLUMNS:
         return known
-    best = [s.method for s in summarise(study.comparisons, study.methods)]
+    best = [s.method for s in summarize(study.comparisons, study.methods)]
     return [name for name in best if name != OUR_METHOD][:MOST_COLUMNS]
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NON_TTY_WIDTH = 120
 """Columns of tables in a file or a pipe."""
-COLOURS = (
+COLORS = (
     r"(?P<green>smallest possible[^;(\n]*)",
     r"^ *(?P<green>optimal|valid)\b",
     r"(?P<yellow>at most \S+ % less is possible)",
@@ -48,6 +48,6 @@ def _highlighter() -> RegexHighlighter:
     from rich.highlighter import RegexHighlighter
 
     class Verdicts(RegexHighlighter):
-        highlights = [f"(?m){expression}" for expression in COLOURS]  # noqa: RUF012 - Rich's form
+        highlights = [f"(?m){expression}" for expression in COLORS]  # noqa: RUF012 - Rich's form
 
     return Verdicts()

@@ -98,7 +98,7 @@ def _libraries() -> tuple[Any, Any]:
     from llvmlite.binding import Linkage, create_pass_builder, create_pipeline_tuning_options
     from numba.core.codegen import JITCodeLibrary
 
-    def optimiser(machine: Any) -> Any:
+    def optimizer(machine: Any) -> Any:
         # Every pass costs compile time. The inner loops follow lists of ids, which cannot be
         # vectorized, so those passes are off.
         options = create_pipeline_tuning_options(speed_level=3)
@@ -122,7 +122,7 @@ def _libraries() -> tuple[Any, Any]:
                     function.linkage = Linkage.internal
                     # LLVM's loader finds internal functions by name too: make it unique.
                     function.name = f"{function.name}.{self.name}"
-            builder = optimiser(self._codegen._tm)
+            builder = optimizer(self._codegen._tm)
             passes = builder.getModulePassManager()
             # Removes pairs of increment and decrement of reference counts; run by every library of
             # numba.
@@ -137,7 +137,7 @@ def _libraries() -> tuple[Any, Any]:
 
         def _optimize_functions(self, ll_module: Any) -> None:
             super()._optimize_functions(ll_module)
-            builder = optimiser(self._codegen._tm)
+            builder = optimizer(self._codegen._tm)
             passes = builder.getFunctionPassManager()
             passes.add_refprune_pass()
             for function in ll_module.functions:

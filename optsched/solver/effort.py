@@ -70,7 +70,7 @@ class JointEffort:
     """Share for CP-SAT's joint model of a small graph."""
     windows_share: float = 0.3
     """Share for windows of the best order, each round, while its peak is not proved."""
-    neighbourhood_share: float = 0.5
+    neighborhood_share: float = 0.5
     """Share for order and offsets near the top of the slab, each round."""
     milp_ops: int = 200
     """Maximum number of ops for the MILP, which takes too long to build for more."""

@@ -134,9 +134,9 @@ def order_windows(known: Known, resume: Resume, clock: Clock) -> Findings:
         yield from pack_quickly(known, order, "order window")
 
 
-def neighbourhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
+def neighborhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Free order and offsets near the top of the slab, all else fixed, and let CP-SAT lower it."""
-    from optsched.joint.neighbourhood import better_plans
+    from optsched.joint.neighborhood import better_plans
 
     # Without a time limit the neighborhoods never end, and a capacity asks for no minimum.
     if known.plan is None or clock.left() is None or known.capacity is not None:
@@ -148,7 +148,7 @@ def neighbourhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
     # Sizes may be outside the range in which CP-SAT is exact.
     with suppress(UsageError):
         for plan in better_plans(known.graph, known.plan, clock=clock, seed=seed, floor=floor):
-            yield Finding("neighbourhood", plans=(plan,), more=True)
+            yield Finding("neighborhood", plans=(plan,), more=True)
 
 
 def joint_model(

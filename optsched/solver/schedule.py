@@ -19,7 +19,7 @@ from optsched.solver.joint_stages import (
     joint_model,
     joint_model_if_exact,
     milp_order,
-    neighbourhoods,
+    neighborhoods,
     order_windows,
     other_orders,
 )
@@ -143,8 +143,8 @@ def _searches(answer: Answer) -> Stages:
             repeat=True,
         ),
         Stage(
-            neighbourhoods,
-            share=JOINT.neighbourhood_share,
+            neighborhoods,
+            share=JOINT.neighborhood_share,
             lacks=OTHER_ORDERS_LACK,
             repeat=True,
         ),

@@ -28,7 +28,7 @@ import numpy as np
 from optsched.model.arrays import IntArray, distinct
 from optsched.model.graph import Graph
 from optsched.runtime.kernel import kernel
-from optsched.store.partition import Colours, Edges, count_equals, mixed, order_nodes
+from optsched.store.partition import Colors, Edges, count_equals, mixed, order_nodes
 
 MOST_ROUNDS = 64
 """Most rounds of recoloring tied nodes; remaining ties are left to the choice of nodes."""
@@ -70,7 +70,7 @@ def canonical_form(graph: Graph) -> CanonicalGraph:
     # Groups that share a place have no properties of their own, so all start with one color.
     start = np.full(n + m + groups, _GROUP, np.uint64)
     start[: n + m] = _swept(graph, relations)
-    colours = _refine(_recolour(start, edges), edges)
+    colors = _refine(_recolor(start, edges), edges)
     # Groups are left out of the key: they have shown in the colors of their members already.
     parts = (0, n), (n, n + m), (n + m, n + m + groups)
     # The number is the version of this scheme: keys of other versions never match.
@@ -79,8 +79,8 @@ def canonical_form(graph: Graph) -> CanonicalGraph:
         digest.update((end - first).to_bytes(8))
         # Sorted: the key must not depend on the sequence of the nodes. Little-endian on every
         # machine.
-        digest.update(np.sort(colours[first:end]).astype("<u8").tobytes())
-    order = order_nodes(colours, parts, edges)
+        digest.update(np.sort(colors[first:end]).astype("<u8").tobytes())
+    order = order_nodes(colors, parts, edges)
     ops, buffers = order[:n], order[n : n + m] - n
     return CanonicalGraph(digest.hexdigest(), tuple(ops.tolist()), tuple(buffers.tolist()))
 
@@ -93,7 +93,7 @@ def identity_form(graph: Graph) -> CanonicalGraph:
 def _swept(graph: Graph, relations: Mapping[str, Edges]) -> IntArray:
     """Return colors of ops and buffers, from the nodes before and after each."""
     n = len(graph.ops)
-    colour = np.array([*_colours_of_ops(graph), *_colours_of_buffers(graph)], np.int64) % PRIME
+    color = np.array([*_colors_of_ops(graph), *_colors_of_buffers(graph)], np.int64) % PRIME
     before = Edges.joined([relations[role] for role in ("reads", "uses", "control")])
     # Colors flow from what an op reads or waits for into the op, and from the op into what it
     # writes.
@@ -102,9 +102,9 @@ def _swept(graph: Graph, relations: Mapping[str, Edges]) -> IntArray:
         np.array(_topological(graph.predecessors), np.int64),
         *_rows(n, before),
         *_rows(n, written)[:2],
-        colour,
+        color,
     )
-    return colour
+    return color
 
 
 def _rows(count: int, edges: Edges) -> tuple[IntArray, IntArray, IntArray]:
@@ -122,7 +122,7 @@ def sweep(
     role: IntArray,
     written_ptr: IntArray,
     written: IntArray,
-    colour: IntArray,
+    color: IntArray,
 ) -> None:
     """Color ops and buffers by the nodes before them, then by the nodes after them.
 
@@ -137,52 +137,52 @@ def sweep(
         By op: the nodes that it waits for, and the role of each.
     written_ptr, written
         By op: the buffers that it writes.
-    colour
+    color
         By node: its own color, below :data:`PRIME`; replaced by the result.
     """
     for k in range(len(order)):
         v = order[k]
-        seen = colour[v]
+        seen = color[v]
         for i in range(before_ptr[v], before_ptr[v + 1]):
             # Multiplied by the role: reading a buffer and waiting for its op must differ.
-            seen += colour[before[i]] * role[i] % PRIME
+            seen += color[before[i]] * role[i] % PRIME
         seen %= PRIME
         # Squared: with sums alone every color would be a linear function of the first ones, and
         # many different graphs would have equal sums.
-        colour[v] = seen * seen % PRIME
+        color[v] = seen * seen % PRIME
         for i in range(written_ptr[v], written_ptr[v + 1]):
-            x = (colour[written[i]] + colour[v]) % PRIME
-            colour[written[i]] = x * x % PRIME
+            x = (color[written[i]] + color[v]) % PRIME
+            color[written[i]] = x * x % PRIME
     for k in range(len(order) - 1, -1, -1):
         v = order[k]
-        seen = colour[v]
+        seen = color[v]
         for i in range(written_ptr[v], written_ptr[v + 1]):
-            x = colour[written[i]]
-            colour[written[i]] = x * x % PRIME
-            seen += colour[written[i]]
+            x = color[written[i]]
+            color[written[i]] = x * x % PRIME
+            seen += color[written[i]]
         seen %= PRIME
-        colour[v] = seen = seen * seen % PRIME
+        color[v] = seen = seen * seen % PRIME
         for i in range(before_ptr[v], before_ptr[v + 1]):
-            colour[before[i]] = (colour[before[i]] + seen * role[i]) % PRIME
+            color[before[i]] = (color[before[i]] + seen * role[i]) % PRIME
 
 
-def _colours_of_ops(graph: Graph) -> list[int]:
+def _colors_of_ops(graph: Graph) -> list[int]:
     """Return the color of each op from its own properties."""
     # One stream for all is the same as none: the name is left out then.
     return [_hash(op.stream) for op in graph.ops] if graph.on_streams else [_OP] * len(graph.ops)
 
 
-def _colours_of_buffers(graph: Graph) -> list[int]:
+def _colors_of_buffers(graph: Graph) -> list[int]:
     """Return the color of each buffer from its own properties."""
     known: dict[tuple[object, ...], int] = {}
     found = []
     own = attrgetter("size", "input", "output", "alignment", "pool", "pin", "mutates")
     for key in map(own, graph.buffers):
-        colour = known.get(key)
-        if colour is None:
+        color = known.get(key)
+        if color is None:
             # A null character separates the fields, so that 1, 23 and 12, 3 differ.
-            known[key] = colour = _hash("\0".join(map(str, key)))
-        found.append(colour)
+            known[key] = color = _hash("\0".join(map(str, key)))
+        found.append(color)
     for op in graph.ops:
         if op.workspace is not None:
             # Added, not hashed again: a workspace keeps what its own properties say.
@@ -267,21 +267,21 @@ def _columns(pairs: Sequence[Sequence[int]], first: int, second: int) -> tuple[I
     return rows[:, 0] + first, rows[:, 1] + second
 
 
-def _refine(colours: Colours, edges: Edges) -> Colours:
+def _refine(colors: Colors, edges: Edges) -> Colors:
     """Recolor nodes that share a color until no further ones are distinguished."""
     classes = 0
     # Each round looks one step further; a round without a new class changes nothing any more.
     for _ in range(MOST_ROUNDS):
-        alike = count_equals(colours)
+        alike = count_equals(colors)
         # A class of k nodes adds 1/k for each, so 1 in all: the sum is the number of classes.
         tied, before, classes = alike > 1, classes, round(float((1 / alike).sum()))
         if classes == before or not tied.any():
             break
         # Nodes alone in their class keep their color, which saves most of the work.
-        colours = np.where(tied, _recolour(colours, edges.touching(tied)), colours)
-    return colours
+        colors = np.where(tied, _recolor(colors, edges.touching(tied)), colors)
+    return colors
 
 
-def _recolour(colours: Colours, edges: Edges) -> Colours:
-    """Return new colours, of the old one and those of all related nodes with their roles."""
-    return mixed(mixed(colours) + edges.seen(colours))
+def _recolor(colors: Colors, edges: Edges) -> Colors:
+    """Return new colors, of the old one and those of all related nodes with their roles."""
+    return mixed(mixed(colors) + edges.seen(colors))

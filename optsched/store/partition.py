@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from optsched.model.arrays import IntArray, distinct
 
-Colours = npt.NDArray[np.uint64]
+Colors = npt.NDArray[np.uint64]
 
 
 class Edges(NamedTuple):
@@ -41,7 +41,7 @@ class Edges(NamedTuple):
 
     source: IntArray
     target: IntArray
-    role: Colours
+    role: Colors
 
     @classmethod
     def of_role(cls, source: IntArray, target: IntArray, role: int) -> Edges:
@@ -53,7 +53,7 @@ class Edges(NamedTuple):
         """Return all edges of several."""
         return cls(*map(np.concatenate, zip(*edges, strict=True)))
 
-    def seen(self, values: Colours) -> Colours:
+    def seen(self, values: Colors) -> Colors:
         """Return for each node a sum over the nodes it is related to: of their values and roles."""
         total = np.zeros(len(values), np.uint64)
         # Source and target get different values for one role, so that directions differ.
@@ -73,7 +73,7 @@ class Edges(NamedTuple):
         return Edges(self.source[chosen], self.target[chosen], self.role[chosen])
 
 
-def mixed(x: Colours) -> Colours:
+def mixed(x: Colors) -> Colors:
     """Return 64-bit numbers that look independent for all different inputs."""
     # The finalizer of SplitMix64 by Steele, Lea and Flood: each bit of the input affects all.
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -87,42 +87,42 @@ def count_equals(values: npt.NDArray[np.generic]) -> IntArray:
     return np.asarray(counts, np.int64)[inverse]
 
 
-def order_nodes(colours: Colours, kinds: Sequence[tuple[int, int]], edges: Edges) -> IntArray:
+def order_nodes(colors: Colors, kinds: Sequence[tuple[int, int]], edges: Edges) -> IntArray:
     """Return all nodes, kind by kind, in an order that depends only on colors and edges.
 
     Parameters
     ----------
-    colours
+    colors
         Shape `(nodes,)`; no two kinds share one.
     kinds
         The first node of each kind, and one past its last.
     edges
         Edges that the colors were refined by.
     """
-    count = len(colours)
+    count = len(colors)
     kind = np.repeat(np.arange(len(kinds)), [end - first for first, end in kinds])
-    _, colour, alike = np.unique(colours, return_inverse=True, return_counts=True)
-    tied = alike[colour] > 1
+    _, color, alike = np.unique(colors, return_inverse=True, return_counts=True)
+    tied = alike[color] > 1
     if not tied.any():
         # All colors differ: this is the order already, as in most graphs.
-        return np.lexsort((colours, kind))
+        return np.lexsort((colors, kind))
     # Ties hang together within parts, which can be treated one by one.
     part = _parts(count, edges.within(tied))
     sizes = np.bincount(part, minlength=count)[part]
     # Nodes that see the very same nodes can be exchanged, so that they count as one.
     own = mixed(np.arange(count, dtype=np.uint64))
-    seen = colours + edges.touching(tied).seen(own)
+    seen = colors + edges.touching(tied).seen(own)
     twins = np.unique(seen, return_inverse=True)[1]
     # In a part that is not loose, every node has a color of its own: it can be moved as a unit.
     # Twins count once, as which of them comes first makes no difference.
-    loose = tied & (_count_distinct(part, colour) < _count_distinct(part, twins))[part]
+    loose = tied & (_count_distinct(part, color) < _count_distinct(part, twins))[part]
     # Sorted by kind and color, then by sizes of parts, then part by part: nodes of one part keep
     # together in all cells.
-    order = np.lexsort((part, loose, sizes, colours, kind))
+    order = np.lexsort((part, loose, sizes, colors, kind))
     if loose.any():
         cell = np.empty_like(order)
-        cell[order] = _cells(colours[order], sizes[order], loose[order])
-        _Partition(order, cell, loose, edges.within(loose)).individualise()
+        cell[order] = _cells(colors[order], sizes[order], loose[order])
+        _Partition(order, cell, loose, edges.within(loose)).individualize()
     return order
 
 
@@ -183,13 +183,13 @@ class _Partition:
         self.size: dict[int, int] = defaultdict(int)
         for first in self.cell.values():
             self.size[first] += 1
-        self.neighbours: dict[int, list[tuple[int, int]]] = {v: [] for v in self.place}
+        self.neighbors: dict[int, list[tuple[int, int]]] = {v: [] for v in self.place}
         # Both directions; the factor 3 keeps them apart, for a relation seen from its other end.
         for v, w, role in zip(*(x.tolist() for x in edges), strict=True):
-            self.neighbours[v].append((w, role))
-            self.neighbours[w].append((v, 3 * role))
+            self.neighbors[v].append((w, role))
+            self.neighbors[w].append((v, 3 * role))
 
-    def individualise(self) -> None:
+    def individualize(self) -> None:
         """Split cells until each node has its own; any choice among tied nodes is as good."""
         places = sorted(self.place.values())
         self._refine(sorted(self.size))
@@ -220,7 +220,7 @@ class _Partition:
         """Return, by cell and node, the sum of the roles of the node's relations to a cell."""
         found: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for v in self.row[splitter : splitter + self.size[splitter]]:
-            for w, role in self.neighbours[v]:
+            for w, role in self.neighbors[v]:
                 first = self.cell[w]
                 # A cell of one node cannot be split further.
                 if self.size[first] > 1:

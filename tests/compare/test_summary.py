@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from optsched.compare import Comparison, Kind, profile, summarise
+from optsched.compare import Comparison, Kind, profile, summarize
 from optsched.compare.methods import Exact, Heuristic, Method
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble, judge
 from optsched.compare.summary import rows_against_optimum
@@ -48,7 +48,7 @@ THREE = [graph(100, 200), graph(150, 100), graph(400, None)]
 
 
 def test_one_line_a_method() -> None:
-    lines = {line.method: line for line in summarise(THREE, METHODS)}
+    lines = {line.method: line for line in summarize(THREE, METHODS)}
     lpmf, bfs, cpsat, ours = (lines[m.name] for m in METHODS)
     # (1 * 1.5 * 4) ** (1/3), and (2 * 1) ** (1/2) on the two graphs with figures.
     assert lpmf.mean_excess == pytest.approx(6 ** (1 / 3) - 1)
@@ -61,9 +61,9 @@ def test_one_line_a_method() -> None:
 
 
 def test_orders_come_first_and_the_best_of_a_kind() -> None:
-    assert [s.method for s in summarise(THREE, METHODS)] == ["lpmf", "bfs", "cpsat:1", "optsched"]
-    assert [s.method for s in summarise(THREE[:2], METHODS)][:2] == ["lpmf", "bfs"]
-    assert [s.method for s in summarise(THREE[1:2], METHODS)][:2] == ["bfs", "lpmf"]
+    assert [s.method for s in summarize(THREE, METHODS)] == ["lpmf", "bfs", "cpsat:1", "optsched"]
+    assert [s.method for s in summarize(THREE[:2], METHODS)][:2] == ["lpmf", "bfs"]
+    assert [s.method for s in summarize(THREE[1:2], METHODS)][:2] == ["bfs", "lpmf"]
 
 
 def test_profile_counts_graphs_within_each_factor() -> None:
@@ -78,7 +78,7 @@ def test_a_file_without_the_order_counts_for_nothing() -> None:
     absent = Failed("bfs", Kind.ORDER, Trouble.ABSENT, "the file records no order")
     last = replace(THREE[2], failed=(absent,))
     assert profile([*THREE[:2], last], METHODS, taus=(2.0,))["bfs"] == (1.0,)
-    (line,) = (s for s in summarise([*THREE[:2], last], METHODS) if s.method == "bfs")
+    (line,) = (s for s in summarize([*THREE[:2], last], METHODS) if s.method == "bfs")
     assert (line.measured, line.asked) == (2, 2)
     assert rows_against_optimum([last]) == (3, 3)
 

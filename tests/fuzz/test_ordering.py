@@ -76,7 +76,7 @@ def chain(name: str, left: int) -> tuple[list[Document], list[Document]]:
 def two_chains(*, turned: bool) -> Document:
     """Return two chains that differ in the last op only; `low`, which leaves nothing, goes first.
 
-    The first ops look identical until colours have been refined twice, yet they must not change
+    The first ops look identical until colors have been refined twice, yet they must not change
     places: if `make_high` runs before `end_low`, 108 bytes are live there instead of 100.
     """
     (ops, buffers), (more_ops, more_buffers) = chain("low", 0), chain("high", 50)

@@ -233,7 +233,7 @@ class ReferenceScheduler:
         """Run what is called, or account for it."""
         if whole:
             for callee in made.called if made.opcode in CALLERS else ():
-                self.run(callee, self.sequences[callee], Relabelled(heap), whole=True)
+                self.run(callee, self.sequences[callee], Relabeled(heap), whole=True)
             return
         largest = max([0, *(self.memory[c] for c in made.called if c in self.memory)])
         if largest > 0 and made.opcode in CALLERS:
@@ -253,7 +253,7 @@ def visited(pending: dict[LogicalBuffer, set[str]], step: str) -> list[LogicalBu
     return sorted(over, key=lambda b: b.id)
 
 
-class Relabelled(Heap):
+class Relabeled(Heap):
     """A heap in which a computation that runs again has other buffers."""
 
     def __init__(self, heap: Heap) -> None:

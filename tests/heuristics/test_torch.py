@@ -48,7 +48,7 @@ def attention() -> Any:
     return layer, (torch.randn(2, 16, 32),), {}
 
 
-def normalised_convolution() -> Any:
+def normalized_convolution() -> Any:
     """Batch norm overwrites its running statistics: mutations in the graph."""
     layers = [torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU()]
     layers += [torch.nn.MaxPool2d(2), torch.nn.Conv2d(8, 8, 3), torch.nn.BatchNorm2d(8)]
@@ -56,7 +56,7 @@ def normalised_convolution() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("build", "budget"), [(perceptron, None), (normalised_convolution, None), (attention, 0.3)]
+    ("build", "budget"), [(perceptron, None), (normalized_convolution, None), (attention, 0.3)]
 )
 def test_captured_graphs(build: Callable[[], Any], budget: float | None) -> None:
     from optsched.plugins.inductor.capture import capture

@@ -134,7 +134,7 @@ def test_one_difference_is_enough(kind: str) -> None:
 def test_orders_stay_as_they_are_where_blocks_change_places(
     rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # With one round colours say little, and much is proposed that is not so.
+    # With one round colors say little, and much is proposed that is not so.
     monkeypatch.setattr(module, "MOST_ROUNDS", rounds)
     rng = np.random.default_rng(rounds)
     found = refused = 0

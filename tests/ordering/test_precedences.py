@@ -11,7 +11,7 @@ from optsched.ordering.bound.precedences import BudgetPrecedences, related
 from optsched.ordering.bound.sets import best_set
 from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import EFFORT
-from optsched.ordering.improve.neighbourhood import WindowSearch
+from optsched.ordering.improve.neighborhood import WindowSearch
 from optsched.ordering.kernels import precedences as imply
 from optsched.ordering.kernels.precedences import FREE, imply_at
 from optsched.ordering.problem import build_problem, forced_cuts, topological

@@ -223,7 +223,7 @@ def test_a_study_is_sorted_searched_and_unfolded(browser: Browser, tmp_path: Pat
     assert_quiet(browser, page)
 
 
-def test_colours_switch_and_buffers_are_found(
+def test_colors_switch_and_buffers_are_found(
     browser: Browser, two_plans: Report, tmp_path: Path
 ) -> None:
     path = tmp_path / "two.html"

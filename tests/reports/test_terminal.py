@@ -35,7 +35,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, line: str, **environment: str) -> str
 
 
 @pytest.mark.parametrize(
-    ("line", "words", "colour"),
+    ("line", "words", "color"),
     [
         ("x -> y; smallest possible, proved", "smallest possible, proved", GREEN),
         ("  slab  8  packing bound (L1): x", "(L1)", GREY),
@@ -47,10 +47,10 @@ def shown(monkeypatch: pytest.MonkeyPatch, line: str, **environment: str) -> str
     ],
 )
 def test_a_verdict_has_a_color(
-    line: str, words: str, colour: str, monkeypatch: pytest.MonkeyPatch
+    line: str, words: str, color: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = shown(monkeypatch, line)
-    assert f"{colour}{words}{RESET}" in said
+    assert f"{color}{words}{RESET}" in said
     assert re.sub("\x1b.*?m", "", said) == f"{line}\n"
 
 

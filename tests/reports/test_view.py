@@ -12,7 +12,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.model.plan import Plan
-from optsched.reports.colours import OTHER, by_kind, by_size
+from optsched.reports.colors import OTHER, by_kind, by_size
 from optsched.reports.report import Report
 from optsched.reports.view import Load, View, bars, kind_of, packing_view, plan_view, thinned
 from optsched.runtime.text import readable
@@ -124,14 +124,14 @@ def test_kinds_are_those_of_the_maker() -> None:
     assert kinds["right.workspace"] == "workspace"
 
 
-def test_colours_tell_sizes_and_the_largest_kinds_apart() -> None:
+def test_colors_tell_sizes_and_the_largest_kinds_apart() -> None:
     shades = by_size(np.array([1, 1, 2**10, 2**20], np.int64))
     assert shades[0] == shades[1] == shades[2] == "#440154"
     assert shades[3] == "#fde725"
     assert by_size(np.array([], np.int64)) == []
     kinds = by_kind([f"k{i}" for i in range(12)], list(range(12)))
     assert next(iter(kinds)) == "k11"
-    assert [kind for kind, colour in kinds.items() if colour == OTHER] == ["k2", "k1", "k0"]
+    assert [kind for kind, color in kinds.items() if color == OTHER] == ["k2", "k1", "k0"]
 
 
 def test_names_are_made_readable() -> None:

@@ -41,7 +41,7 @@ QUICK_KERNELS = {
     "cpp.simdlen": 1,
     "cpp_cache_precompile_headers": True,
 }
-"""And kernels are compiled without optimisation: for what they compute, not for how fast."""
+"""And kernels are compiled without optimization: for what they compute, not for how fast."""
 
 
 def _do_nothing(*_: object) -> None:

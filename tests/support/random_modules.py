@@ -57,7 +57,7 @@ class RandomModule(nn.Module):
             self._remember,
             self._dropout,
             self._best,
-            self._normalise,
+            self._normalize,
         ]
 
     def forward(self, *inputs: Any) -> Any:
@@ -157,7 +157,7 @@ class RandomModule(nn.Module):
 
         return best
 
-    def _normalise(self) -> Callable[[_Values], Any]:
+    def _normalize(self) -> Callable[[_Values], Any]:
         i = self._operand()
         self.shapes.append(self.shapes[i])
         return lambda values: functional.layer_norm(values[i], values[i].shape[1:])

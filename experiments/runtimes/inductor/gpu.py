@@ -132,7 +132,7 @@ def _step(network: torch.nn.Module, args: Sequence[Any], settings: dict[str, Any
 def peak_usage(step: Step, device: str) -> Usage:
     """Run a step; return the most bytes of each kind that the device's allocator counted."""
     if device == "cpu":
-        return _modelled_usage(step)
+        return _modeled_usage(step)
     torch.cuda.synchronize()
     # Blocks of other steps, kept by the allocator, are not to count as reserved by this one.
     torch.cuda.empty_cache()
@@ -144,7 +144,7 @@ def peak_usage(step: Step, device: str) -> Usage:
     return Usage(*(int(counted[f"{kind}.all.peak"]) for kind in kinds))
 
 
-def _modelled_usage(step: Step) -> Usage:
+def _modeled_usage(step: Step) -> Usage:
     """Return what the allocator of a GPU would count for the allocations of a step on the CPU."""
     # A change above 0 is an allocation of that many bytes.
     events = [

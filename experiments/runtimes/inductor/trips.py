@@ -143,7 +143,7 @@ def _errors(
     # The same seed as the compiled step: equal weights, equal inputs.
     network, args, kwargs = STEPS[name]()
     network(*args, **kwargs).backward()
-    # The second step of a network with batch norm normalises as the first does.
+    # The second step of a network with batch norm normalizes as the first does.
     right = gradients_of(network)
     return {
         "gradient_error_inductor": f"{_distance(stock, right):.1e}",

@@ -9,7 +9,7 @@ from optsched.formats.fx.operators import (
     CONVERSIONS,
     DROPOUTS,
     EACH_VIEWED,
-    RELABELLINGS,
+    RELABELINGS,
     RESHAPES,
     VIEWS,
     drops_nothing,
@@ -27,7 +27,7 @@ def shared_with(node: FxNode, output: str, values: Mapping[str, TensorValue]) ->
     if node.base in EACH_VIEWED:
         # Each output is a view of the operand at its place in the list.
         return dict(zip(node.outputs, node.reads, strict=False)).get(output, first)
-    if node.view_of is not None or node.base in VIEWS or node.base in RELABELLINGS:
+    if node.view_of is not None or node.base in VIEWS or node.base in RELABELINGS:
         return first
     if is_out_variant(node.operator.rpartition(".")[2]) and "out" in node.arguments:
         return node.arguments["out"][0]

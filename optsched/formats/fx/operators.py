@@ -45,7 +45,7 @@ DROPOUTS: Final = frozenset(
 )
 """Operators that return their argument itself if nothing is dropped."""
 
-RELABELLINGS: Final = _names(
+RELABELINGS: Final = _names(
     "as_strided_ detach_ requires_grad_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_"
 )
 """Operators that change the shape and strides of a tensor, not its bytes."""
@@ -133,7 +133,7 @@ def writes_to(operator: str, arguments: Sequence[str], settings: Mapping[str, ob
     `arguments` are the names of its tensor arguments, in order, `settings` its other arguments.
     """
     _, base, overload = (*operator.split("."), "", "")[:3]
-    if base in RELABELLINGS:
+    if base in RELABELINGS:
         return []
     if base in _ONLY_IN_TRAINING and not _trains(settings):
         # Statistics of a norm are updated in training alone.

@@ -1,5 +1,5 @@
 "use strict";
-// What the page does beyond what the plotting library does: names on buffers, colours, search.
+// What the page does beyond what the plotting library does: names on buffers, colors, search.
 (() => {
   const figures = () =>
     Bokeh.documents.flatMap((doc) => doc.roots()).filter((f) => /^packing-/.test(f.name ?? ""));
@@ -44,7 +44,7 @@
   };
   begin();
 
-  const recolour = (by) => {
+  const recolor = (by) => {
     for (const figure of figures()) {
       for (const glyph of all(part(figure, "rects"))) glyph.fill_color = {field: by};
       for (const glyph of all(part(figure, "labels")))
@@ -79,7 +79,7 @@
   };
   const show = (range, [from, to]) => {
     const [low, high] = range.bounds;
-    // With something of the neighbourhood around it.
+    // With something of the neighborhood around it.
     const room = Math.max(0.5 * (to - from), 0.02 * (high - low));
     range.setv({start: Math.max(low, from - room), end: Math.min(high, to + room)});
   };
@@ -119,7 +119,7 @@
       figure.style.setProperty("--fit", Math.min(1, 700 / figure.clientWidth));
   });
   document.addEventListener("change", ({target}) => {
-    if (target.name === "colour") recolour(target.value);
+    if (target.name === "color") recolor(target.value);
   });
   document.addEventListener("input", ({target}) => {
     if (target.id !== "find") return;

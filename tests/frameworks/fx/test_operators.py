@@ -17,7 +17,7 @@ from optsched.formats.fx.operators import (  # noqa: E402
     OUT_OVERLOADS,
     OVERWRITES,
     RANDOM,
-    RELABELLINGS,
+    RELABELINGS,
     RESHAPES,
     RESIZINGS,
     VIEWS,
@@ -60,7 +60,7 @@ def schemas() -> Iterator[tuple[Any, str, str]]:
 
 
 def test_what_schemas_call_views_is_in_the_tables() -> None:
-    known = VIEWS | EACH_VIEWED | RESHAPES | CONVERSIONS | RELABELLINGS | RESIZINGS
+    known = VIEWS | EACH_VIEWED | RESHAPES | CONVERSIONS | RELABELINGS | RESIZINGS
     for schema, base, _ in schemas():
         written = any(x.alias_info and x.alias_info.is_write for x in schema.arguments)
         shared = [
@@ -73,7 +73,7 @@ def test_what_schemas_call_views_is_in_the_tables() -> None:
 
 def test_what_schemas_say_is_written_is_known_by_name() -> None:
     for schema, base, overload in schemas():
-        if base in RELABELLINGS | RESIZINGS or not any(
+        if base in RELABELINGS | RESIZINGS or not any(
             "Tensor" in str(x.type) for x in schema.returns
         ):
             continue
@@ -90,7 +90,7 @@ def test_what_schemas_say_is_written_is_known_by_name() -> None:
 
 def test_names_in_the_tables_are_operators() -> None:
     bases = {schema.name.partition("::")[2] for schema in torch._C._jit_get_all_schemas()}
-    tables = (VIEWS, RESHAPES, CONVERSIONS, DROPOUTS, RELABELLINGS, RESIZINGS, RANDOM, OVERWRITES)
+    tables = (VIEWS, RESHAPES, CONVERSIONS, DROPOUTS, RELABELINGS, RESIZINGS, RANDOM, OVERWRITES)
     composed: set[str] = set()
     for table in (*tables, frozenset(WRITTEN)):
         assert table - bases - composed == frozenset()

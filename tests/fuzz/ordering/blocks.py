@@ -6,7 +6,7 @@ Each graph (up to 13 ops, see `block_graphs`; half of them in-place) is searched
 least peak without bounds, or for one below the optimum, which there is not: with half of the other
 rules, as it is or with blocks in line. The optimum is that of `definition`, which shares no code
 with this package. Then a random stretch of an order is searched with and without the rule. With
-`--coarse` colours are refined once only, so that much is proposed that is not identical, and all
+`--coarse` colors are refined once only, so that much is proposed that is not identical, and all
 depends on what is verified. A line is printed for each mistake, and one at the end.
 """
 

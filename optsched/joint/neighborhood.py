@@ -1,6 +1,6 @@
 """Large neighborhoods of a plan, searched by CP-SAT: order and offsets near the highest buffers.
 
-A neighbourhood frees the order of the ops of a few consecutive steps, the offsets of all buffers
+A neighborhood frees the order of the ops of a few consecutive steps, the offsets of all buffers
 live there, those of the buffers that end at the top of the slab, and of some buffers that conflict
 with the latter. All else is fixed. The question is whether the slab can be lower.
 
@@ -11,10 +11,10 @@ with the latter. All else is fixed. The question is whether the slab can be lowe
     released(i, birth of j) or released(j, birth of i) or below(i, j) or below(j, i)
 
 Steps before and after the window do not change, so that buffers which are both live at its start,
-or both at its end, conflict in any case. A neighbourhood that is refuted soon makes the next one
+or both at its end, conflict in any case. A neighborhood that is refuted soon makes the next one
 larger, and one that is not decided makes it smaller.
 
-Example: the slab is 20 bytes and the peak 18; one buffer ends at byte 20. Its neighbours move down,
+Example: the slab is 20 bytes and the peak 18; one buffer ends at byte 20. Its neighbors move down,
 or an op that would be live beside it runs a step later.
 """
 
@@ -36,8 +36,8 @@ from optsched.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class NeighbourhoodEffort:
-    """Sizes and limits of neighbourhoods."""
+class NeighborhoodEffort:
+    """Sizes and limits of neighborhoods."""
 
     ops: int = 12
     """Ops whose order is free, at first."""
@@ -46,11 +46,11 @@ class NeighbourhoodEffort:
     """Further buffers whose offsets are free, at first."""
     most_buffers: int = 160
     seconds: float = 2.0
-    """Time limit of one neighbourhood in seconds, or the same amount of work."""
+    """Time limit of one neighborhood in seconds, or the same amount of work."""
     tries: int = 1000
-    """Maximum number of neighbourhoods."""
+    """Maximum number of neighborhoods."""
     largest_graph: int = 3000
-    """Maximum number of ops: each neighbourhood takes a look at the whole graph."""
+    """Maximum number of ops: each neighborhood takes a look at the whole graph."""
 
 
 def better_plans(
@@ -60,7 +60,7 @@ def better_plans(
     clock: Clock,
     seed: int = 0,
     floor: int = 0,
-    effort: NeighbourhoodEffort | None = None,
+    effort: NeighborhoodEffort | None = None,
 ) -> Iterator[Plan]:
     """Yield plans of ever smaller slab, starting from a given plan.
 
@@ -74,13 +74,13 @@ def better_plans(
     clock
         Limits on time or work.
     seed
-        Seed of the choice of neighbourhoods; other seeds search other ones.
+        Seed of the choice of neighborhoods; other seeds search other ones.
     floor
         Proved lower bound on the slab in bytes: a plan that meets it ends the search.
     effort
-        Sizes and limits of neighbourhoods.
+        Sizes and limits of neighborhoods.
     """
-    effort = effort or NeighbourhoodEffort()
+    effort = effort or NeighborhoodEffort()
     # The constraints below hold for plain buffers on one stream only.
     if graph.on_streams or graph.in_place or graph.must_share:
         return
@@ -88,11 +88,11 @@ def better_plans(
         return
     instance = graph_instance(graph)
     if len(instance.pools) == 1:
-        yield from _Neighbourhoods(graph, instance, plan, clock, seed, floor, effort).search()
+        yield from _Neighborhoods(graph, instance, plan, clock, seed, floor, effort).search()
 
 
-class _Neighbourhoods:
-    """A plan in units, and the sizes of the next neighbourhood."""
+class _Neighborhoods:
+    """A plan in units, and the sizes of the next neighborhood."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class _Neighbourhoods:
         clock: Clock,
         seed: int,
         floor: int,
-        effort: NeighbourhoodEffort,
+        effort: NeighborhoodEffort,
     ) -> None:
         self.graph, self.instance, self.clock, self.effort = graph, instance, clock, effort
         self.program = instance_program(instance)
@@ -136,7 +136,7 @@ class _Neighbourhoods:
                 yield self._plan()
 
     def _improve(self, with_order: bool) -> bool:
-        """Search one neighbourhood; return True if the slab is lower."""
+        """Search one neighborhood; return True if the slab is lower."""
         model = self._model(with_order)
         left = self.clock.left()
         limit = self.effort.seconds
@@ -161,7 +161,7 @@ class _Neighbourhoods:
         return False
 
     def _model(self, with_order: bool) -> _WindowModel:
-        """Return the model of a random neighbourhood of a buffer at the top."""
+        """Return the model of a random neighborhood of a buffer at the top."""
         # Any improvement must move a buffer at the top, so each neighborhood contains one.
         top = int(self.rng.choice(np.flatnonzero(self.tops == self.slab)))
         center = int(self.rng.integers(self.start[top], self.end[top]))
@@ -189,10 +189,10 @@ Found = tuple[OrderPoint, tuple[int, ...], int]
 
 
 class _WindowModel:
-    """The model of one neighbourhood."""
+    """The model of one neighborhood."""
 
     def __init__(
-        self, plan: _Neighbourhoods, part: Segment, steps: tuple[int, int], free: list[int]
+        self, plan: _Neighborhoods, part: Segment, steps: tuple[int, int], free: list[int]
     ) -> None:
         self.plan, self.part, self.free = plan, part, free
         self.low, self.high = steps

@@ -68,9 +68,9 @@ def painting(views: Sequence[View]) -> Painting:
     )
 
 
-def text_on(colour: str) -> str:
+def text_on(color: str) -> str:
     """Return black or white, whichever is readable on a color."""
-    r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    r, g, b = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     # Brightness as the eye weighs it: green most, blue least.
     return "#ffffff" if 299 * r + 587 * g + 114 * b < 140_000 else "#000000"
 

@@ -1,4 +1,4 @@
-"""Neighbourhoods: plans are valid and ever better, never below the optimum, and repeatable."""
+"""Neighborhoods: plans are valid and ever better, never below the optimum, and repeatable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from heuristics.orderings.program import program
 from optsched import solve
 from optsched.check.plan import check_plan
-from optsched.joint.neighbourhood import better_plans
+from optsched.joint.neighborhood import better_plans
 from optsched.joint.packed import best_plan
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
@@ -20,7 +20,7 @@ from optsched.runtime.limits import Limits
 from optsched.solver import pipeline
 from optsched.solver.driver import Stage, run_stage
 from optsched.solver.finding import Finding
-from optsched.solver.joint_stages import neighbourhoods
+from optsched.solver.joint_stages import neighborhoods
 from optsched.solver.known import Known
 from optsched.solver.resume import Resume
 from optsched.solver.schedule import Engine, stages_of
@@ -54,7 +54,7 @@ def test_small_graphs_reach_the_optimum_and_nothing_below(seed: int) -> None:
     assert found == sorted(set(found), reverse=True)
     assert found[-1] >= least[0]
     if begun > least[0]:
-        # All five ops and all buffers are in one neighbourhood.
+        # All five ops and all buffers are in one neighborhood.
         assert found[-1] == least[0]
 
 
@@ -77,12 +77,12 @@ def test_what_the_model_does_not_have_is_left_alone() -> None:
 
 def test_solve_lowers_a_slab_with_it() -> None:
     searches = stages_of(Engine.AUTO, pipeline.answer)
-    assert any(stage.run is neighbourhoods for stage in searches)
+    assert any(stage.run is neighborhoods for stage in searches)
     graph = random_wiring(32, 1, unit=False)
     known = Known(Question(graph), Limits(work=400_000))
     plan = best_plan(graph, program(graph).tolist(), Clock.of(Limits(work=1)))
     assert plan is not None
     known.merge(Finding("start", plans=(plan,)))
     slab = known.measured.slab
-    run_stage(known, Resume(), Stage(neighbourhoods, share=0.2))
+    run_stage(known, Resume(), Stage(neighborhoods, share=0.2))
     assert known.measured.slab < slab
