@@ -27,6 +27,12 @@ from optsched.runtime.kernel import Kernel, inner, kernel
 from optsched.runtime.limits import Limits
 
 
+@pytest.fixture(autouse=True)
+def no_python_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count no seconds of the tests before: they decide which kernels are worth compiling."""
+    monkeypatch.setattr(jit.Kernel, "all_seconds", 0.0)
+
+
 @kernel
 def square(x: int) -> int:
     return x * x

@@ -26,7 +26,7 @@ FRAME, PAGE = 24, 4096
 
 def test_a_writer_that_is_killed_or_finds_the_disk_full_at_any_write() -> None:
     """A sample; all writes by `python -m tests.fuzz crashes`."""
-    count, wrong = crashes.fuzz(lambda total, how: range(3 + len(how), total, 61))
+    count, wrong = crashes.fuzz(lambda total, how: range(3 + len(how), total, 43))
     assert count > 18
     assert wrong == []
 

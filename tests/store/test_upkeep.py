@@ -330,15 +330,6 @@ def test_a_store_that_is_cut_off_in_its_head_is_no_crash(tmp_path: Path) -> None
         assert salvage(store, PlanStore(tmp_path / "saved.db")).new == 0
 
 
-def test_an_old_store_is_verified_and_merged(tmp_path: Path) -> None:
-    shutil.copy(DATA / "version2.db", tmp_path / "old.db")
-    old, new = PlanStore(tmp_path / "old.db"), PlanStore(tmp_path / "new.db")
-    assert verify(old) == []
-    taken = merge(new, old, trust=True)
-    assert (taken.new, taken.refused) == (4, 0)
-    assert verify(new) == []
-
-
 def test_what_is_packed_too_tightly_is_refused_before_it_is_unpacked(
     store: PlanStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
