@@ -7,7 +7,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "model.tflite -o plan.json",
         "graph.json --capacity 256KiB --time-limit 600",
         "model.onnx --dim batch=1 --dim sequence=128",
-        "captured.bwd.json.gz --split -o split.json",
     ),
     "compare": (
         "model.tflite",
