@@ -54,10 +54,17 @@ def test_a_packing_problem_needs_only_sizes_and_live_ranges(tmp_path: Path) -> N
     table = optsched.read_packing(csv)
     packed = optsched.pack(table)
     assert (packed.slab, packed.places(2)[0]) == (12, ["x", "y"])
-    optsched.report(table, tmp_path / "packing.svg")
     for excluded in ({"capacity": 12}, {"reserved": [optsched.model.reserved.Region(0, 4)]}):
         with pytest.raises(OptschedError, match="pools exclude capacity and reserved"):
             optsched.pack(table, **excluded)  # type: ignore[arg-type]
+
+
+def test_live_ranges_with_pools_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra `report`")
+    csv, picture = tmp_path / "p.csv", tmp_path / "packing.svg"
+    csv.write_text("id,lower,upper,size,pool\na,0,4,8,x\nb,2,6,4,y\n")
+    optsched.report(optsched.read_packing(csv), picture)
+    assert "<svg" in picture.read_text()
 
 
 def test_certify_takes_a_result_without_a_plan_whatever_the_listing() -> None:
