@@ -28,7 +28,7 @@ from optsched.model.graph import Graph
 from optsched.ordering.bound.closure import closure_bound, raise_closure
 from optsched.ordering.bound.precedences import BudgetPrecedences, related
 from optsched.ordering.bound.sets import best_set
-from optsched.ordering.context import OutOfTimeError, SearchContext
+from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import OrderingEffort
 from optsched.ordering.improve.anneal import Annealer
 from optsched.ordering.improve.neighborhood import WindowSearch
@@ -39,6 +39,7 @@ from optsched.ordering.reduce.regions import reduce
 from optsched.ordering.reduce.symmetry import OrderedCopies, order_copies
 from optsched.ordering.rules import OrderingRules, Statistics
 from optsched.ordering.search.feasibility import Feasibility, FeasibilitySearch, search_all
+from optsched.ordering.worker_thread import WorkerThread
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import OnEvent, Proof, StopReason
 
@@ -472,39 +473,3 @@ class OrderingRounds(OrderIncumbent):
         self.thread = None
         self.other.context.collect()
         self.context.statistics.add(self.other.context.statistics)
-
-
-class WorkerThread:
-    """A thread that runs the second worker until it returns or is asked to stop.
-
-    Both workers spend nearly all their time in compiled kernels, which release the interpreter's
-    lock, so a thread is enough: it shares the problem without copying, and ends with its process.
-
-    Parameters
-    ----------
-    work
-        The function to run; it may raise :class:`OutOfTimeError` to end early.
-    end
-        Event that makes `work` raise OutOfTimeError at its next check of the clock.
-    """
-
-    def __init__(self, work: Callable[[], object], end: threading.Event) -> None:
-        self.work, self.end = work, end
-        self.failure: BaseException | None = None
-        self.thread = threading.Thread(target=self._run, name="second worker", daemon=True)
-        self.thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.work()
-        except OutOfTimeError:
-            pass
-        except BaseException as failure:
-            self.failure = failure
-
-    def join(self) -> None:
-        """Stop the work, wait for it, and raise the exception that it ended with, if any."""
-        self.end.set()
-        self.thread.join()
-        if self.failure is not None:
-            raise self.failure

@@ -13,9 +13,9 @@ from optsched.ordering import ALL_RULES, OrderOutcome, solve_order
 from optsched.ordering import rounds as engine
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.effort import EFFORT
-from optsched.ordering.rounds import WorkerThread
 from optsched.ordering.rules import Statistics
 from optsched.ordering.tree import PrecedenceTree
+from optsched.ordering.worker_thread import WorkerThread
 from optsched.runtime.limits import Event, Limits, StopReason
 from optsched.solver.warmup import wired_graph
 from tests.support.generators import PLANNABLE, random_graph, random_order
