@@ -69,7 +69,9 @@ def read_fused(path: str | Path) -> FusedGraph:
     extra = source.document.get("extra") if isinstance(source.document, Mapping) else None
     if not isinstance(extra, Mapping) or KEY not in extra:
         raise FormatError(
-            f"{label_of(path)}: the file has no parts of fused nodes; capture with parts=True"
+            f"{label_of(path)}: the file does not list the parts of fused nodes; "
+            "capture the graph again with `capture(..., parts=True)` of "
+            "optsched.plugins.inductor.capture"
         )
     with errors_named(label_of(path)):
         return read_fused_document(extra[KEY])

@@ -72,7 +72,7 @@ def test_files_without_parts_are_refused(
     path = tmp_path / "plain.json"
     path.write_text(json.dumps(document))
     assert main(["solve", str(path), "--split"]) == 2
-    assert "has no parts of fused nodes" in capsys.readouterr().err
+    assert "does not list the parts of fused nodes" in capsys.readouterr().err
     assert main(["solve", str(CAPTURED), "--split", "--capacity", "9"]) == 2
     assert "--split excludes --capacity" in capsys.readouterr().err
 
