@@ -21,7 +21,7 @@ GlobalDecreasingSizeBestFitHeap.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -34,6 +34,10 @@ from optsched.plugins.xla.values import ModuleValues
 from optsched.plugins.xla.walks import count_thread_local
 
 ALIGNMENT = 64
+
+
+def never_stop() -> None:
+    """Let a simulation run to its end."""
 
 
 @dataclass
@@ -55,10 +59,13 @@ class Assignment:
         Values of the module.
     sequence
         All instructions of the entry computation.
+    check
+        Called often; may raise an error to stop, as large modules take seconds.
     """
 
     values: ModuleValues
     sequence: Sequence[str]
+    check: Callable[[], None] = never_stop
 
     @cached_property
     def allocated(self) -> int:
@@ -109,9 +116,9 @@ class Assignment:
             range(len(blocks)),
             key=lambda i: (_length(blocks[i].lives), -blocks[i].size, blocks[i].number),
         )
-        clashes = _clashes(blocks)
+        clashes = _clashes(blocks, self.check)
         # XLA tries both sequences and takes the better one.
-        return min(_packed_bytes(blocks, clashes, turn) for turn in (by_size, by_life))
+        return min(_packed_bytes(blocks, clashes, turn, self.check) for turn in (by_size, by_life))
 
     @cached_property
     def _timeline(self) -> Timeline:
@@ -124,6 +131,7 @@ class Assignment:
         slots: list[list[int]] = []
         slot_of: dict[int, list[int]] = {}
         for g in sorted(range(len(groups)), key=lambda g: _turn(groups[g])):
+            self.check()
             if groups[g].is_table:
                 continue
             # Where it reads from comes first, then the smallest.
@@ -262,13 +270,14 @@ def _length(lives: Sequence[tuple[int, int]]) -> int:
     return min(begin for begin, _ in lives) - max(end for _, end in lives)
 
 
-def _clashes(blocks: Sequence[_Block]) -> list[IntArray]:
+def _clashes(blocks: Sequence[_Block], check: Callable[[], None]) -> list[IntArray]:
     """Return for each block the blocks that are live at a time when it is."""
     owner = np.repeat(np.arange(len(blocks)), [len(block.lives) for block in blocks])
     lives = np.array([life for block in blocks for life in block.lives])
     found = []
     # A block's lives are several, since it stands empty in between.
     for block in blocks:
+        check()
         there = np.zeros(len(owner), bool)
         for begin, end in block.lives:
             there |= (lives[:, 0] <= end) & (lives[:, 1] >= begin)
@@ -277,11 +286,15 @@ def _clashes(blocks: Sequence[_Block]) -> list[IntArray]:
 
 
 def _packed_bytes(
-    blocks: Sequence[_Block], clashes: Sequence[IntArray], turn: Sequence[int]
+    blocks: Sequence[_Block],
+    clashes: Sequence[IntArray],
+    turn: Sequence[int],
+    check: Callable[[], None],
 ) -> int:
     """Place each block in the tightest hole, or above all blocks that are live with it."""
     offset: dict[int, int] = {}
     for i in turn:
+        check()
         size, at, hole = blocks[i].size, 0, None
         taken = sorted(
             (offset[j], offset[j] + blocks[j].size) for j in clashes[i].tolist() if j in offset

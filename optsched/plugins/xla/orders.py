@@ -10,14 +10,14 @@ better; one that is allocated 10 MB is not used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from optsched.errors import OptschedError
 from optsched.formats.hlo.read import graph_of
 from optsched.formats.hlo.text import HloModule, parse_module
 from optsched.model.graph import Graph
-from optsched.plugins.xla.assignment import Assignment
+from optsched.plugins.xla.assignment import Assignment, never_stop
 from optsched.plugins.xla.ties import is_certain
 from optsched.plugins.xla.values import ModuleValues
 from optsched.plugins.xla.walks import put
@@ -58,6 +58,8 @@ class ModuleOrders:
         Text of the scheduled module.
     clock
         Clock that measures the time of weighing.
+    check
+        Called often while orders are weighed; may raise an error to stop.
 
     Attributes
     ----------
@@ -72,16 +74,17 @@ class ModuleOrders:
         Spent on weighing one order.
     """
 
-    def __init__(self, text: str, clock: Clock) -> None:
+    def __init__(self, text: str, clock: Clock, check: Callable[[], None] = never_stop) -> None:
+        self.check = check
         own = parse_module(text)
         require_time(clock)
         self.listed = list(own.computations[own.entry].instructions)
         self.donates = bool(own.aliases)
         values = ModuleValues(own)
         begun = clock.seconds()
-        self.before = Assignment(values, self.listed).allocated
+        self.before = Assignment(values, self.listed, check).allocated
         # If XLA's own number is uncertain, no comparison with it is worth anything.
-        if not is_certain(values, self.listed):
+        if not is_certain(values, self.listed, check):
             raise KeptScheduleError(UNCERTAIN)
         self.seconds = clock.seconds() - begun
         # XLA drops donation from a module that the hook returns, so ours is weighed without it.
@@ -94,15 +97,15 @@ class ModuleOrders:
         """Return XLA's order, weighed as it would be handed back."""
         if not self.donates:
             return WeighedOrder("XLA's own", self.listed, self.before)
-        allocated = Assignment(self.values, self.listed).allocated
+        allocated = Assignment(self.values, self.listed, self.check).allocated
         return WeighedOrder("XLA's own", self.listed, allocated)
 
     def better(self, best: WeighedOrder, source: str, order: Sequence[int]) -> WeighedOrder:
         """Return an order of ops if less is allocated for it than for the best one, for certain."""
         sequence = full_sequence(self.parsed, self.graph, order)
-        allocated = Assignment(self.values, sequence).allocated
+        allocated = Assignment(self.values, sequence, self.check).allocated
         # Less for certain: ties that XLA may break either way must not turn a gain into a loss.
-        if allocated >= best.allocated or not is_certain(self.values, sequence):
+        if allocated >= best.allocated or not is_certain(self.values, sequence, self.check):
             return best
         return WeighedOrder(source, sequence, allocated, best.inside)
 
@@ -120,8 +123,8 @@ class ModuleOrders:
         )
         parsed = replace(self.parsed, computations=computations)
         values = ModuleValues(parsed)
-        allocated = Assignment(values, best.sequence).allocated
-        if allocated > best.allocated or not is_certain(values, best.sequence):
+        allocated = Assignment(values, best.sequence, self.check).allocated
+        if allocated > best.allocated or not is_certain(values, best.sequence, self.check):
             return None
         self.parsed, self.values, self.graph = parsed, values, graph_of(parsed)
         inside = {**best.inside, name: sequence}

@@ -77,6 +77,11 @@ class _Answer:
                 if self.kept is not None:
                     self.kept.add(self.layout, record)
 
+    def check(self) -> None:
+        """Raise an error after the decision: nobody waits for the rest of the work."""
+        if self.is_given:
+            raise KeptScheduleError("the time limit was over")
+
     def keep(self, reason: str, *, failed: bool = False) -> None:
         """Decide for XLA's own schedule."""
         if not self.is_given:
@@ -148,7 +153,7 @@ class Scheduler:
         clock = answer.clock
         text = module.to_string()
         answer.layout = layout_of(text)
-        orders = ModuleOrders(text, clock)
+        orders = ModuleOrders(text, clock, answer.check)
         before = orders.before
         if before < self.min_bytes:
             raise KeptScheduleError(f"it allocates {before} bytes only")

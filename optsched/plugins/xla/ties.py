@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from optsched.formats.hlo.read import CALLERS
-from optsched.plugins.xla.assignment import Assignment
+from optsched.plugins.xla.assignment import Assignment, never_stop
 from optsched.plugins.xla.values import ModuleValues
 from optsched.plugins.xla.walks import walk
 
@@ -20,10 +20,14 @@ TRIED = 6
 """Orders of computations that are compared with the text's own."""
 
 
-def is_certain(values: ModuleValues, sequence: Sequence[str]) -> bool:
+def is_certain(
+    values: ModuleValues, sequence: Sequence[str], check: Callable[[], None] = never_stop
+) -> bool:
     """Return True if the bytes that XLA allocates do not depend on the order of computations."""
-    allocated = Assignment(values, sequence).allocated
-    return all(Assignment(x, sequence).allocated == allocated for x in _other_numbers(values))
+    allocated = Assignment(values, sequence, check).allocated
+    return all(
+        Assignment(x, sequence, check).allocated == allocated for x in _other_numbers(values)
+    )
 
 
 def _other_numbers(values: ModuleValues) -> Iterator[ModuleValues]:

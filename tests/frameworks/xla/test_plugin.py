@@ -21,7 +21,7 @@ import optsched.plugins.xla
 from optsched.errors import UsageError
 from optsched.formats.hlo.text import parse_module
 from optsched.plugins import explain, forget, records
-from optsched.plugins.xla import enabled, schedule
+from optsched.plugins.xla import enabled, orders, schedule
 from tests.support.xla_training import DONATED, STEPS, filled, floats, mixed
 
 SCHEDULERS = ("DEFAULT", "MEMORY_OPTIMIZED")
@@ -246,6 +246,33 @@ def test_the_limit_covers_all_that_is_done(monkeypatch: pytest.MonkeyPatch) -> N
     released.set()
     while threading.active_count() >= threads:
         time.sleep(0.01)
+    assert len(records()) == 1
+
+
+def test_work_ends_once_the_answer_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weighing a large module takes seconds, and a program waits at its end for the thread."""
+    given, ended = threading.Event(), threading.Event()
+    real, raised = schedule.ModuleOrders, []
+
+    def slow(text: str, clock: Any, check: Any) -> Any:
+        given.wait(60)
+        try:
+            return real(text, clock, check)
+        except schedule.KeptScheduleError as error:
+            raised.append(str(error))
+            raise
+        finally:
+            ended.set()
+
+    # The text is read in no time, so that only the weighing can stop the work.
+    monkeypatch.setattr(orders, "require_time", lambda clock: None)
+    monkeypatch.setattr(schedule, "ModuleOrders", slow)
+    lowered = small()
+    with enabled(time_limit=0.1, min_bytes=0, min_gain=0):
+        lowered.compile()
+    given.set()
+    assert ended.wait(60)
+    assert raised == ["the time limit was over"]
     assert len(records()) == 1
 
 
