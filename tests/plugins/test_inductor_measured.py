@@ -20,7 +20,13 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'
 
 from torch._inductor import config  # noqa: E402
 
-from optsched.plugins.inductor import enabled, meter  # noqa: E402
+from optsched.plugins.inductor import enabled, kernel_memory, meter  # noqa: E402
+from optsched.plugins.inductor.kernel_memory import (  # noqa: E402
+    KernelMemory,
+    ReturnedTensor,
+    _FirstCall,
+)
+from optsched.plugins.inductor.kernel_operands import Place  # noqa: E402
 from optsched.plugins.inductor.meter import Rise, measure_call  # noqa: E402
 from tests.support.compiled_memory import NO_CACHE, no_kernels  # noqa: E402
 from tests.support.small_networks import NETWORKS, training_step  # noqa: E402
@@ -128,7 +134,7 @@ class FakeStatistics:
     """Counters of a GPU's allocator, as `torch.cuda` shows them."""
 
     def __init__(self) -> None:
-        self.current = self.peak = self.resets = 0
+        self.current = self.peak = self.resets = self.emptied = 0
         self.recording = False
 
     def change(self, size: int) -> None:
@@ -145,6 +151,9 @@ class FakeStatistics:
             "requested_bytes.all.current": self.current,
             "requested_bytes.all.peak": self.peak,
         }
+
+    def empty_cache(self) -> None:
+        self.emptied += 1
 
     def is_current_stream_capturing(self) -> bool:
         return self.recording
@@ -167,6 +176,39 @@ def test_on_a_gpu_the_allocators_own_counters_are_read(monkeypatch: pytest.Monke
     counters.recording = True
     assert measure_call(call, "cuda:0") == ("result", None)
     assert counters.resets == 1
+
+
+def test_scratch_of_kernels_on_a_gpu_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scratch is the most that a call holds beyond its results; without memory it is not known."""
+    counters = FakeStatistics()
+    counters.change(700)
+    monkeypatch.setattr(meter.torch, "cuda", counters)
+    monkeypatch.setattr(kernel_memory, "real_gpu", lambda target: "cuda:0")
+    monkeypatch.setattr(kernel_memory, "make_operands", lambda target, places: list(places))
+
+    def call(target: Any, operands: Any) -> None:
+        if target == "too large":
+            raise torch.OutOfMemoryError("no memory")
+        for change in target:
+            counters.change(change)
+
+    monkeypatch.setattr(kernel_memory, "call_kernel", call)
+    results = {(): ReturnedTensor(Place(40), None)}
+    # A result of 40 bytes beside scratch of 300, scratch alone, a result alone.
+    targets = {"both": (40, 300, -300), "scratch": (64, 32, -96), "result": (40,)}
+    targets["lost"] = "too large"  # type: ignore[assignment]
+    calls = {key: _FirstCall(target, (), results) for key, target in targets.items()}
+    assert kernel_memory._count(calls) == {
+        "both": KernelMemory(300, results),
+        "scratch": KernelMemory(96, results),
+        "result": KernelMemory(0, results),
+    }
+    assert counters.emptied == 1
+    # While a CUDA graph is recorded nothing is measured, and the kernels stay unknown.
+    counters.recording = True
+    assert kernel_memory._count({"result": calls["result"]}) == {}
+    assert kernel_memory._count({}) == {}
+    assert counters.emptied == 2
 
 
 def test_the_first_calls_of_the_newest_graph_of_a_name_are_measured() -> None:
