@@ -36,3 +36,6 @@ __all__ = [
     "rows_against_optimum",
     "summarize",
 ]
+
+summarise = summarize
+"""Spelling of :func:`summarize` until version 0.1."""
