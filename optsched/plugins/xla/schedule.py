@@ -165,13 +165,13 @@ class Scheduler:
             len(orders.graph.ops),
             before=before,
             after=best.allocated if gains else before,
-            bound=bound if bound <= best.allocated and not orders.donates else None,
+            bound=bound if 0 < bound <= best.allocated and not orders.donates else None,
             # Met in the in-place graph, which XLA's own sharing may still beat: not a proof about
             # XLA.
             proof="bound of the in-place graph" if gains and bound == best.allocated else "",
             # XLA's own order has another source name, so an order is named only where it replaces
             # that.
-            order=best.source if gains else "",
+            order=_source(best) if gains else "",
             reason="" if gains else kept_reason(before, best.allocated, self.min_gain),
             solver_seconds=solver_seconds,
         )

@@ -151,7 +151,8 @@ def test_orders_inside_of_loops_and_branches(function: Any) -> None:
     assert record.before is not None
     assert record.after < 0.8 * record.before
     assert "orders inside" in record.order
-    assert record.bound is None or record.bound <= record.after
+    # A bound on orders of the entry would not count the bytes saved inside.
+    assert record.bound is None
     for mine, theirs in zip(results(ours, arguments), results(own, arguments), strict=True):
         assert np.array_equal(mine, theirs)
 
