@@ -221,4 +221,6 @@ def total_saving(savings: Sequence[Saving]) -> Saving | None:
         sum(value or 0 for value in side)
         for side in zip(*((x.before, x.after) for x in whole), strict=True)
     )
-    return Saving(first.quantity, noun, before, after, bound, against)
+    # A part that is minimal among some plans only makes the sum so, too.
+    among = " and ".join(dict.fromkeys(x.among for x in whole if x.among))
+    return Saving(first.quantity, noun, before, after, bound, against, among=among)

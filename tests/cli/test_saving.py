@@ -215,6 +215,10 @@ def test_a_sum_is_proved_only_if_every_part_is() -> None:
     assert both is not None
     assert (both.before, both.after, both.bound) == (30, 26, None)
     assert total_saving([saving(None, peak=1, slab=1)]) is None
+    limited = replace(one, among="orders that move at most 2 ops")
+    total = total_saving([limited, other, limited])
+    assert total is not None
+    assert total.among == "orders that move at most 2 ops"
 
 
 def test_only_no_change_is_shown_as_zero() -> None:
