@@ -188,7 +188,8 @@ class Scheduler:
         tried = clock.share(HEURISTICS_SHARE, reserve)
         require_time(tried)
         best, bound = orders.own(), 0
-        if len(walk(orders.parsed, orders.parsed.entry)) > 1:
+        calls = len(walk(orders.parsed, orders.parsed.entry)) > 1
+        if calls:
             best = improve_inside(orders, best, clock.share(INSIDE_SHARE, reserve))
         # The best ones first, each once.
         for name in dict.fromkeys((*FIRST, *OWN_ORDERINGS)):
@@ -205,8 +206,8 @@ class Scheduler:
             if part.expired():
                 break
             found = solve(model, objective=Objective.PEAK, limits=part)
-            # With other orders inside, a loop needs fewer bytes than the bound has for it.
-            bound = found.peak_bound if name == "in-place" and not best.inside else bound
+            # With other orders inside, a loop may need fewer bytes than the bound has for it.
+            bound = found.peak_bound if name == "in-place" and not calls else bound
             if found.plan is not None:
                 best = orders.better(best, f"optimum ({name})", found.plan.order)
         return best, bound, clock.seconds() - begun
