@@ -185,6 +185,10 @@ class _StreamSearch:
             self.offer_order(self.order)
             return
         problem, ids = packing_problem(self.graph, self.order)
+        # Widened live ranges keep more buffers apart than the order does, so a plan that they
+        # refute may exist.
+        if problem.is_widened:
+            raise GiveUpError
         found = self._pack(problem, pool_rows(self.graph, ids))
         if found is not None:
             slab, offsets = found
