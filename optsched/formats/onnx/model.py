@@ -21,7 +21,7 @@ RANDOM: Final = frozenset(
 _GENERIC: Final = re.compile(
     r"(main|onnx|spox|jax|sub)?[_-]?(graph|model)|main|tf2onnx.*|tensorflow.*"
     r"|torch[-_]jit([-_]export)?|mxnet[-_]converted[-_]model|extracted from .*"
-    r"|(model from )?paddle(paddle|-onnx)\b.*|(keras_)?functional(_\d+)?|\d+",
+    r"|(model from )?paddle(paddle|-onnx)\b.*|(keras_)?functional(_\d+)?|\d+|[0-9a-f]{32}",
     re.IGNORECASE,
 )
 """Names of graphs that exporters give to every model."""

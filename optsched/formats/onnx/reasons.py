@@ -69,7 +69,7 @@ def _by_op(node: Any, types: Types, whole: Any) -> tuple[str, str] | None:
     if node.op_type in _OF_SEQUENCES:
         return "depends on the tensors of a sequence", PROFILE
     if node.domain not in ("", "ai.onnx"):
-        return f"is unknown, since onnx knows no ops of domain {show(node.domain)}", PROFILE
+        return f"is unknown, since no rule is known for ops of domain {show(node.domain)}", PROFILE
     return None
 
 

@@ -1,4 +1,4 @@
-"""Bytes of sequences, into which ONNX Runtime copies tensors.
+"""Bytes of sequences, into which ONNX Runtime copies tensors, or their numbers (ZipMap).
 
 A sequence of unknown tensors, such as a graph input, has no known size, and what is made of it has
 none either. One from which a tensor is erased keeps its size here, since any tensor may go.
@@ -19,6 +19,7 @@ MADE_OF: Final[dict[str, tuple[int, ...] | None]] = {
     "SplitToSequence": (0,),
     "Identity": (0,),
     "Optional": (0,),
+    "ZipMap": (0,),
 }
 """Numbers of the inputs whose bytes a sequence holds, by the op that makes it; None for all."""
 
@@ -40,5 +41,6 @@ def sequence_bytes(graph: Any, sizes: Mapping[str, int]) -> dict[str, int]:
 def _makers(graph: Any) -> Iterator[tuple[str, Any]]:
     for each in run_graphs(graph):
         for node in each.node:
-            if node.op_type in MADE_OF and not node.domain and node.output and node.output[0]:
+            is_known = node.op_type in MADE_OF and node.domain in ("", "ai.onnx.ml")
+            if is_known and node.output and node.output[0]:
                 yield node.output[0], node

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from optsched.errors import FormatError
 from optsched.formats.onnx.fold import Folder, run_graphs
+from optsched.formats.onnx.learned import learned_results
 from optsched.formats.onnx.loops import renamed, settle_loops
 from optsched.formats.onnx.model import first_line, subgraphs
 from optsched.formats.onnx.sequences import sequence_bytes
@@ -114,6 +115,7 @@ class _Shapes:
             folded = self.folder.fold({name: _shape_of(x) for name, x in self.found.items()})
             settled = self._branch_results()
             settled |= settle_loops(self.model, self.found, self.folder.values, self._inside)
+            settled |= learned_results(self.model.graph, self.found)
             if not (folded or settled):
                 return
             self.model.graph.value_info.extend(settled.values())

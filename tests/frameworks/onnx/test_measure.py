@@ -74,6 +74,35 @@ def test_scratch_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "outputs equal bit for bit" in out
 
 
+def test_an_order_that_the_basic_level_loses_is_kept_without_optimizations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A Gemm in the place of MatMul and Add runs after all other ops: all `h` would be live."""
+    parts = range(3)
+    ops = [
+        f"h{i} = MatMul(x, w{i}) s{i} = MatMul(h{i}, v{i}) t{i} = Add(s{i}, b{i})" for i in parts
+    ]
+    weights = [f"float[16, 1024] w{i}, float[1024, 4] v{i}, float[4] b{i}" for i in parts]
+    made = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        split (float[2, 16] x, {", ".join(weights)}) => (float[2, 12] y) {{
+            {" ".join(ops)}
+            y = Concat<axis = 1>(t0, t1, t2)
+        }}"""
+    )
+    model = tmp_path / "split.onnx"
+    onnx.save(made, model)
+    record = measured(model, tmp_path, capsys)
+    assert record["after"]["close"]
+    assert record["after"]["held"] < record["fused"]
+    assert record["same_outputs"] is True
+    assert any(note.startswith("without optimizations") for note in record["notes"])
+    plan, applied = str(tmp_path / "plan.json"), str(tmp_path / "planned.onnx")
+    assert main(["apply", str(model), plan, "-o", applied, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["held"]
+    assert found["held"] <= record["after"]["held"]
+
+
 def test_a_model_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["measure", str(MODELS / "forks.onnx")]) == 0
     assert capsys.readouterr().out.splitlines()[:2] == [
