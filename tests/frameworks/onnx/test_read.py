@@ -79,8 +79,8 @@ def test_value_info_of_ops_that_onnx_does_not_know_stays() -> None:
     assert sizes(read(model(nodes, value_info=[value("a", [3, 5])]))) == {"x": 64, "a": 60, "y": 60}
     with pytest.raises(
         FormatError,
-        match=r"^op 'm' \(Mystery\): the size of its output 'a' is unknown, since no rule is known for "
-        r"ops of domain 'own'; give --profile with a profile that ONNX Runtime wrote of a run$",
+        match=r"^op 'm' \(Mystery\): the size of its output 'a' is unknown, since no rule is known "
+        r"for ops of domain 'own'; give --profile with a profile that ONNX Runtime wrote of a run$",
     ):
         read(model(nodes))
 
