@@ -1,6 +1,8 @@
 """Live progress on a terminal, drawn by Rich: work done, rate, time left, and the latest result.
 
-Without a terminal a short run is silent, and a long one prints a line from time to time.
+Without a terminal a short run is silent, and a long one prints a line from time to time. A search
+that has to wait for the compiler prints the best plan so far, once: on a new machine the answer of
+the heuristics comes long before the kernels of the exact searches.
 """
 
 from __future__ import annotations
@@ -8,10 +10,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from optsched.runtime.bytes import format_bytes
+from optsched.runtime.kernel import also_report_compiling
 from optsched.runtime.limits import Event, optimality_gap
 from optsched.runtime.text import readable
 
@@ -32,7 +36,8 @@ class ProgressLine:
     prefix
         Text before every text.
     stream
-        Standard error by default; the line is silent if it is not a terminal.
+        Standard error by default; if it is not a terminal, the line is silent but for one event
+        when kernels are compiled.
     seconds
         Time limit, which the bar and the time left refer to; None if the parts that
         :meth:`show_text` is given are counted.
@@ -53,17 +58,32 @@ class ProgressLine:
         self._begin = time.monotonic()
         self._bar: Progress | None = None
         self._task: Any = None
+        self._stack = ExitStack()
+        self._latest: Event | None = None
+        self._is_waiting = False
 
     def __enter__(self) -> Self:
+        self._stack.enter_context(also_report_compiling(self._show_answer))
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stack.close()
         if self._bar is not None:
             self._bar.stop()
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
+        self._latest = event
         self.show_text(event_text(event))
+        if self._is_waiting:
+            self._show_answer()
+
+    def _show_answer(self) -> None:
+        """Print the best plan so far where no line is drawn, or as soon as there is a plan."""
+        self._is_waiting = self._latest is None or self._latest.incumbent is None
+        if self._latest is not None and not self._is_waiting and not self.stream.isatty():
+            text = readable(f"{self.prefix}{event_text(self._latest)}", 1000)
+            print(f"optsched: {text}; Ctrl-C keeps the best plan", file=self.stream, flush=True)
 
     def show_text(self, text: str, done: int = 0, total: int | None = None) -> None:
         """Show a text, replacing the previous one, and the parts done so far if they are known."""
@@ -166,7 +186,7 @@ class PausedLine(ProgressLine):
 
     def __enter__(self) -> Self:
         self.last = time.monotonic()
-        return self
+        return super().__enter__()
 
     def show_or_pause(self, text: str, done: int, total: int) -> None:
         """Show a text on a terminal; elsewhere, print it if the last line is old enough."""

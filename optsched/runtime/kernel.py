@@ -36,7 +36,8 @@ import hashlib
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, cached_property, partial, update_wrapper
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
@@ -353,8 +354,19 @@ def kernel(function: Callable[P, R]) -> Kernel[P, R]:
 
 
 def report_compiling(tell: Callable[[], None]) -> None:
-    """Register a function to call once, when this process first compiles a kernel."""
+    """Register the function to call once, when this process first compiles a kernel."""
     _on_first[:] = [tell]
+
+
+@contextmanager
+def also_report_compiling(tell: Callable[[], None]) -> Iterator[None]:
+    """Call a further function after the registered one, if that happens in this context."""
+    _on_first.append(tell)
+    try:
+        yield
+    finally:
+        if tell in _on_first:
+            _on_first.remove(tell)
 
 
 def compile_seconds() -> float:
@@ -373,7 +385,7 @@ _on_first: list[Callable[[], None]] = []
 
 def _tell() -> None:
     while _on_first:
-        _on_first.pop()()
+        _on_first.pop(0)()
 
 
 @cache

@@ -9,6 +9,7 @@ import pytest
 
 from optsched.compare import Standing
 from optsched.reports.progress import ProgressLine, StudyProgress, event_text, rate_text
+from optsched.runtime import kernel as kernel_module
 from optsched.runtime.limits import Event
 from optsched.solver.warmup import count_compiled
 
@@ -97,6 +98,27 @@ def test_names_are_not_markup() -> None:
     with ProgressLine(stream=stream) as line:
         line.show_text("[red]x[/] \x1b[31m")
     assert "[red]x[/] \\x1b[31m" in plain(stream.getvalue())
+
+
+def test_elsewhere_the_first_plan_is_printed_once_when_kernels_are_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernel_module, "_on_first", [])
+    stream = io.StringIO()
+    with ProgressLine(stream=stream) as line:
+        line(Event(0.1, None, 512, "simple bound"))
+        kernel_module._tell()
+        # There is no plan yet: the first one is printed as soon as it is there.
+        assert stream.getvalue() == ""
+        line(EVENT)
+        line(Event(2.0, 1024, 1024, "order search"))
+    assert stream.getvalue() == f"optsched: {event_text(EVENT)}; Ctrl-C keeps the best plan\n"
+    stream = io.StringIO()
+    with ProgressLine(stream=stream) as line:
+        line(EVENT)
+    # What is compiled after the search is not about its plan.
+    kernel_module._tell()
+    assert stream.getvalue() == ""
 
 
 def test_elsewhere_a_short_run_is_silent_and_a_long_one_is_not() -> None:
