@@ -108,7 +108,7 @@ def test_elsewhere_the_first_plan_is_printed_once_when_kernels_are_compiled(
     with ProgressLine(stream=stream) as line:
         line(Event(0.1, None, 512, "simple bound"))
         kernel_module._tell()
-        # There is no plan yet: the first one is printed as soon as it is there.
+        # Nothing is planned yet: the first plan is printed when it comes.
         assert stream.getvalue() == ""
         line(EVENT)
         line(Event(2.0, 1024, 1024, "order search"))
