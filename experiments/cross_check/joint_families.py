@@ -20,8 +20,8 @@ import numpy as np
 from experiments.tables import markdown
 from heuristics.orderings.program import program
 from optsched.joint.cpsat.benders import decompose
+from optsched.joint.cpsat.joint_model import JointModel
 from optsched.joint.cpsat.point import ModelPoint
-from optsched.joint.cpsat.rectangles import JointModel
 from optsched.joint.cpsat.solver import EFFORT, SolverThread
 from optsched.joint.families import ALL_PACKING, PackingFamilies
 from optsched.joint.instance import graph_instance

@@ -27,12 +27,15 @@ from typing import Any
 import numpy as np
 
 from optsched.joint.cpsat.pairwise import OrderPoint, PairwiseOrder
-from optsched.joint.cpsat.solver import EFFORT, SolverThread
+from optsched.joint.cpsat.parts import resized, solve_part
 from optsched.joint.instance import ModelInstance, graph_instance, live_spans
 from optsched.joint.order_program import Segment, instance_program, window
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.runtime.clock import Clock
+
+LEAST_OPS, LEAST_BUFFERS = 6, 8
+"""Smallest numbers of ops and of further buffers in a neighborhood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +141,7 @@ class _Neighborhoods:
     def _improve(self, with_order: bool) -> bool:
         """Search one neighborhood; return True if the slab is lower."""
         model = self._model(with_order)
-        left = self.clock.left()
-        limit = self.effort.seconds
-        if self.clock.limits.work is not None:
-            limit *= EFFORT.work_per_second
-        share = 1.0 if not left else min(1.0, limit / left)
-        thread = SolverThread(model, lambda found: found[2], self.clock.share(share), EFFORT)
-        run = thread.run(lambda _: None)
-        if run.interrupted:
-            raise KeyboardInterrupt
+        run = solve_part(model, lambda found: found[2], self.clock, self.effort.seconds)
         if run.best is not None and run.best[2] < self.slab:
             low, high, ops = model.low, model.high, model.part.ops
             self.order[low:high] = [ops[v] for v in run.best[0].order]
@@ -154,10 +149,9 @@ class _Neighborhoods:
                 self.offsets[i] = at
             self._measure()
             return True
-        # Decided soon: a larger one may hold more. Not decided: a smaller one.
-        factor = 1.15 if run.finished else 0.8
-        self.ops = int(min(self.effort.most_ops, max(6, self.ops * factor + 1)))
-        self.buffers = int(min(self.effort.most_buffers, max(8, self.buffers * factor + 1)))
+        self.ops = resized(self.ops, run.finished, (LEAST_OPS, self.effort.most_ops))
+        most = self.effort.most_buffers
+        self.buffers = resized(self.buffers, run.finished, (LEAST_BUFFERS, most))
         return False
 
     def _model(self, with_order: bool) -> _WindowModel:

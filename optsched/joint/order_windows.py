@@ -18,12 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from optsched.joint.cpsat.pairwise import OrderPoint, PairwiseOrder
-from optsched.joint.cpsat.solver import EFFORT, SolverThread
+from optsched.joint.cpsat.parts import resized, solve_part
 from optsched.joint.instance import MAX_UNITS, graph_instance
 from optsched.joint.order_program import OrderProgram, instance_program, window
 from optsched.joint.units import in_units
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
+
+LEAST_OPS = 6
+"""Smallest number of ops in a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,33 +123,18 @@ class _Windows:
         part = window(self.program, self.order, low, low + width)
         program, scale = in_units(part.program, 1)
         high = scale.up(peak) - 1
-        found = None
+        found, decided = None, True
+        # Loads are never negative.
         if high >= 0:
             orders = PairwiseOrder(program)
             orders.model.minimize(orders.add_peak(0, high))
             place = {v: i for i, v in enumerate(part.ops)}
             orders.add_hint(OrderPoint.of([place[v] for v in self.order[low : low + width]]))
-            run = SolverThread(orders, lambda p: program.peak(p.order), self._part(), EFFORT).run(
-                lambda _: None
-            )
-            if run.interrupted:
-                raise KeyboardInterrupt
-            found = run.best
-            self._resize(run.finished)
-        else:
-            self._resize(finished=True)
+            seconds = self.effort.seconds
+            run = solve_part(orders, lambda p: program.peak(p.order), self.clock, seconds)
+            found, decided = run.best, run.finished
+        self.ops = resized(self.ops, decided, (LEAST_OPS, self.effort.most_ops))
         if found is None or program.peak(found.order) > high:
             return False
         self.order[low : low + width] = [part.ops[v] for v in found.order]
         return True
-
-    def _part(self) -> Clock:
-        """Return the clock of one window."""
-        left, limit = self.clock.left(), self.effort.seconds
-        if self.clock.limits.work is not None:
-            limit *= EFFORT.work_per_second
-        return self.clock.share(1.0 if not left else min(1.0, limit / left))
-
-    def _resize(self, finished: bool) -> None:
-        factor = 1.15 if finished else 0.8
-        self.ops = int(min(self.effort.most_ops, max(6, self.ops * factor + 1)))

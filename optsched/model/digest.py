@@ -6,11 +6,10 @@ example, a stored plan is found again after a model's tensors were renamed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from optsched.model.graph import Graph
+from optsched.model.elements import Buffer, Op
 
 _BYTES = 16
 
@@ -20,11 +19,13 @@ def digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=_BYTES).digest()
 
 
-def digest_of(graph: Graph) -> bytes:
-    """Return a digest of all data of a graph on which bounds depend: everything but names."""
+def digest_of(ops: Sequence[Op], buffers: Sequence[Buffer], shared: object) -> bytes:
+    """Return a digest of all data of a graph on which bounds depend: everything but names.
+
+    `shared` are the tuples of ids that say which buffers share bytes, or must not.
+    """
     # Only numbers: names and kinds do not change which plans are valid.
-    ops = [(x.reads, x.uses, x.writes, x.control, x.workspace, x.stream) for x in graph.ops]
-    kinds = [(x.input, x.output, x.alias_of, x.mutates, x.birth) for x in graph.buffers]
-    places = [(x.size, x.alignment, x.pool, x.pin) for x in graph.buffers]
-    shared = (graph.inplace, graph.keep_apart, graph.must_share)
-    return digest(repr((ops, kinds, places, shared)).encode())
+    rows = [(x.reads, x.uses, x.writes, x.control, x.workspace, x.stream) for x in ops]
+    kinds = [(x.input, x.output, x.alias_of, x.mutates, x.birth) for x in buffers]
+    places = [(x.size, x.alignment, x.pool, x.pin) for x in buffers]
+    return digest(repr((rows, kinds, places, shared)).encode())

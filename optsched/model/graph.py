@@ -176,7 +176,8 @@ class Graph:
     @cached_property
     def digest(self) -> bytes:
         """Digest of all data on which bounds depend: everything but names."""
-        return digest_of(self)
+        shared = (self.inplace, self.keep_apart, self.must_share)
+        return digest_of(self.ops, self.buffers, shared)
 
     @cached_property
     def streams(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from heuristics.orderings.program import program
 from optsched.check.plan import check_order, check_plan
 from optsched.joint.cpsat import solve_joint
 from optsched.joint.cpsat.benders import decompose
-from optsched.joint.cpsat.rectangles import JointModel
+from optsched.joint.cpsat.joint_model import JointModel
 from optsched.joint.cpsat.solver import EFFORT, SolverThread
 from optsched.joint.families import ALL_PACKING, PackingFamilies
 from optsched.joint.instance import graph_instance

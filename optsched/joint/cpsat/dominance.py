@@ -23,15 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from optsched.joint.cpsat.pairwise import PairwiseOrder
 from optsched.joint.cpsat.point import ModelPoint
+from optsched.joint.cpsat.variables import JointVariables
 from optsched.joint.instance import INPUT
 from optsched.joint.order_program import OrderProgram
-
-if TYPE_CHECKING:
-    from optsched.joint.cpsat.pairwise import PairwiseOrder
-    from optsched.joint.cpsat.rectangles import JointModel
 
 
 def add_left(order: PairwiseOrder, makers: frozenset[int]) -> None:
@@ -56,7 +54,7 @@ def add_left(order: PairwiseOrder, makers: frozenset[int]) -> None:
                     order.model.add_bool_or([order.before(v, w), *late])
 
 
-def add_resting(joint: JointModel) -> None:
+def add_resting(joint: JointVariables) -> None:
     """Require that every item without a pin lies at offset 0 or on another item."""
     items = joint.instance.items
     apart = set(joint.instance.apart) | {(j, i) for i, j in joint.instance.apart}
@@ -74,7 +72,7 @@ def add_resting(joint: JointModel) -> None:
         joint.model.add_bool_or(rests)
 
 
-def _rests(joint: JointModel, i: int, j: int, apart: bool) -> Any:
+def _rests(joint: JointVariables, i: int, j: int, apart: bool) -> Any:
     """Return a literal that implies that item `i` rests on item `j`; None if it never does."""
     between = [joint.ends_before(i, j), joint.ends_before(j, i)]
     # Never live together, and free to share bytes: neither carries the other.

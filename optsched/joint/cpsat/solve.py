@@ -24,9 +24,9 @@ from optsched.check.plan import check_plan
 from optsched.errors import PlanError
 from optsched.joint.claims import refutation, report
 from optsched.joint.cpsat.benders import can_decompose, decompose
+from optsched.joint.cpsat.joint_model import JointModel
 from optsched.joint.cpsat.order import OrderClaim, has_time_to_build, solve_order_cpsat
 from optsched.joint.cpsat.point import ModelPoint
-from optsched.joint.cpsat.rectangles import JointModel
 from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
 from optsched.joint.instance import graph_instance
 from optsched.joint.other_orders import OtherOrdersEffort, other_plans
@@ -99,7 +99,7 @@ def solve_joint(
     claimed minimum is a bound on every slab, and mostly the slab meets it. Where it does not,
     CP-SAT chooses orders that our packing search packs or refutes
     (:mod:`optsched.joint.cpsat.benders`). The model of order and offsets
-    (:mod:`optsched.joint.cpsat.rectangles`) has the rest of the time, and the graphs that cannot
+    (:mod:`optsched.joint.cpsat.joint_model`) has the rest of the time, and the graphs that cannot
     be decomposed; offsets enter every node of its search, so that only graphs of about 30 ops are
     within its reach. The result is never worse than the warm start.
 

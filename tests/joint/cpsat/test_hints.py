@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from optsched.joint.cpsat.joint_model import JointModel
 from optsched.joint.cpsat.point import ModelPoint
-from optsched.joint.cpsat.rectangles import JointModel
 from optsched.joint.families import ALL_PACKING
 from optsched.joint.instance import graph_instance
 from optsched.model.builder import GraphBuilder
