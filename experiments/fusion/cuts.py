@@ -63,7 +63,7 @@ def measure(path: Path, work: int) -> CutRow:
     """Search one graph, and the prices of its splits."""
     fused, start = read_fused(path), time.process_time()
     result = search_fusion(fused, Clock.of(Limits(work=work)))
-    front = find_front(result, Clock.of(Limits(work=work)))
+    front = find_front(result, Clock.of(Limits(work=work))).points
     last, middle, whole = front[-1], knee(front), result.whole
     base = max(1, whole.traffic)
     return CutRow(

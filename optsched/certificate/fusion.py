@@ -16,6 +16,7 @@ from optsched.check.fused import (
     FusionTree,
     check_fusion,
 )
+from optsched.check.steps import Certificate, End, EndStep
 from optsched.runtime.clock import Clock
 from optsched.solver.fusion.result import Branch, FusionResult, Leaf, Node
 
@@ -31,7 +32,7 @@ class WrittenFusion:
 
 def certify_fusion(result: FusionResult, clock: Clock) -> WrittenFusion:
     """Return a certificate of a result's bound, or of a smaller one if time is too short."""
-    writer = _Writer(result.bound, clock)
+    writer = _Writer(result.fused.graph.name, result.bound, clock)
     tree = writer.tree(result.tree)
     bound = min(result.bound, writer.least)
     certificate = FusionCertificate(result.fused.graph.name, bound, tree)
@@ -40,6 +41,7 @@ def certify_fusion(result: FusionResult, clock: Clock) -> WrittenFusion:
 
 @dataclass(slots=True)
 class _Writer:
+    graph: str
     bound: int
     clock: Clock
     least: int = 2**63
@@ -52,9 +54,13 @@ class _Writer:
 
     def leaf(self, leaf: Leaf) -> FusionLeaf:
         solved = leaf.solved
-        if solved is None:
+        if solved is None and leaf.bound:
             return FusionLeaf(None)
-        # The bound of a leaf may be that of the place above it.
+        if solved is None:
+            # The search was stopped before its first bound: nothing is proved but 0 bytes.
+            self.least, self.missing = 0, "the search has no bound yet"
+            return FusionLeaf(Certificate(self.graph, 0, (EndStep(End.START),)))
+        # The bound of a leaf may be that of the node above it.
         bound = min(self.bound, solved.bound)
         written = certify_peak(solved.graph, solved.order, bound, limits=self.clock.share(0.5))
         self.least = min(self.least, written.certificate.bound)

@@ -74,9 +74,10 @@ def check_split(fused: FusedGraph, groups: Sequence[Sequence[int]]) -> CheckedSp
     Raises
     ------
     PlanError
-        If a part is missing, unknown or listed twice, a group holds parts of two nodes, or a group
-        runs before one that it needs.
+        If a part is missing, unknown or listed twice, a group is empty or holds parts of two nodes,
+        or a group runs before one that it needs.
     """
+    groups = _part_ids(fused, groups)
     listed = [v for group in groups for v in group]
     if sorted(listed) != list(range(len(fused.graph.ops))):
         raise PlanError(f"{fused.graph.name}: a split lists each part once")
@@ -95,6 +96,21 @@ def check_split(fused: FusedGraph, groups: Sequence[Sequence[int]]) -> CheckedSp
     return CheckedSplit(peak_of(facts), count, sum(sum(row.values()) for row in moved))
 
 
+def _part_ids(fused: FusedGraph, groups: object) -> list[list[int]]:
+    """Return groups as lists of ids; a caller may hand over anything that came from outside."""
+    rows = groups if isinstance(groups, Sequence) and not isinstance(groups, str) else None
+    if rows is None or not all(isinstance(row, Sequence) for row in rows):
+        raise PlanError(f"{fused.graph.name}: a split is a list of groups of part ids")
+    for row in rows:
+        if not row:
+            raise PlanError(f"{fused.graph.name}: a group of the split is empty")
+        for v in row:
+            # True would be read as part 1.
+            if type(v) is not int:
+                raise PlanError(f"{fused.graph.name}: expected the id of a part, got {v!r}")
+    return [list(row) for row in rows]
+
+
 def check_fusion(fused: FusedGraph, certificate: FusionCertificate) -> str:
     """Return the proof that a valid certificate gives: L2 (order bound) or L3 (order search).
 
@@ -109,6 +125,8 @@ def check_fusion(fused: FusedGraph, certificate: FusionCertificate) -> str:
         raise PlanError(
             f"certificate is of graph {certificate.graph!r}, this is {fused.graph.name!r}"
         )
+    if type(certificate.bound) is not int:
+        raise PlanError(f"the bound must be a number of bytes, got {certificate.bound!r}")
     proofs = list(_check_tree(fused, certificate.bound, certificate.tree))
     return "L2" if proofs == ["L2"] else "L3"
 
@@ -120,10 +138,14 @@ def _check_tree(fused: FusedGraph, bound: int, tree: FusionTree) -> Iterator[str
     while stack:
         at, stay, cut = stack.pop()
         if isinstance(at, FusionBranch):
-            if at.buffer not in fused.local or at.buffer in stay | cut:
+            # True would be read as buffer 1.
+            known = type(at.buffer) is int and at.buffer in fused.local
+            if not known or at.buffer in stay | cut:
                 raise PlanError("a branch is about a buffer that is not local, or is decided")
             stack.append((at.stays, stay | {at.buffer}, cut))
             stack.append((at.cut, stay, cut | {at.buffer}))
+        elif not isinstance(at, FusionLeaf):
+            raise PlanError(f"a tree consists of branches and leaves, got {at!r}")
         elif proof := _check_leaf(fused, bound, at, stay, cut):
             yield proof
 
@@ -136,6 +158,8 @@ def _check_leaf(
         if not cut & _inside(fused, groups):
             raise PlanError("a leaf without a certificate excludes no buffer that is cut")
         return None
+    if not isinstance(leaf.certificate, Certificate) or type(leaf.certificate.bound) is not int:
+        raise PlanError(f"expected the certificate of a leaf, got {leaf.certificate!r}")
     if leaf.certificate.bound < bound:
         raise PlanError(f"a leaf proves {leaf.certificate.bound} bytes, not {bound}")
     return check_certificate(leaf_graph(fused, stay, cut), leaf.certificate)

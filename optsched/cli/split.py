@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from optsched.cli import common
 from optsched.errors import PlanError
 from optsched.formats.fused import SPLIT_FORMAT
+from optsched.runtime.limits import StopReason
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from optsched.model.fused import FusedGraph
+    from optsched.solver.fusion.front import Front
     from optsched.solver.fusion.result import FusionResult, Point
 
 SEARCH_SHARE = 0.5
@@ -27,8 +29,8 @@ def solve_split(args: argparse.Namespace) -> int:
     """Search the split of least peak of a captured graph, and the cheapest cuts for its peak."""
     common.protect([args.output, args.certificate], args.graph)
     result, front = _search(args, args.graph)
-    record = _record(result, front)
-    text = _text(result, front)
+    record = _record(result, front.points)
+    text = _text(result, front.points)
     if args.certificate:
         record["certificate"], note = _certify(args, result)
         text += f"\n  {note}"
@@ -36,21 +38,24 @@ def solve_split(args: argparse.Namespace) -> int:
         written = {"format": SPLIT_FORMAT, **record}
         Path(args.output).write_text(json.dumps(written, indent=1) + "\n", "utf-8")
     common.print_result(args, record, text)
-    return common.exit_code("optimal" if result.proved else "feasible", result.stop_reason)
+    return common.exit_code("optimal" if result.proved else "feasible", _reason(result, front))
 
 
 def compare_split(args: argparse.Namespace) -> int:
     """Print a table with the whole nodes beside the best split, one row per file."""
-    rows, records = [], []
+    rows, records, reason = [], [], StopReason.EXHAUSTED
     for path, _ in common.graph_files(args.graph):
         result, front = _search(args, path)
-        records.append({"graph": path, **_record(result, front)})
-        rows.append(_row(Path(path).name, result, front))
+        records.append({"graph": path, **_record(result, front.points)})
+        rows.append(_row(Path(path).name, result, front.points))
+        reason = _reason(result, front)
+        if reason is StopReason.INTERRUPTED:
+            break
     if args.json:
         common.print_json(args, {"graphs": records})
     else:
         common.show(_table(rows))
-    return common.OK
+    return common.INTERRUPTED if reason is StopReason.INTERRUPTED else common.OK
 
 
 def check_split_file(args: argparse.Namespace, groups: list[list[str]]) -> int:
@@ -76,7 +81,7 @@ def check_split_file(args: argparse.Namespace, groups: list[list[str]]) -> int:
     return common.OK
 
 
-def _search(args: argparse.Namespace, path: str | Path) -> tuple[FusionResult, Sequence[Point]]:
+def _search(args: argparse.Namespace, path: str | Path) -> tuple[FusionResult, Front]:
     from optsched.formats.fused import read_fused
     from optsched.runtime.clock import Clock
     from optsched.solver.fusion.front import find_front
@@ -86,6 +91,12 @@ def _search(args: argparse.Namespace, path: str | Path) -> tuple[FusionResult, S
     clock = Clock.of(common.limits(args))
     result = search_fusion(fused, clock.share(SEARCH_SHARE))
     return result, find_front(result, clock)
+
+
+def _reason(result: FusionResult, front: Front) -> StopReason:
+    """Return why a search ended; an interrupt of its second half is one of all."""
+    interrupted = front.stop_reason is StopReason.INTERRUPTED
+    return front.stop_reason if interrupted else result.stop_reason
 
 
 def _certify(args: argparse.Namespace, result: FusionResult) -> tuple[dict[str, Any], str]:

@@ -110,6 +110,8 @@ def split_groups(path: str | Path) -> list[list[str]] | None:
     with errors_named(label_of(path)):
         best = Record(Record(document, "split").mapping("best_split"), "best_split")
         rows = [_list(row, "groups") for row in best.items("groups")]
+        if not all(rows):
+            raise FormatError("best_split: a group is empty")
         for name in (name for row in rows for name in row):
             if not isinstance(name, str):
                 raise FormatError(f"best_split: groups name parts, got {show(name)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +14,16 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'
 
 from torch._functorch import config as functorch_config  # noqa: E402
 from torch._inductor import config as inductor_config  # noqa: E402
+from torch._inductor.virtualized import V  # noqa: E402
 
 from optsched.errors import UsageError  # noqa: E402
 from optsched.plugins.inductor import cuts, enabled, options, scheduler_pass  # noqa: E402
 from optsched.plugins.inductor.simulate import simulate  # noqa: E402
 from optsched.plugins.records import forget, records  # noqa: E402
+from optsched.runtime.clock import Clock  # noqa: E402
+from optsched.runtime.limits import StopReason  # noqa: E402
+from optsched.solver.fusion import front  # noqa: E402
+from optsched.solver.fusion.result import FusionResult  # noqa: E402
 from tests.support.compiled_memory import NO_CACHE, measure_calls, no_kernels  # noqa: E402
 from tests.support.shared_layers import SharedLayers  # noqa: E402
 
@@ -26,7 +32,7 @@ LIMIT = 60.0
 
 
 @contextmanager
-def compiled_step(split: str | bool) -> Iterator[Any]:
+def compiled_step(split: str | bool, **how: Any) -> Iterator[Any]:
     """Compile a training step that computes its layers again in the backward pass."""
     torch.manual_seed(0)
     torch._dynamo.reset()
@@ -36,7 +42,7 @@ def compiled_step(split: str | bool) -> Iterator[Any]:
         no_kernels(),
         inductor_config.patch(NO_CACHE),
         functorch_config.patch(activation_memory_budget=0.5, enable_autograd_cache=False),
-        enabled(time_limit=LIMIT, split=split, min_gain=0),
+        enabled(time_limit=LIMIT, split=split, min_gain=0, **how),
     ):
         compiled = torch.compile(network)
 
@@ -86,6 +92,78 @@ def test_nodes_that_cannot_be_rebuilt_stay(
     said = [row.getMessage() for row in caplog.records]
     assert any("fused nodes left to Inductor: ValueError: no such loop" in x for x in said)
     assert all(record.after is not None and not record.fusion for record in records())
+
+
+def only_the_best_split(result: FusionResult, _: Clock) -> front.Front:
+    """Stand in for the search for few cuts, which takes most of the time."""
+    return front.Front((result.whole, result.best), StopReason.EXHAUSTED)
+
+
+def test_a_late_error_leaves_inductors_own_nodes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    held: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
+    call = scheduler_pass.SchedulerPass.__call__
+
+    def watched(self: Any, nodes: list[Any]) -> list[Any]:
+        known = V.graph.scheduler.name_to_fused_node
+        before, ordered = dict(known), call(self, nodes)
+        assert ordered is nodes
+        held.append((nodes, before, dict(known)))
+        return ordered
+
+    def fail(*_: Any) -> None:
+        raise ValueError("no such buffer")
+
+    monkeypatch.setattr(scheduler_pass.SchedulerPass, "__call__", watched)
+    monkeypatch.setattr(scheduler_pass, "expect_lives", fail)
+    monkeypatch.setattr(cuts, "find_front", only_the_best_split)
+    with (
+        caplog.at_level(logging.WARNING),
+        compiled_step("peak", lifecycle="log") as step,
+    ):
+        step()
+    said = [row.getMessage() for row in caplog.records]
+    assert sum("order left to Inductor: ValueError: no such buffer" in x for x in said) == 2
+    assert all(not record.fusion and record.reason for record in records())
+    for nodes, before, after in held:
+        assert before == after
+        assert {after[x.get_name()] for node in nodes for x in node.get_nodes()} == set(nodes)
+
+
+@pytest.mark.parametrize("stage", ["search_fusion", "find_front"])
+def test_ctrl_c_ends_the_compilation(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def interrupted(*args: Any, **how: Any) -> Any:
+        seen.append(args)
+        return replace(found(*args, **how), stop_reason=StopReason.INTERRUPTED)
+
+    monkeypatch.setattr(cuts, "find_front", only_the_best_split)
+    found = getattr(cuts, stage)
+    monkeypatch.setattr(cuts, stage, interrupted)
+    with pytest.raises(KeyboardInterrupt), compiled_step("peak"):
+        pass
+    assert len(seen) == 1
+
+
+def test_order_and_cuts_share_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+    decide = scheduler_pass.decide
+
+    def slow(*args: Any, **how: Any) -> Any:
+        # As if the first order had taken most of the time.
+        if not given:
+            monkeypatch.setattr(Clock, "now", lambda self, now=Clock.now: now(self) + 0.9 * LIMIT)
+        given.append(how["seconds"])
+        return decide(*args, **how)
+
+    monkeypatch.setattr(scheduler_pass, "decide", slow)
+    monkeypatch.setattr(cuts, "find_front", only_the_best_split)
+    with compiled_step("peak"):
+        pass
+    assert given[0] == LIMIT
+    assert max(given[1:2] + given[3:]) <= 0.1 * LIMIT, given
 
 
 def test_unknown_kinds_are_left_whole(monkeypatch: pytest.MonkeyPatch) -> None:

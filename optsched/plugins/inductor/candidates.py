@@ -330,6 +330,10 @@ class _Solver:
         start = time.perf_counter()
         try:
             # Half of the rest: the second search needs a share as well.
-            return solve(graph, objective=Objective.PEAK, limits=Limits(seconds=self.left() / 2))
+            limits = Limits(seconds=self.left() / 2)
+            result = solve(graph, objective=Objective.PEAK, limits=limits)
         finally:
             self.seconds_spent += time.perf_counter() - start
+        # Ctrl-C ends the compilation, as it does without the plugin.
+        result.stop_reason.raise_if_interrupted()
+        return result

@@ -26,7 +26,6 @@ from optsched.plugins.inductor.rebuild import rebuilt
 from optsched.plugins.inductor.wrapper import WrapperFacts
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Limits
 from optsched.runtime.text import counted, listed
 from optsched.solver.fusion.front import Price, best_within, find_front
 from optsched.solver.fusion.price import why_cut
@@ -35,11 +34,13 @@ from optsched.solver.fusion.search import search_fusion
 
 SPLITS = ("auto", "peak", False)
 """Settings: cuts that cost little, cuts at any price, and none."""
+SPLIT_SHARE = 0.7
+"""Part of the time that is left for the search of a split; the rest orders the nodes after it."""
 SEARCH_SHARE = 0.5
-"""Part of the time for the search; the rest finds few cuts."""
+"""Part of the search's time in which a split of least peak is sought; the rest finds few cuts."""
 
-Decide = Callable[[Sequence[Any]], tuple[WrapperFacts, Decision]]
-"""Reads the facts of nodes and chooses their order."""
+Decide = Callable[[Sequence[Any], float], tuple[WrapperFacts, Decision]]
+"""Reads the facts of nodes, and chooses their order within some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def find_cuts(
     decide: Decide,
     *,
     split: str,
-    seconds: float,
+    clock: Clock,
     min_gain: MinGain,
     name: str,
 ) -> Cuts | None:
@@ -90,30 +91,37 @@ def find_cuts(
         Chooses the order of other nodes.
     split
         `"auto"` or `"peak"`.
-    seconds
-        Time for search and price together.
+    clock
+        Limit of the graph: search, price, and the order after cuts share what is left of it.
     min_gain
         Least saving beside that of the order.
     name
         Name of the graph.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the search was interrupted.
     """
     parts = read_parts(nodes, kernels, name, facts)
-    if not parts.fused.nodes:
+    if not parts.fused.nodes or clock.expired():
         return None
-    clock = Clock.of(Limits(seconds=seconds))
     before = decision.best if decision.gains else decision.own
     wanted = max(1, min_gain.size, int(min_gain.share * before.peak))
-    result = search_fusion(parts.fused, clock.share(SEARCH_SHARE), wanted=wanted)
+    limit = clock.share(SPLIT_SHARE)
+    result = search_fusion(parts.fused, limit.share(SEARCH_SHARE), wanted=wanted)
+    result.stop_reason.raise_if_interrupted()
     if result.saved < wanted:
         return None
-    front = find_front(result, clock)
-    point = best_within(front, result.whole, Price() if split == "auto" else None)
+    front = find_front(result, limit)
+    front.stop_reason.raise_if_interrupted()
+    point = best_within(front.points, result.whole, Price() if split == "auto" else None)
     if result.whole.peak - point.peak < wanted:
         return None
     try:
         made = rebuilt(parts, point.groups)
         prepare(made)
-        made_facts, found = decide(made)
+        made_facts, found = decide(made, clock.left() or 0.0)
         if found.best.needs_no_more(before) and worth_it(before.peak, found.best.peak, min_gain):
             text = _text(parts, result, point)
             return Cuts(made, made_facts, found, result, point, text)

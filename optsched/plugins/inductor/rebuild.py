@@ -17,7 +17,7 @@ from torch._inductor.scheduler import FusedSchedulerNode
 from torch._inductor.virtualized import V
 
 from optsched.model.fused import Group
-from optsched.plugins.inductor.fused_parts import FusedParts
+from optsched.plugins.inductor.fused_parts import FusedParts, prepare
 
 
 def rebuilt(parts: FusedParts, groups: Sequence[Group]) -> list[Any]:
@@ -39,6 +39,12 @@ def use_nodes(nodes: Sequence[Any]) -> None:
     """Tell the scheduler which node holds each op."""
     known: dict[str, Any] = V.graph.scheduler.name_to_fused_node
     known.update(holders(nodes))
+
+
+def restore_nodes(nodes: Sequence[Any]) -> None:
+    """Let scheduler and planning information describe nodes again, after others were tried."""
+    prepare(nodes)
+    use_nodes(nodes)
 
 
 def holders(nodes: Sequence[Any]) -> Mapping[str, Any]:

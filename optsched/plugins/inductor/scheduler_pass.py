@@ -36,13 +36,15 @@ from optsched.plugins.inductor.facts import read_facts
 from optsched.plugins.inductor.kernel_memory import MeasuredKernels, measure_kernels
 from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
 from optsched.plugins.inductor.ownership import find_owned_inputs
-from optsched.plugins.inductor.rebuild import holders, use_nodes
+from optsched.plugins.inductor.rebuild import holders, restore_nodes, use_nodes
 from optsched.plugins.inductor.snapshot import take_snapshot
 from optsched.plugins.inductor.support import KeptOrderError, require_support
 from optsched.plugins.inductor.triton import runs_on_gpu
 from optsched.plugins.inductor.wrapper import WrapperFacts
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
 from optsched.runtime.text import listed
 from optsched.store import PlanStore
 
@@ -56,7 +58,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     Parameters
     ----------
     time_limit
-        Seconds for the solver per graph.
+        Seconds for the solver per graph: for the order, then for cuts and the order after them.
     store
         Path of a plan store, if any.
     reorder, reuse
@@ -105,13 +107,15 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             return nodes
         start = time.perf_counter()
         name, meter = _graph_name(), None
+        cuts: Cuts | None = None
         # Settings of an earlier graph must not decide about this one.
         self._leave_to_inductor()
         try:
             require_support(nodes, self.time_limit, cuda=self.cuda)
             kernels = measure_kernels(nodes)
-            facts, decision = self._decide(nodes, kernels, name)
-            cuts = self._cut(nodes, facts, decision, kernels, name)
+            clock = Clock.of(Limits(seconds=self.time_limit))
+            facts, decision = self._decide(nodes, kernels, name, self.time_limit)
+            cuts = self._cut(nodes, facts, decision, kernels, name, clock)
             record = _describe(decision, name, len(nodes), applied=decision.gains)
             note = _note(kernels, decision, runs_on_gpu(nodes))
             if cuts is None:
@@ -127,8 +131,10 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             record = replace(record, note=note)
             meter = (decision.start, _device(nodes)) if self.measure else None
         except Exception as error:
-            # The compilation may have stopped half way, with the settings of our order.
+            # The compilation may have stopped half way, with the settings of our order and nodes.
             self._leave_to_inductor()
+            if cuts is not None:
+                restore_nodes(nodes)
             reason = _reason(error)
             # An unsupported graph is expected; any other error is a fault that somebody should see.
             level = logging.INFO if isinstance(error, KeptOrderError) else logging.WARNING
@@ -147,7 +153,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         config.allow_buffer_reuse = self.reuse
 
     def _decide(
-        self, nodes: Sequence[Any], kernels: MeasuredKernels, name: str
+        self, nodes: Sequence[Any], kernels: MeasuredKernels, name: str, seconds: float
     ) -> tuple[WrapperFacts, Decision]:
         scheduler = V.graph.scheduler
         document = take_snapshot(
@@ -165,7 +171,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             facts,
             document,
             reuse=self.reuse,
-            seconds=self.time_limit,
+            seconds=seconds,
             name=name,
             store=None if self.store is None else PlanStore(self.store),
             min_gain=self.min_gain,
@@ -179,6 +185,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         decision: Decision,
         kernels: MeasuredKernels,
         name: str,
+        clock: Clock,
     ) -> Cuts | None:
         """Return cuts of fused nodes that lower the peak; None if the nodes stay as they are."""
         if not self.split:
@@ -189,9 +196,9 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
                 facts,
                 decision,
                 kernels.by_name,
-                lambda made: self._decide(made, kernels, name),
+                lambda made, seconds: self._decide(made, kernels, name, seconds),
                 split=str(self.split),
-                seconds=self.time_limit,
+                clock=clock,
                 min_gain=self.min_gain,
                 name=name,
             )

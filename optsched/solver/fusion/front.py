@@ -8,12 +8,14 @@ Example: 181 kernels need 116 MB, 182 need 100 MB, and 240 need 96 MB. The knee 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from optsched.runtime.clock import Clock
-from optsched.solver.fusion.price import shrink
+from optsched.runtime.limits import StopReason
+from optsched.solver.fusion.oracle import Oracle
+from optsched.solver.fusion.price import Shrinker
 from optsched.solver.fusion.result import FusionResult, Point
 
 SHARES = (Fraction(1), Fraction(1, 2), Fraction(1, 4), Fraction(3, 4), Fraction(1, 8))
@@ -34,22 +36,46 @@ class Price:
         return bytes_ <= self.traffic * whole.traffic and count <= self.kernels * whole.kernels
 
 
-def find_front(
-    result: FusionResult, clock: Clock, shares: Sequence[Fraction] = SHARES
-) -> tuple[Point, ...]:
-    """Return splits between the whole nodes and the best one, fewest kernels first.
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Splits between the whole nodes and the best one, fewest kernels first.
 
     No split of the front needs as many kernels and as many bytes as another.
+
+    Parameters
+    ----------
+    points
+        The splits.
+    stop_reason
+        Reason why the search for them ended; that of the search before, if it needed none.
     """
-    found = [result.whole]
+
+    points: tuple[Point, ...]
+    stop_reason: StopReason
+
+
+def find_front(result: FusionResult, clock: Clock, shares: Sequence[Fraction] = SHARES) -> Front:
+    """Return splits of few kernels for several parts of the saving.
+
+    An interrupt ends the search; the split of least peak is part of the front in any case.
+    """
+    found, reason = [result.whole, result.best], result.stop_reason
     for i, share in enumerate(shares):
-        if not result.saved or clock.expired():
-            break
         budget = result.whole.peak - int(result.saved * share)
-        found.append(shrink(result, budget, clock.share(1 / (len(shares) - i))))
-    found.sort(key=lambda x: (x.kernels, x.peak, x.traffic))
+        if budget == result.whole.peak:
+            continue
+        if reason is StopReason.INTERRUPTED or clock.expired():
+            break
+        limit = clock.share(1 / (len(shares) - i))
+        shrinker = Shrinker(Oracle(result.fused, limit), result, budget)
+        reason = shrinker.run()
+        found.append(shrinker.point())
+    return Front(_undominated(found), reason)
+
+
+def _undominated(found: Iterable[Point]) -> tuple[Point, ...]:
     front: list[Point] = []
-    for point in found:
+    for point in sorted(found, key=lambda x: (x.kernels, x.peak, x.traffic)):
         if not front or point.peak < front[-1].peak:
             front.append(point)
     return tuple(front)

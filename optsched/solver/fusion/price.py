@@ -20,6 +20,7 @@ from optsched.model.fusion import arranged, is_acyclic, merge
 from optsched.model.liveness import live_ranges, peak_memory, timeline
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
+from optsched.runtime.limits import StopReason
 from optsched.solver.fusion.oracle import Oracle, Solved, following
 from optsched.solver.fusion.result import FusionResult, Point
 from optsched.solver.fusion.search import measured
@@ -43,11 +44,7 @@ def shrink(result: FusionResult, budget: int, clock: Clock) -> Point:
     if result.whole.peak <= budget:
         return result.whole
     shrinker = Shrinker(Oracle(result.fused, clock), result, budget)
-    try:
-        with held_interrupts():
-            shrinker.run()
-    except KeyboardInterrupt:
-        pass
+    shrinker.run()
     return shrinker.point()
 
 
@@ -77,7 +74,17 @@ class Shrinker:
         point = measured(self.fused, self.found)
         return min(point, best, key=lambda x: (x.kernels, x.traffic, x.peak))
 
-    def run(self) -> None:
+    def run(self) -> StopReason:
+        """Shrink the cuts until the limit is reached or the user interrupts."""
+        try:
+            with held_interrupts():
+                self._run()
+        except KeyboardInterrupt:
+            return StopReason.INTERRUPTED
+        clock = self.oracle.clock
+        return clock.limit_reason() if clock.expired() else StopReason.EXHAUSTED
+
+    def _run(self) -> None:
         """Find nodes that suffice, drop those that are not needed, and join groups again."""
         self._try(self.cuts)
         self._try_few()

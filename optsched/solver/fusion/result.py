@@ -28,7 +28,7 @@ class Branch:
 
 @dataclass(slots=True)
 class Node:
-    """A place of the search tree, which starts as a leaf and may become a branch."""
+    """A node of the search tree, which starts as a leaf and may become a branch."""
 
     at: Leaf | Branch
 

@@ -1,13 +1,14 @@
 """Search of the choice of local buffers whose graph has the least peak, with a bound on all.
 
-A place of the tree decides for some local buffers whether they stay inside one group or are cut.
-Its bound is that of the graph in which the first tie their parts together, the second have their
-bytes, and the others have none (the lemma of :mod:`optsched.model.fusion`). The place of smallest
-bound comes next. Its largest undecided buffer that is live at the peak is decided both ways. At
-each place, keeping and cutting all undecided buffers give two choices.
+The search is branch and bound. A node of its tree decides some local buffers: each stays inside one
+group or is cut. The node's bound is the least peak of a graph in which the parts that use a buffer
+that stays are joined, buffers that are cut have their bytes, and undecided buffers have 0 bytes
+(the lemma of :mod:`optsched.model.fusion`). The open node of smallest bound is branched next, on
+its largest undecided buffer that is live at the peak. Each node also gives two splits: one keeps
+all undecided buffers inside groups, the other cuts all of them.
 
-Example: `t` of 8 bytes is undecided, and the bound is 10. If `t` stays, 12 bytes are needed, as two
-lives are tied; if it is cut, 18. So 12 is the least peak.
+Example: `t` of 8 bytes is undecided at the root, whose bound is 10. If `t` stays, 12 bytes are
+needed, since two large buffers are then live together; if `t` is cut, 18. So the least peak is 12.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,14 +32,14 @@ from optsched.solver.fusion.oracle import Oracle, Solved
 from optsched.solver.fusion.result import Branch, FusionResult, Leaf, Node, Point
 
 MOST_BRANCHES = 2_000
-"""Places of the tree that become branches."""
+"""Most nodes of the tree that are branched."""
 MOST_BYTES = 2**63
-"""Bound of a place without any split."""
+"""Bound of a node that no split agrees with."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Decisions of a place of the tree, and what is known of it."""
+class _Open:
+    """Decisions of an open node of the tree, with the solved graph of its bound."""
 
     stay: frozenset[int]
     cut: frozenset[int]
@@ -45,8 +47,8 @@ class _Place:
     solved: Solved
 
 
-_Row = tuple[int, int, int, _Place]
-"""Bound, minus the number of decisions, a number that makes rows differ, and the place."""
+_Row = tuple[int, int, int, _Open]
+"""Bound, minus the number of decisions, a number that makes rows differ, and the open node."""
 
 
 @dataclass(slots=True)
@@ -59,10 +61,12 @@ class Search:
     root: Node = field(default_factory=lambda: Node(Leaf(None, 0)))
     open: list[_Row] = field(default_factory=list)
     stuck: list[int] = field(default_factory=list)
-    """Bounds of places at which all is decided and the order engine has left a gap."""
+    """Bounds of nodes at which all is decided and the order engine has left a gap."""
     branches: int = 0
+    bounded: bool = False
+    """True once the root's bound is known; without it there is no bound on all splits."""
     enough: int = 0
-    """A place whose bound is above this is of no interest."""
+    """Nodes of a larger bound are not branched."""
     _number: itertools.count[int] = field(default_factory=itertools.count)
 
     @property
@@ -86,6 +90,9 @@ class Search:
         assert self.whole is not None
         assert self.best is not None
         best, bound = measured(self.fused, self.best), self._bound()
+        # A Ctrl-C during the last step of a proof is reported, too.
+        if best.peak <= bound and reason is not StopReason.INTERRUPTED:
+            reason = StopReason.PROVED
         return FusionResult(
             fused=self.fused,
             whole=measured(self.fused, self.whole),
@@ -93,7 +100,7 @@ class Search:
             bound=bound,
             whole_bound=max(self.whole.bound, bound),
             tree=self.root,
-            stop_reason=StopReason.PROVED if best.peak <= bound else reason,
+            stop_reason=reason,
             branches=self.branches,
             solves=self.oracle.solves,
             seconds=time.perf_counter() - start,
@@ -102,12 +109,18 @@ class Search:
     def _run(self, wanted: int) -> None:
         self.whole = self.best = self.oracle.solve(whole_split(self.fused))
         self.enough = self.whole.peak - wanted
-        self._open(self._look(frozenset(), frozenset(), self.root, 0))
+        self._add([self._look(frozenset(), frozenset(), self.root, 0)])
         while self.open and not self.oracle.clock.expired():
             bound = self.open[0][0]
             if bound >= self._peak() or bound > self.enough or self.branches >= MOST_BRANCHES:
                 break
-            self._branch(heapq.heappop(self.open))
+            row = heapq.heappop(self.open)
+            try:
+                self._branch(row)
+            except KeyboardInterrupt:
+                # The bound counts open nodes, so an interrupt must not lose one.
+                heapq.heappush(self.open, row)
+                raise
 
     def _peak(self) -> int:
         assert self.best is not None
@@ -115,18 +128,24 @@ class Search:
 
     def _bound(self) -> int:
         """Return the least bound of the leaves; 0 before the first one is bounded."""
-        if isinstance(self.root.at, Leaf) and self.root.at.solved is None:
+        if not self.bounded:
             return 0
         return min([self._peak(), *self.stuck, *(row[0] for row in self.open)])
 
-    def _open(self, row: _Row | None) -> None:
-        if row is not None:
+    def _add(self, found: Iterable[_Row | None]) -> None:
+        """Queue nodes that stay open, and then take over the splits that they give."""
+        rows = [row for row in found if row is not None]
+        for row in rows:
             heapq.heappush(self.open, row)
+        self.bounded = True
+        for bound, _, _, at in rows:
+            if bound <= self.enough:
+                self._take_splits(at, bound)
 
     def _look(
         self, stay: frozenset[int], cut: frozenset[int], node: Node, known: int
     ) -> _Row | None:
-        """Bound a place and take over the choices that it gives; return it if it stays open."""
+        """Bound a node; return it if it stays open."""
         fused, oracle = self.fused, self.oracle
         split = finest_split(fused, stay)
         inner = inner_buffers(fused, split)
@@ -139,55 +158,52 @@ class Search:
         node.at = Leaf(solved, bound)
         if bound >= self._peak():
             return None
-        # Cut all undecided buffers, then keep all of them.
-        for kept in (stay, fused.local - cut) if bound <= self.enough else ():
-            self._take(oracle.follow(finest_split(fused, kept), solved.groups))
+        return bound, -len(stay | cut), next(self._number), _Open(stay, cut, node, solved)
+
+    def _take_splits(self, at: _Open, bound: int) -> None:
+        """Solve the splits that cut all undecided buffers, and that keep all of them."""
+        fused, oracle = self.fused, self.oracle
+        for kept in (at.stay, fused.local - at.cut):
+            split = finest_split(fused, kept)
+            self._take(oracle.follow(split, at.solved.groups))
             if bound < self._peak() and not oracle.clock.expired():
-                self._take(oracle.solve(finest_split(fused, kept)))
-        return bound, -len(stay | cut), next(self._number), _Place(stay, cut, node, solved)
+                self._take(oracle.solve(split))
 
     def _take(self, found: Solved) -> None:
         if found.peak < self._peak():
             self.best = found
 
     def _branch(self, row: _Row) -> None:
-        bound, _, _, place = row
-        buffer = self._next_buffer(place)
+        bound, _, _, at = row
+        buffer = self._next_buffer(at)
         if buffer is None:
             self.stuck.append(bound)
             return
         stays, cut = Node(Leaf(None, 0)), Node(Leaf(None, 0))
-        try:
-            rows = [
-                self._look(place.stay | {buffer}, place.cut, stays, bound),
-                self._look(place.stay, place.cut | {buffer}, cut, bound),
-            ]
-        except KeyboardInterrupt:
-            heapq.heappush(self.open, row)
-            raise
-        place.node.at = Branch(buffer, stays, cut)
+        rows = [
+            self._look(at.stay | {buffer}, at.cut, stays, bound),
+            self._look(at.stay, at.cut | {buffer}, cut, bound),
+        ]
+        at.node.at = Branch(buffer, stays, cut)
         self.branches += 1
-        for child in rows:
-            self._open(child)
+        self._add(rows)
 
-    def _next_buffer(self, place: _Place) -> int | None:
+    def _next_buffer(self, at: _Open) -> int | None:
         """Return the largest undecided buffer that is live at the peak, or the nearest to it."""
-        fused, solved = self.fused, place.solved
+        fused, solved = self.fused, at.solved
         owner = {v: i for i, group in enumerate(solved.split) for v in group}
         left = [
-            b
-            for b in fused.local - place.stay - place.cut
-            if len({owner[v] for v in fused.users[b]}) > 1
+            b for b in fused.local - at.stay - at.cut if len({owner[v] for v in fused.users[b]}) > 1
         ]
         if not left:
             return None
         ranges = live_ranges(solved.graph, solved.order)
-        at = int(np.argmax(timeline(solved.graph, solved.order).running))
+        peak = int(np.argmax(timeline(solved.graph, solved.order).running))
         size = {b: fused.graph.buffers[b].size for b in left}
 
         def rank(b: int) -> tuple[int, int, int]:
             start, end = ranges[solved.graph.buffer_ids[fused.graph.buffers[b].name]]
-            away = max(0, int(start) - at, at - int(end) + 1)
+            away = max(0, int(start) - peak, peak - int(end) + 1)
             return away, -size[b], b
 
         return min(left, key=rank)

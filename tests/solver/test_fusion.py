@@ -1,0 +1,107 @@
+"""Interrupts and limits of the search for splits, and of the search for few cuts."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optsched.certificate.fusion import certify_fusion
+from optsched.check.fused import check_fusion
+from optsched.model.fused import FusedGraph
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits, StopReason
+from optsched.solver.fusion import oracle, search
+from optsched.solver.fusion.front import find_front
+from optsched.solver.fusion.oracle import Oracle
+from optsched.solver.fusion.result import FusionResult
+from optsched.solver.fusion.search import search_fusion
+from tests.support.brute_fusion import random_fused
+from tests.support.interrupts import interrupted_at_line
+
+
+def clock() -> Clock:
+    """Return a limit that no graph here reaches."""
+    return Clock.of(Limits(seconds=60))
+
+
+def searched() -> tuple[FusedGraph, FusionResult]:
+    """Return a graph whose proof has branches, and which cuts make better."""
+    for seed in range(500):
+        graph = random_fused(np.random.default_rng(seed))
+        found = search_fusion(graph, clock())
+        if found.branches and found.solves > 4 and found.saved:
+            return graph, found
+    raise AssertionError("no such graph")
+
+
+def interrupt_at(call: int, solve: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the oracle's method with a Ctrl-C at one of its calls."""
+    count = 0
+
+    def solve_or_stop(*args: Any, **how: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == call:
+            signal.raise_signal(signal.SIGINT)
+        return solve(*args, **how)
+
+    return solve_or_stop
+
+
+def test_an_interrupted_search_returns_sound_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, full = searched()
+    solve, seen = Oracle.solve, 0
+    for call in range(1, 100):
+        monkeypatch.setattr(Oracle, "solve", interrupt_at(call, solve))
+        try:
+            found = search_fusion(graph, clock())
+        except KeyboardInterrupt:
+            # Nothing was known yet.
+            continue
+        if found.stop_reason is not StopReason.INTERRUPTED:
+            break
+        seen += 1
+        assert found.bound <= full.best.peak <= found.best.peak <= found.whole.peak
+        front = find_front(found, clock())
+        # The search for few cuts does not go on after a Ctrl-C.
+        assert front.stop_reason is StopReason.INTERRUPTED
+        assert front.points[-1].peak == found.best.peak
+    assert seen > 2
+
+
+def test_interrupts_at_any_line_return_sound_bounds() -> None:
+    graph, full = searched()
+    reached = 0
+    for line in range(1, 20_000, 61):
+        try:
+            with interrupted_at_line(line, search, oracle):
+                found = search_fusion(graph, clock())
+        except KeyboardInterrupt:
+            continue
+        assert found.bound <= full.best.peak <= found.best.peak
+        if found.stop_reason is not StopReason.INTERRUPTED:
+            break
+        reached += 1
+        # Later lines that are left out belong to the end of a call.
+        check_fusion(graph, certify_fusion(found, clock()).certificate)
+    assert reached > 10
+
+
+def test_an_interrupted_front_has_the_best_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, full = searched()
+    monkeypatch.setattr(Oracle, "solve", interrupt_at(1, Oracle.solve))
+    monkeypatch.setattr(Oracle, "follow", interrupt_at(1, Oracle.follow))
+    front = find_front(full, clock())
+    assert front.stop_reason is StopReason.INTERRUPTED
+    assert front.points[0] == full.whole
+    assert front.points[-1] == full.best
+
+
+def test_a_front_without_time_has_the_best_split() -> None:
+    _, full = searched()
+    front = find_front(full, Clock.of(Limits(seconds=0)))
+    assert front.points == (full.whole, full.best)
