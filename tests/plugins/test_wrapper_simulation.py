@@ -243,6 +243,29 @@ def test_a_view_of_a_later_node_allocates_the_whole() -> None:
     assert peak_memory(build_runtime_graph(known, "concat").graph, [0, 1, 2]) == 8
 
 
+def test_blocks_that_write_parts_of_two_wholes_do_not_wait_for_each_other() -> None:
+    """Kernels `cd` and `ef` write a part of `w` and of `v` each; one kernel makes both wholes."""
+    after = frozenset({0})
+    nodes = [call("x"), kernel("c", after=after), kernel("d"), kernel("e")]
+    nodes += [kernel("f", after=after), kernel("w", "ce", after=frozenset({1, 3}))]
+    nodes += [kernel("v", "df", after=frozenset({2, 4}))]
+    sizes = dict.fromkeys("cdef", 4) | {"x": 1, "w": 8, "v": 8}
+    known = facts(nodes, sizes, outputs="wv", views={"c": "w", "e": "w", "d": "v", "f": "v"})
+
+    def waits(blocks: tuple[tuple[int, ...], ...]) -> set[tuple[str, str]]:
+        graph = build_runtime_graph(known, "wholes", blocks).graph
+        kernel_of = {f"op_{name}": row for row in ("cd", "ef") for name in row}
+        return {
+            (kernel_of[graph.ops[u].name], kernel_of[op.name])
+            for v, op in enumerate(graph.ops)
+            for u in graph.predecessors[v]
+            if op.name in kernel_of and graph.ops[u].name in kernel_of
+        }
+
+    assert waits(()) == {("cd", "ef"), ("ef", "cd")}
+    assert len(waits(((1, 2), (3, 4)))) == 1
+
+
 @pytest.mark.parametrize("with_view", [False, True])
 def test_the_runtime_graph_has_what_the_simulation_counts(with_view: bool) -> None:
     """Calls alone: nothing waits to be freed, so the graph's peak is the simulated one."""

@@ -136,7 +136,9 @@ class _Reader:
         prepare(self.flat)
         self.local = set[str]().union(*map(find_local_buffers, self.cut))
         self.facts = read_facts(self.flat, find_owned_inputs(self.flat), kernels)
-        self.runtime = build_runtime_graph(self.facts, name)
+        position = {node: v for v, node in enumerate(self.flat)}
+        blocks = [tuple(position[part] for part in node.get_nodes()) for node in self.cut]
+        self.runtime = build_runtime_graph(self.facts, name, blocks)
         self.inputs: dict[str, set[str]] = {}
         for given in self.facts.inputs:
             # The name of the storage in the runtime graph.

@@ -11,7 +11,7 @@ from the op that makes `buf0` to the last reader of `buf2`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
@@ -49,8 +49,18 @@ class RuntimeGraph:
         return tuple(dict.fromkeys(op_of[v] for v in nodes))
 
 
-def build_runtime_graph(facts: WrapperFacts, name: str) -> RuntimeGraph:
+def build_runtime_graph(
+    facts: WrapperFacts, name: str, blocks: Sequence[Unit] = ()
+) -> RuntimeGraph:
     """Make the graph.
+
+    Parameters
+    ----------
+    facts, name
+        Facts about the nodes, and a name for the graph.
+    blocks
+        Nodes that a kernel runs together. If several nodes write a storage, the one that makes it
+        is chosen such that blocks do not wait for each other in a cycle.
 
     Raises
     ------
@@ -58,10 +68,10 @@ def build_runtime_graph(facts: WrapperFacts, name: str) -> RuntimeGraph:
         If the order that mutations need is a cycle.
     """
     try:
-        units = _sort(find_units(facts.nodes), facts.nodes)
+        units = _sort(find_units(facts.nodes), facts.nodes, blocks)
     except GraphError:
         # Another node has to run between a call and a member of what it returns.
-        units = _sort([(v,) for v in range(len(facts.nodes))], facts.nodes)
+        units = _sort([(v,) for v in range(len(facts.nodes))], facts.nodes, blocks)
     storages = _find_storages(facts)
     writer = _GraphWriter(facts, units, storages)
     return RuntimeGraph(writer.write(name), units)
@@ -85,8 +95,12 @@ def find_units(nodes: Sequence[WrapperNode]) -> tuple[Unit, ...]:
     return tuple(tuple(unit) for unit in units.values())
 
 
-def _sort(units: Sequence[Unit], nodes: Sequence[WrapperNode]) -> tuple[Unit, ...]:
+def _sort(
+    units: Sequence[Unit], nodes: Sequence[WrapperNode], blocks: Sequence[Unit]
+) -> tuple[Unit, ...]:
     """Order units so that none precedes what it needs: the hook's own order may not.
+
+    Units of a block come one right after the other.
 
     If several nodes write a storage, the first of them makes it.
     """
@@ -95,12 +109,26 @@ def _sort(units: Sequence[Unit], nodes: Sequence[WrapperNode]) -> tuple[Unit, ..
         {unit_of[p] for v in unit for p in nodes[v].predecessors} - {u}
         for u, unit in enumerate(units)
     ]
+    order = _topological(before)
+    if blocks:
+        block_of = list(range(len(blocks), len(blocks) + len(units)))
+        for k, block in enumerate(blocks):
+            for v in block:
+                block_of[unit_of[v]] = k
+        outside: list[set[int]] = [set() for _ in range(len(blocks) + len(units))]
+        for u, row in enumerate(before):
+            outside[block_of[u]] |= {block_of[w] for w in row} - {block_of[u]}
+        rank = {k: i for i, k in enumerate(_topological(outside))}
+        order.sort(key=lambda u: rank[block_of[u]])
+    return tuple(units[u] for u in order)
+
+
+def _topological(before: Sequence[Collection[int]]) -> list[int]:
     try:
         # Not in the hook's order, which may break an edge that a mutation needs.
-        order = list(TopologicalSorter(dict(enumerate(before))).static_order())
+        return list(TopologicalSorter(dict(enumerate(before))).static_order())
     except CycleError as error:
         raise GraphError("the order that mutations need is a cycle") from error
-    return tuple(units[u] for u in order)
 
 
 @dataclass(frozen=True, slots=True)
