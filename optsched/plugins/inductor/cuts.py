@@ -92,7 +92,7 @@ def find_cuts(
     split
         `"auto"` or `"peak"`.
     clock
-        Limit of the graph: search, price, and the order after cuts share what is left of it.
+        Limit of the graph, which search, price, and the order after cuts share.
     min_gain
         Least saving beside that of the order.
     name
