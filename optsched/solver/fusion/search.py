@@ -64,7 +64,7 @@ class Search:
     """Bounds of nodes at which all is decided and the order engine has left a gap."""
     branches: int = 0
     bounded: bool = False
-    """True once the root's bound is known; without it there is no bound on all splits."""
+    """True once the bound of the root is known, which holds for all splits."""
     enough: int = 0
     """Nodes of a larger bound are not branched."""
     _number: itertools.count[int] = field(default_factory=itertools.count)
