@@ -249,8 +249,10 @@ def _warmup(args: argparse.Namespace) -> int:
                 print(f"compiling (once): {text}", file=sys.stderr, flush=True)
 
         warm_up(say, canonical_form)
-    if args.json:
-        common.print_json(args, {"compiled": True})
+    _, total = count_compiled()
+    record = {"compiled": True, "kernels": total}
+    text = f"nothing planned; {counted(total, 'kernel')} compiled, for which no command waits again"
+    common.print_result(args, record, text)
     return common.OK
 
 

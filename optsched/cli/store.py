@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,15 +36,33 @@ def _ls(args: argparse.Namespace) -> int:
     from optsched.reports.stored import record_dict, records_table
 
     records = _open(args.store).records()
+    shown: dict[str, Any] = {"records": [record_dict(record) for record in records]}
+    first = _total(records, shown)
     if args.json:
-        common.print_json(args, {"records": [record_dict(record) for record in records]})
+        common.print_json(args, shown)
         return common.OK
     from optsched.reports.tables import print_table
 
+    common.show(first)
     print_table(console(), records_table(records), "--json has them")
     proved = sum(record.is_proved for record in records)
     common.show(f"{counted(len(records), 'record')}, {proved:,} proved")
     return common.OK
+
+
+def _total(records: Sequence[StoredRecord], shown: dict[str, Any]) -> str:
+    """Put the sum of the records' savings into what is shown, and return it in words."""
+    from optsched.compare.saving import total_saving
+    from optsched.store.savings import record_savings
+
+    found = record_savings(records)
+    total = total_saving(found)
+    if total is None:
+        return f"saved bytes unknown: {counted(len(records), 'record')} without a framework's plan"
+    shown["saving"] = total.to_dict()
+    # Records of one graph count once each, as their questions differ.
+    of = "" if len(found) == len(records) else f" of {len(records):,}"
+    return f"{total} ({counted(len(found), 'record')}{of})"
 
 
 def _chosen(args: argparse.Namespace, store: PlanStore) -> list[StoredRecord]:
@@ -84,15 +103,15 @@ def _show(args: argparse.Namespace) -> int:
 def _add_savings(
     args: argparse.Namespace, records: Sequence[StoredRecord], shown: dict[str, Any], text: str
 ) -> str:
-    """Put the saving into a record and before its text, if a graph is given to compare with.
+    """Put the saving into a record and before its text.
 
-    A store does not hold the order that a framework chose, so numbers alone have no saving.
+    With a graph its framework's own plan is made anew, otherwise the recorded bytes are shown.
     """
     from optsched.store import objective_bound
 
     plain = [x for x in records if not x.question.rules and not x.question.pools]
     if len(args.which) != 1 or not Path(args.which[0]).exists() or not plain:
-        return text
+        return f"{_total(records, shown)}\n{text}"
     # A record with a plan before one without, a slab before a peak.
     best = min(plain, key=lambda x: (x.value is None, x.question.objective))
     return add_saving(
@@ -212,10 +231,13 @@ def _revoke(args: argparse.Namespace) -> int:
 def _end(
     args: argparse.Namespace, record: dict[str, Any], text: str, troubles: Sequence[str]
 ) -> int:
-    """Print the result and the problems found; return the exit code."""
-    common.print_result(
-        args, {**record, "troubles": list(troubles)}, "\n".join([text, *troubles[:50]])
-    )
+    """Print the result after the saving, and the problems found; return the exit code."""
+    shown = {**record, "troubles": list(troubles)}
+    lines = [text, *troubles[:50]]
+    # A damaged store has no savings to show, and says so already.
+    with suppress(OptschedError):
+        lines.insert(0, _total(_open(args.store).records(), shown))
+    common.print_result(args, shown, "\n".join(lines))
     return common.CHECK_FAILED if troubles else common.OK
 
 

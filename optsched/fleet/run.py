@@ -325,7 +325,8 @@ class _FleetRun:
             return
         self.refusals = 0
         if self.choice.accept(unit, message):
-            self.writer.put(unit.number, message)
+            saving = graph.saving(self.context.settings.objective)
+            self.writer.put(unit.number, message, saving)
         self._report(graph, "unit", **_numbers(graph, message))
 
     def _refuse(self, unit: Unit, message: UnitRefused) -> None:

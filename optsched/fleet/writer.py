@@ -11,7 +11,9 @@ from typing import Any
 
 from optsched.errors import OptschedError, PlanError
 from optsched.fleet.unit import Found, UnitContext
+from optsched.model.saving import Saving
 from optsched.store import PlanStore, provenance
+from optsched.store.savings import own_plan
 
 GATHER_SECONDS = 0.25
 """Seconds for which the first queued result waits for others; a transaction costs ten results."""
@@ -22,6 +24,8 @@ WAITS = (0.25, 0.5, 1.0)
 """Seconds before each retry of a failed transaction, which left the store unchanged."""
 MOST_WAITING = 256
 """Maximum number of queued results; beyond it the driver waits too, which bounds memory."""
+_Result = tuple[int, Found, Saving]
+"""Number of a graph, what a worker found, and the saving against the graph's framework."""
 
 
 class StoreWriter:
@@ -48,7 +52,7 @@ class StoreWriter:
         self.origin = provenance(code=context.code[:12])
         self.trouble: OptschedError | None = None
         self.refused: dict[int, str] = {}
-        self.waiting: queue.Queue[tuple[int, Found] | None] = queue.Queue(MOST_WAITING)
+        self.waiting: queue.Queue[_Result | None] = queue.Queue(MOST_WAITING)
         self.write_now = threading.Event()
         self.queued: Counter[int] = Counter()
         self.thread = threading.Thread(target=self._run, name="store", daemon=True)
@@ -58,8 +62,8 @@ class StoreWriter:
         """Return True if no result of a graph is queued."""
         return not self.queued[number]
 
-    def put(self, number: int, found: Found) -> None:
-        """Queue a result of a graph for writing.
+    def put(self, number: int, found: Found, saving: Saving) -> None:
+        """Queue a result of a graph for writing, with what its framework holds on its own.
 
         Raises
         ------
@@ -71,7 +75,7 @@ class StoreWriter:
             raise self.trouble
         if found.prepared is not None:
             self.queued[number] += 1
-            self._hand_over((number, found))
+            self._hand_over((number, found, saving))
 
     def close(self) -> None:
         """Write all queued results and stop the thread.
@@ -88,7 +92,7 @@ class StoreWriter:
         if self.trouble is not None:
             raise self.trouble
 
-    def _hand_over(self, find: tuple[int, Found] | None) -> None:
+    def _hand_over(self, find: _Result | None) -> None:
         """Queue a result; if the queue is full, make the thread write without delay."""
         if self.waiting.full():
             self.write_now.set()
@@ -109,7 +113,7 @@ class StoreWriter:
                     text = " ".join(f"{type(error).__name__}: {error}".split())
                     self.trouble = OptschedError(f"store {self.store.path}: {text}")
 
-    def _gather(self) -> tuple[list[tuple[int, Found]], bool]:
+    def _gather(self) -> tuple[list[_Result], bool]:
         """Return the results gathered for a while, and True if they are the last."""
         batch = [self.waiting.get()]
         if batch[0] is not None:
@@ -120,7 +124,7 @@ class StoreWriter:
             batch.append(self.waiting.get())
         return [found for found in batch if found is not None], batch[-1] is None
 
-    def _write_patiently(self, batch: list[tuple[int, Found]]) -> None:
+    def _write_patiently(self, batch: list[_Result]) -> None:
         """Write results; retry failures, because a unit here may use all memory for a moment."""
         for wait in WAITS:
             with suppress(OptschedError):
@@ -129,16 +133,17 @@ class StoreWriter:
             time.sleep(wait)
         self._write(batch)
 
-    def _write(self, batch: list[tuple[int, Found]]) -> None:
+    def _write(self, batch: list[_Result]) -> None:
         with self.store.batch() as store:
             # All of them or none: a killed run leaves no half batch.
-            for number, found in batch:
+            for number, found, saving in batch:
                 if found.prepared is not None:
                     origin: dict[str, Any] = {**self.origin, "worker": found.worker}
+                    origin |= own_plan(saving)
                     try:
                         store.put_prepared(found.prepared, origin=origin)
                     except PlanError as error:
                         # A wrong bound fails its own graph only.
                         self.refused[number] = str(error)
-        for number, _ in batch:
+        for number, *_ in batch:
             self.queued[number] -= 1

@@ -1,7 +1,8 @@
 """Origin of a graph: the format of its file, and the orders of ops that the file records.
 
-The origin decides which framework's own plan a saving is measured against. It stays with a graph
-while memory model and order rules are applied, and has no effect on plans, bounds or digests.
+The origin decides which framework's own plan a saving is measured against, and its orders are among
+those that the solver packs first. It stays with a graph while memory model and order rules are
+applied, and has no effect on bounds or digests.
 """
 
 from __future__ import annotations

@@ -123,7 +123,8 @@ def _origin_words(origin: object) -> str:
     known = origin if isinstance(origin, dict) else {}
     versions = known.get("versions")
     found = [f"{k} {v}" for k, v in versions.items()] if isinstance(versions, dict) else []
-    found += [f"{k} {v}" for k, v in known.items() if k != "versions"]
+    # The framework's own plan stands in the saving, before the records.
+    found += [f"{k} {v}" for k, v in known.items() if k not in ("versions", "own_plan")]
     return readable(", ".join(found) or "unknown", 500)
 
 

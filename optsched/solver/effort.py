@@ -50,6 +50,8 @@ class OrderPackingEffort:
     """Part of the whole time that is kept for packing the order of the best plan at the end."""
     packed_orders: int = 3
     """Heuristic orders that are packed: those of smallest peak."""
+    own_packings: int = 2
+    """In-place choices, and packers for each, of an order that the framework runs by itself."""
     many_buffers: int = 20_000
     """Beyond this many buffers only the best order is packed, after the search for orders."""
     slower: int = 4

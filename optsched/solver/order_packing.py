@@ -113,6 +113,17 @@ def pack_best_order(known: Known, resume: Resume, clock: Clock) -> Findings:
         yield from pack_quickly(known, order, "heuristic order", packings=1)
 
 
+def pack_own_order(known: Known, order: Order, source: str) -> Findings:
+    """Pack an order that the framework runs by itself, though its peak may be larger than others.
+
+    Under a short limit the order of smallest peak may have a larger slab, and a plan above what a
+    framework makes by itself is of no use.
+    """
+    is_slab = known.question.objective is Objective.SLAB
+    if is_slab and not known.graph.on_streams and not has_many_buffers(known.graph):
+        yield from pack_quickly(known, order, source, packings=PACKING.own_packings)
+
+
 def pack_heuristically(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Pack the best orders so far by all promising packers."""
     many = has_many_buffers(known.graph)

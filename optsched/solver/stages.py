@@ -7,11 +7,18 @@ offsets together in :mod:`optsched.solver.joint_stages`, those for several strea
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
+from itertools import islice
+from typing import Final
 
 import numpy as np
 
 from heuristics.portfolio import candidate_orders
+from optsched.check.plan import check_order
+from optsched.errors import PlanError
+from optsched.model.arrays import IntArray
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
@@ -24,9 +31,15 @@ from optsched.solver.order_packing import (
     Findings,
     before_last_packing,
     found_orders,
+    pack_own_order,
     pack_quickly,
 )
 from optsched.solver.resume import Resume
+
+PROGRAM: Final = "program"
+"""Name of the ordering that keeps the ops as they are."""
+RECORDED: Final = "recorded order"
+"""Name of an order that the graph's file records, such as that of its framework."""
 
 
 def heuristic_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
@@ -36,8 +49,7 @@ def heuristic_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
     """
     if resume.orders:
         return
-    seed, peak_of = known.clock.limits.seed, known.orders.peak_of
-    for name, order in candidate_orders(known.graph, seed=seed, peak_of=peak_of):
+    for name, order in _candidates(known):
         known.clock.spend(len(order))
         yield from found_orders(known, name, order)
         # One order is enough to know which ops may force the peak.
@@ -45,11 +57,27 @@ def heuristic_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
             part = known.clock.share(ORDERS.simple_bound_share)
             bound = peak_lower_bound(known.graph, [order], clock=part)
             yield Finding("simple bound", bounds=peak_bound(bound.value, Proof.BOUND))
-        # The second order is the program's own, which takes no time to make.
+        if name in (PROGRAM, RECORDED):
+            yield from pack_own_order(known, order, name)
+        # The next order is the framework's or the program's own, which takes no time to make.
         take_interrupt()
         late = len(known.orders) > 1 and known.clock.spent(ORDERS.heuristics_share)
         if late or known.order_done():
             return
+
+
+def _candidates(known: Known) -> Iterator[tuple[str, IntArray]]:
+    """Yield the heuristics' orders; those that the graph's file records stand after the first."""
+    seed, peak_of = known.clock.limits.seed, known.orders.peak_of
+    found = candidate_orders(known.graph, seed=seed, peak_of=peak_of)
+    yield from islice(found, 1)
+    recorded = {} if known.graph.origin is None else known.graph.origin.orders
+    for order in recorded.values():
+        # Order rules may forbid it.
+        with suppress(PlanError):
+            check_order(known.graph, order)
+            yield RECORDED, np.array(order, np.int64)
+    yield from found
 
 
 def heuristic_orders_alone(known: Known, resume: Resume, clock: Clock) -> Findings:

@@ -20,6 +20,7 @@ from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.saving import Saving, change
 from optsched.runtime.limits import Objective
+from optsched.store import PlanStore
 from tests.support.families.small import diamond
 from tests.support.generators import random_graph
 
@@ -41,11 +42,22 @@ COMMAND_LINES = {
     "recompute": "recompute {folder}/step.json --peak 14",
     "store": "store show {folder}/plans.store {graph}",
 }
+STORE_LINES = (
+    "ls {store}",
+    "show {store} 1",
+    "export {store} -o {folder}/plans.jsonl",
+    "import {folder}/second.store {folder}/plans.jsonl",
+    "merge {folder}/third.store {store}",
+    "verify {store}",
+    "gc {folder}/third.store",
+    "revoke {folder}/third.store --engine optsched<9",
+)
+"""A call of each action of `store`, in this order."""
 """A call of each command that has a plan or a graph."""
 WITHOUT = {
     "apply": "needs a model file: tests/frameworks/test_saving.py",
     "measure": "needs a model file and its runtime: tests/frameworks/test_saving.py",
-    "warmup": "has no graph",
+    "warmup": "plans nothing, and says so: tests/cli/test_saving.py",
 }
 
 
@@ -89,6 +101,45 @@ def test_a_command_begins_with_the_saving(
     assert main(line.split()) == 0
     first = capsys.readouterr().out.splitlines()[:FIRST_LINES]
     assert any(" bytes" in line and ("against " in line or " with " in line) for line in first)
+
+
+def test_each_action_on_a_store_begins_with_what_its_plans_save(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = folder / "plans.store"
+    assert {line.split()[0] for line in STORE_LINES} == {*COMMANDS["store"].actions}
+    for line in STORE_LINES:
+        assert main(["store", *line.format(store=store, folder=folder).split()]) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert first.startswith("slab 20 -> 18 bytes (-10 %) against the file's order"), line
+        # Proofs without a certificate are dropped by an import, and withdrawn by a rule.
+        is_proved = not line.startswith(("import", "merge", "gc", "revoke"))
+        assert ("smallest possible, proved" in first) == is_proved, line
+        assert first.endswith(" (1 record)")
+    assert main(["store", "ls", str(store), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["saving"]
+    assert (found["before"], found["after"], found["saved"], found["bound"]) == (20, 18, 2, 18)
+
+
+def test_a_store_without_recorded_bytes_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of other origins, and with damage in a provenance from elsewhere."""
+    store, graph = PlanStore(tmp_path / "plans.store"), diamond()
+    result = solve(graph)
+    damaged = {"own_plan": {"quantity": "slab", "before": "20", "noun": "slab"}}
+    store.put_result(graph, result, origin=damaged)
+    assert main(["store", "ls", str(store.path)]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == "saved bytes unknown: 1 record without a framework's plan"
+
+
+def test_warmup_says_that_it_plans_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("optsched.solver.warmup.warm_up", lambda say, canonical: None)
+    assert main(["warmup"]) == 0
+    assert capsys.readouterr().out.startswith("nothing planned; ")
 
 
 def test_a_check_compares_by_replay_alone(

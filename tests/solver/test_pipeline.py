@@ -11,13 +11,17 @@ import numpy as np
 import pytest
 
 from heuristics import ORDERINGS
+from heuristics.portfolio import ONE_POOL, candidate_offsets
 from optsched.check.plan import Checked, check_plan
 from optsched.errors import GraphError, PlanError
 from optsched.model.arrays import IntArray
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
+from optsched.model.origin import Origin
+from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan
+from optsched.model.pools import sum_of_slabs
 from optsched.model.question import Question
 from optsched.runtime import clock as clock_module
 from optsched.runtime.clock import Clock
@@ -325,3 +329,20 @@ def test_the_program_order_counts_however_tight_the_limit() -> None:
         lower += own < first
     # Graphs whose first heuristic order is worse are what this is about.
     assert lower > 0
+
+
+def test_an_order_that_the_file_records_is_packed_first() -> None:
+    """Under a short limit no plan is above what the framework makes by itself."""
+    for seed in range(6):
+        graph = random_wiring(60, seed, unit=False)
+        best = solve(graph, work=20_000, seed=seed)
+        assert best.plan is not None
+        own, wrong = best.plan.order, tuple(reversed(best.plan.order))
+        recorded = replace(graph, origin=Origin("native", {"wrong": wrong, "own": own}))
+        short = solve(recorded, work=1, engine="heuristics")
+        assert short.plan is not None
+        check_plan(recorded, short.plan, peak=short.peak, slab=short.slab)
+        problem, _ = packing_problem(graph, np.array(own))
+        (_, offsets), *_ = candidate_offsets(problem)
+        assert short.slab <= sum_of_slabs(problem, ONE_POOL, offsets)
+        assert short.slab_bound <= best.slab
