@@ -105,7 +105,7 @@ def _add_savings(
 ) -> str:
     """Put the saving into a record and before its text.
 
-    With a graph its framework's own plan is made anew, otherwise the recorded bytes are shown.
+    With a graph its framework's own plan is computed again, otherwise the recorded bytes are shown.
     """
     from optsched.store import objective_bound
 

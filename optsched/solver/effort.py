@@ -51,7 +51,7 @@ class OrderPackingEffort:
     packed_orders: int = 3
     """Heuristic orders that are packed: those of smallest peak."""
     own_packings: int = 2
-    """In-place choices, and packers for each, of an order that the framework runs by itself."""
+    """In-place choices, and packers for each, of an order of the framework."""
     many_buffers: int = 20_000
     """Beyond this many buffers only the best order is packed, after the search for orders."""
     slower: int = 4

@@ -114,10 +114,10 @@ def pack_best_order(known: Known, resume: Resume, clock: Clock) -> Findings:
 
 
 def pack_own_order(known: Known, order: Order, source: str) -> Findings:
-    """Pack an order that the framework runs by itself, though its peak may be larger than others.
+    """Pack an order of the framework, though its peak may be larger than others.
 
     Under a short limit the order of smallest peak may have a larger slab, and a plan above what a
-    framework makes by itself is of no use.
+    framework makes is of no use.
     """
     is_slab = known.question.objective is Objective.SLAB
     if is_slab and not known.graph.on_streams and not has_many_buffers(known.graph):

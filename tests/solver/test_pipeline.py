@@ -332,7 +332,7 @@ def test_the_program_order_counts_however_tight_the_limit() -> None:
 
 
 def test_an_order_that_the_file_records_is_packed_first() -> None:
-    """Under a short limit no plan is above what the framework makes by itself."""
+    """Under a short limit no plan is above what the framework makes."""
     for seed in range(6):
         graph = random_wiring(60, seed, unit=False)
         best = solve(graph, work=20_000, seed=seed)
