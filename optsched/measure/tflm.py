@@ -152,6 +152,15 @@ def _run_somehow(path: str, data: bytes) -> Run:
             arena *= 4
             # Only errors about memory are met by a larger arena.
             if arena > _LARGEST or not re.search(r"[Aa]rena|[Rr]esize|memory", str(error)):
-                lines = str(error).strip().splitlines() or ["no message"]
-                message = f"{label_of(path)}: TFLite Micro does not run it: {lines[-1][:300]}"
+                message = f"{label_of(path)}: TFLite Micro does not run it: {_reason(str(error))}"
                 raise FormatError(message) from None
+
+
+def _reason(printed: str) -> str:
+    """Return why the interpreter failed, in words if it names an op."""
+    if missing := re.search(r"Failed to get registration from op code (\w+)", printed):
+        return f"no kernel for {missing[1]}"
+    if refused := re.search(r"Node (\w+) \(number (\d+)\) failed to (prepare|invoke)", printed):
+        return f"its kernel of {refused[1]} refuses op {refused[2]}"
+    lines = printed.strip().splitlines() or ["no message"]
+    return lines[-1][:300]

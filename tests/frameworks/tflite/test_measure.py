@@ -12,6 +12,7 @@ pytest.importorskip("tflite", reason="the schema package is not installed: make 
 pytest.importorskip("tflite_micro", reason="TFLite Micro is not installed: make test-frameworks")
 
 from optsched.cli import main
+from tests.support.tflite_builder import TfliteNet
 
 MODELS = Path(__file__).parents[3] / "instances" / "tflite"
 
@@ -29,6 +30,18 @@ def test_the_planned_bytes_are_held(
         assert record[when]["held"] == record[when]["planned"]
     assert record["same_outputs"] is True
     assert record["after"]["held"] == json.loads(Path(plan).read_text())["slab"]
+
+
+def test_an_op_without_a_kernel_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = TfliteNet()
+    net.op("OwnProduct", [net.input(2, 2)], 2)
+    model = tmp_path / "product.tflite"
+    model.write_bytes(net.bytes())
+    assert main(["measure", str(model)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("product.tflite: TFLite Micro does not run it: no kernel for CUSTOM")
 
 
 def test_a_missing_runtime_is_one_line(
