@@ -6,18 +6,20 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from torch._functorch import config as functorch_config  # noqa: E402
+from torch._functorch.partitioners import min_cut_rematerialization_partition  # noqa: E402
 from torch._inductor import config as inductor_config  # noqa: E402
+from torch._inductor.custom_graph_pass import CustomPartitionerFn  # noqa: E402
 from torch._inductor.virtualized import V  # noqa: E402
 
 from optsched.errors import UsageError  # noqa: E402
-from optsched.plugins.inductor import cuts, enabled, options, scheduler_pass  # noqa: E402
+from optsched.plugins.inductor import calibrate, cuts, enabled, nodes, options, scheduler_pass  # noqa: E402
 from optsched.plugins.inductor.simulate import simulate  # noqa: E402
 from optsched.plugins.records import forget, records  # noqa: E402
 from optsched.runtime import clock  # noqa: E402
@@ -55,6 +57,11 @@ def compiled_step(split: str | bool, **how: Any) -> Iterator[Any]:
         yield step
 
 
+def only_the_best_split(result: FusionResult, _: Clock) -> front.Front:
+    """Stand in for the search for few cuts, which takes most of the time."""
+    return front.Front((result.whole, result.best), StopReason.EXHAUSTED)
+
+
 def test_cut_steps_need_what_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[cuts.Cuts] = []
 
@@ -88,16 +95,12 @@ def test_nodes_that_cannot_be_rebuilt_stay(
         raise ValueError("no such loop")
 
     monkeypatch.setattr(cuts, "rebuilt", fail)
+    monkeypatch.setattr(cuts, "find_front", only_the_best_split)
     with caplog.at_level(logging.WARNING), compiled_step("peak") as step:
         step()
     said = [row.getMessage() for row in caplog.records]
     assert any("fused nodes left to Inductor: ValueError: no such loop" in x for x in said)
     assert all(record.after is not None and not record.fusion for record in records())
-
-
-def only_the_best_split(result: FusionResult, _: Clock) -> front.Front:
-    """Stand in for the search for few cuts, which takes most of the time."""
-    return front.Front((result.whole, result.best), StopReason.EXHAUSTED)
 
 
 def test_a_late_error_leaves_inductors_own_nodes(
@@ -127,9 +130,9 @@ def test_a_late_error_leaves_inductors_own_nodes(
     said = [row.getMessage() for row in caplog.records]
     assert sum("order left to Inductor: ValueError: no such buffer" in x for x in said) == 2
     assert all(not record.fusion and record.reason for record in records())
-    for nodes, before, after in held:
+    for given, before, after in held:
         assert before == after
-        assert {after[x.get_name()] for node in nodes for x in node.get_nodes()} == set(nodes)
+        assert {after[x.get_name()] for node in given for x in node.get_nodes()} == set(given)
 
 
 @pytest.mark.parametrize("stage", ["search_fusion", "find_front"])
@@ -150,7 +153,7 @@ def test_ctrl_c_ends_the_compilation(stage: str, monkeypatch: pytest.MonkeyPatch
 
 def test_order_and_cuts_share_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[float] = []
-    decide, now = scheduler_pass.decide, clock._Meter.now
+    decide, now = nodes.decide, clock._Meter.now
 
     def slow(*args: Any, **how: Any) -> Any:
         # As if each order took half of the time.
@@ -159,13 +162,57 @@ def test_order_and_cuts_share_the_time_limit(monkeypatch: pytest.MonkeyPatch) ->
 
     later = lambda meter: now(meter) + len(given) * LIMIT / 2  # noqa: E731
     monkeypatch.setattr(clock._Meter, "now", later)
-    monkeypatch.setattr(scheduler_pass, "decide", slow)
+    monkeypatch.setattr(nodes, "decide", slow)
     monkeypatch.setattr(cuts, "find_front", only_the_best_split)
     with compiled_step("peak"):
         pass
     again = [seconds for seconds in given if seconds != LIMIT]
     assert again
     assert max(again) <= LIMIT / 2
+
+
+class CutToFit(CustomPartitionerFn):  # type: ignore[misc]
+    """PyTorch's split, simulated without cuts, with cuts for a budget, and for too small a one."""
+
+    peaks: ClassVar[list[int]] = []
+
+    def uuid(self) -> None:
+        """Return None: nothing of this is cached."""
+
+    def __call__(self, joint: Any, inputs: Any, **how: Any) -> Any:
+        modules = min_cut_rematerialization_partition(joint, inputs, **how)
+        static = how.get("static_lifetime_input_indices") or ()
+        given = (modules, LIMIT, how["num_fwd_outputs"], static)
+        plain = calibrate.step_peak(*given)
+        for part in (0.95, 0.1):
+            budget = int(part * plain)
+            found = calibrate.step_peak(*given, budget=budget, split="peak")
+            self.peaks.append(found - budget)
+        self.peaks.append(calibrate.step_peak(*given, budget=plain, split="peak") - plain)
+        return modules
+
+
+def test_cuts_are_tried_before_more_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[Any] = []
+
+    def search(*args: Any, **how: Any) -> Any:
+        searched.append(how["wanted"])
+        return find(*args, **how)
+
+    find = cuts.search_fusion
+    monkeypatch.setattr(cuts, "search_fusion", search)
+    monkeypatch.setattr(cuts, "find_front", only_the_best_split)
+    monkeypatch.setattr(calibrate, "ORDER_SECONDS", LIMIT)
+    with (
+        inductor_config.patch(custom_partitioner_fn=CutToFit()),
+        compiled_step(False),
+    ):
+        pass
+    fits, too_small, unneeded = CutToFit.peaks
+    assert fits <= 0 < too_small
+    assert unneeded == 0
+    # Not above its budget, a step is not searched.
+    assert len(searched) <= 4
 
 
 def test_unknown_kinds_are_left_whole(monkeypatch: pytest.MonkeyPatch) -> None:

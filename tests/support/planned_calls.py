@@ -15,7 +15,7 @@ from torch._inductor.virtualized import V
 
 from optsched import plugins
 from optsched.measure.torch_calls import CallBytes, count_calls
-from optsched.plugins.inductor import enabled, scheduler_pass
+from optsched.plugins.inductor import enabled, nodes, scheduler_pass
 from optsched.plugins.inductor.candidates import Decision
 from optsched.plugins.inductor.simulate import Simulation, simulate
 from optsched.plugins.inductor.wrapper import WrapperFacts
@@ -129,7 +129,7 @@ def _notes_by_call() -> Iterator[dict[tuple[int, bool], _Note]]:
     """Note the record of each graph, and its simulations."""
     found: dict[tuple[int, bool], _Note] = {}
     plans: dict[tuple[int, bool], tuple[Simulation, Simulation]] = {}
-    decide, remember = scheduler_pass.decide, scheduler_pass.remember
+    decide, remember = nodes.decide, scheduler_pass.remember
 
     def decide_and_note(facts: WrapperFacts, *args: Any, **settings: Any) -> Decision:
         decision = decide(facts, *args, **settings)
@@ -143,7 +143,7 @@ def _notes_by_call() -> Iterator[dict[tuple[int, bool], _Note]]:
         remember(record)
 
     with (
-        mock.patch.object(scheduler_pass, "decide", decide_and_note),
+        mock.patch.object(nodes, "decide", decide_and_note),
         mock.patch.object(scheduler_pass, "remember", note),
     ):
         yield found

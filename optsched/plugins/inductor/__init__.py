@@ -64,7 +64,7 @@ def enabled(
     Parameters
     ----------
     time_limit
-        Seconds for the solver, per graph.
+        Seconds for the solver, per graph: for the order, then for cuts and the order after them.
     store
         File of plans. The solver runs only for graphs without a plan there, and its plans are added
         to the file.
@@ -80,7 +80,8 @@ def enabled(
     peak
         Bytes such as `"2GiB"` that a training step may allocate beside its inputs: forward ops run
         again in the backward graph where this is needed
-        (:mod:`optsched.plugins.inductor.partition`). None: the split is PyTorch's.
+        (:mod:`optsched.plugins.inductor.partition`), after cuts by `split`, which cost less. None:
+        what is saved and what runs again is PyTorch's choice.
     cuda
         True to order graphs of a single GPU, too. Their peaks are simulated from the wrapper that
         the GPU runs; they were compared with a fake device, not with a GPU. Bytes that cuBLAS,
@@ -189,7 +190,7 @@ def options(
     # A context within another one: keep the settings from before the outer one.
     if present is not None:
         reorder, reuse = present.reorder, present.reuse
-    parted = {} if budget is None else _partitioner(config, budget, float(time_limit))
+    parted = {} if budget is None else _partitioner(config, budget, float(time_limit), split)
     return {
         **parted,
         "_post_fusion_custom_pass": SchedulerPass(
@@ -209,11 +210,11 @@ def options(
     }
 
 
-def _partitioner(config: Any, budget: int, time_limit: float) -> dict[str, Any]:
+def _partitioner(config: Any, budget: int, time_limit: float, split: str | bool) -> dict[str, Any]:
     """Return the setting that splits joint graphs so that a step needs at most `budget` bytes."""
     from optsched.plugins.inductor.partition import PeakPartitioner
 
     present = config.custom_partitioner_fn
     if present is not None and not isinstance(present, PeakPartitioner):
         raise UsageError(f"Inductor's custom_partitioner_fn is taken by {present!r}")
-    return {"custom_partitioner_fn": PeakPartitioner(budget, time_limit)}
+    return {"custom_partitioner_fn": PeakPartitioner(budget, time_limit, split=split)}

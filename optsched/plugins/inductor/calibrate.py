@@ -2,8 +2,9 @@
 
 Inductor lowers and fuses a graph up to the place of the pass after fusion. There the memory of its
 wrapper is simulated (:mod:`optsched.plugins.inductor.simulate`) in the order that the scheduler
-pass would choose, and the compilation is left. The peak of a step is the larger one of its forward
-and backward graphs; what the forward saves is counted in both.
+pass would choose, and the compilation is left. If that is above the budget, cuts of fused nodes are
+tried (:mod:`optsched.plugins.inductor.cuts`), as they cost less than repeats. The peak of a step is
+the larger one of its forward and backward graphs; what the forward saves is counted in both.
 
 Example: a split saves 6 MB. Its forward graph needs 10 MB, its backward graph 12 MB, the saved
 tensors included in both. The peak of the step is 12 MB.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,17 +28,21 @@ from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.virtualized import V
 from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._ordered_set import OrderedSet
 
-from optsched.plugins.inductor.candidates import decide
-from optsched.plugins.inductor.facts import read_facts
-from optsched.plugins.inductor.kernel_memory import measure_kernels
-from optsched.plugins.inductor.ownership import find_owned_inputs
-from optsched.plugins.inductor.snapshot import take_snapshot
+from optsched.plugins.gain import MinGain
+from optsched.plugins.inductor.candidates import Decision
+from optsched.plugins.inductor.cuts import find_cuts
+from optsched.plugins.inductor.kernel_memory import KernelMemory, measure_kernels
+from optsched.plugins.inductor.nodes import decide_order
+from optsched.plugins.inductor.wrapper import WrapperFacts
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
 
 logger = logging.getLogger("optsched.plugins.inductor")
 ORDER_SECONDS = 1.0
-"""Most seconds for the order of one graph."""
+"""Most seconds for the order of one graph, and for its cuts."""
+STEP = "step"
+"""Name of the graphs that are measured."""
 
 
 class _MeasuredError(BaseException):
@@ -47,8 +52,11 @@ class _MeasuredError(BaseException):
 class _Measure(CustomSchedulerPass):  # type: ignore[misc]
     """Simulates the graph that it is called for, and ends its compilation."""
 
-    def __init__(self, seconds: float, ordered: bool) -> None:
+    def __init__(
+        self, seconds: float, ordered: bool, budget: int | None, split: str | bool
+    ) -> None:
         self.seconds, self.ordered, self.peak = seconds, ordered, 0
+        self.budget, self.split = budget, split
         self.strides: list[list[int] | None] = []
         """Strides of the graph's outputs, which Inductor chooses."""
 
@@ -56,22 +64,42 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
         """Return None: nothing of this is cached."""
 
     def __call__(self, nodes: list[Any]) -> list[Any]:
-        scheduler = V.graph.scheduler
-        document = take_snapshot(
-            nodes,
-            scheduler.name_to_buf,
-            scheduler.name_to_fused_node,
-            OrderedSet(V.graph.graph_inputs),
-            OrderedSet(V.graph.get_output_names()),
-        )
         kernels = measure_kernels(nodes).by_name
-        facts = read_facts(nodes, find_owned_inputs(nodes), kernels)
-        found = decide(facts, document, reuse=True, seconds=self.seconds, name="step")
+        facts, found = decide_order(nodes, kernels, seconds=self.seconds, name=STEP)
         choice = found.best if found.gains and self.ordered else found.own
         self.peak = choice.peak
+        if self.split and self.budget is not None and self.peak > self.budget:
+            self._cut(nodes, facts, found, kernels, self.peak - self.budget)
         self.strides = [_strides(out) for out in V.graph.graph_outputs]
         logger.debug("own %s best %s extremes %s", found.own.peak, choice.peak, choice.extremes)
         raise _MeasuredError
+
+    def _cut(
+        self,
+        nodes: list[Any],
+        facts: WrapperFacts,
+        found: Decision,
+        kernels: Mapping[str, KernelMemory],
+        excess: int,
+    ) -> None:
+        """Lower the peak by cuts, if they save at least the excess over the budget."""
+        try:
+            cuts = find_cuts(
+                nodes,
+                facts,
+                found,
+                kernels,
+                lambda made, seconds: decide_order(made, kernels, seconds=seconds, name=STEP),
+                split=str(self.split),
+                clock=Clock.of(Limits(seconds=self.seconds)),
+                min_gain=MinGain(size=excess),
+                name=STEP,
+            )
+        except Exception as error:
+            logger.warning("fused nodes are not cut while a step is calibrated: %s", error)
+            return
+        if cuts is not None:
+            self.peak = cuts.decision.best.peak
 
 
 def step_peak(
@@ -81,6 +109,8 @@ def step_peak(
     static: Sequence[int],
     *,
     ordered: bool = True,
+    budget: int | None = None,
+    split: str | bool = False,
 ) -> int:
     """Return the most bytes of a forward and a backward graph as Inductor would run them.
 
@@ -96,6 +126,9 @@ def step_peak(
         Positions of inputs that the model holds.
     ordered
         False for Inductor's own order instead of the one that the scheduler pass chooses.
+    budget, split
+        If a graph needs more bytes than the budget, cuts of its fused nodes are tried by this
+        setting of the scheduler pass.
     """
     # Inside torch.compile a context exists already, with the fake tensors of this graph.
     outer = TracingContext.try_get()
@@ -110,7 +143,7 @@ def step_peak(
     strides: list[list[int] | None] = []
     # The forward graph first: its strides decide the layout of what the backward graph reads.
     for module, backward in zip(modules, (False, True), strict=True):
-        measure = _Measure(min(seconds, ORDER_SECONDS), ordered)
+        measure = _Measure(min(seconds, ORDER_SECONDS), ordered, budget, split)
         with tracing(context), config.patch(_post_fusion_custom_pass=measure):
             _lower(module, backward, context, strides)
         peaks.append(measure.peak)

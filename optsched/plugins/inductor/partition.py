@@ -8,9 +8,9 @@ effects, symbolic sizes, user checkpoint tags, mutations in the backward graph.
 ATen ops are fused after the split, so the compiled step needs other bytes than planned. The
 partitioner therefore plans ATen ops, and ATen ops joined to likely kernels
 (:mod:`optsched.solver.recompute.kernels`). It lowers each split without generating code, simulates
-its memory (:mod:`optsched.plugins.inductor.calibrate`), and moves the planned budget until the
-simulated step fits, at most five times. The cheapest split that fits is taken, be it PyTorch's;
-bounds are those of the ops that were planned.
+its memory (:mod:`optsched.plugins.inductor.calibrate`), cuts of fused nodes included, and moves the
+planned budget until the simulated step fits, at most five times. The cheapest split that fits is
+taken, be it PyTorch's; bounds are those of the ops that were planned.
 
 Example: budget 10 MB. The first plan is made for 10 MB of ATen ops and simulated with 11 MB after
 fusion. The next plan aims at a smaller number of bytes, until the simulated step fits.
@@ -74,16 +74,20 @@ class PeakPartitioner(CustomPartitionerFn):  # type: ignore[misc]
         Cost model of repeats (:mod:`optsched.formats.costs`).
     calibrated
         True if the budget holds for the compiled step, as simulated; False for ATen ops.
+    split
+        Setting of the scheduler pass for cuts of fused nodes: where a simulated step is above the
+        budget, cuts are tried before more is computed again.
     """
 
     peak: int
     time_limit: float
     cost: str = "kernel"
     calibrated: bool = True
+    split: str | bool = False
 
     def uuid(self) -> str:
         """Return a text of all settings, so that PyTorch's caches keep compiled steps apart."""
-        settings = repr((self.peak, self.time_limit, self.cost, self.calibrated))
+        settings = repr((self.peak, self.time_limit, self.cost, self.calibrated, self.split))
         return hashlib.sha256((sources_digest() + settings).encode()).hexdigest()
 
     def __call__(self, gm: GraphModule, joint_inputs: Sequence[Any], **how: Any) -> Modules:
@@ -290,6 +294,13 @@ class _Partition:
         if not self.settings.calibrated:
             return None
         if modules not in self.peaks:
-            seconds = self.settings.time_limit
-            self.peaks[modules] = step_peak(modules, seconds, self.outputs, self.static)
+            settings = self.settings
+            self.peaks[modules] = step_peak(
+                modules,
+                settings.time_limit,
+                self.outputs,
+                self.static,
+                budget=settings.peak,
+                split=settings.split,
+            )
         return self.peaks[modules]

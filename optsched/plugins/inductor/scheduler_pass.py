@@ -25,19 +25,16 @@ from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.graph import SubgraphLowering
 from torch._inductor.virtualized import V
-from torch.utils._ordered_set import OrderedSet
 
 from optsched.errors import OptschedError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, kept_reason
 from optsched.plugins.inductor.cached import leave_record
-from optsched.plugins.inductor.candidates import Decision, decide
+from optsched.plugins.inductor.candidates import Decision
 from optsched.plugins.inductor.cuts import Cuts, find_cuts
-from optsched.plugins.inductor.facts import read_facts
 from optsched.plugins.inductor.kernel_memory import MeasuredKernels, measure_kernels
 from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
-from optsched.plugins.inductor.ownership import find_owned_inputs
-from optsched.plugins.inductor.rebuild import holders, restore_nodes, use_nodes
-from optsched.plugins.inductor.snapshot import take_snapshot
+from optsched.plugins.inductor.nodes import decide_order
+from optsched.plugins.inductor.rebuild import restore_nodes, use_nodes
 from optsched.plugins.inductor.support import KeptOrderError, require_support
 from optsched.plugins.inductor.triton import runs_on_gpu
 from optsched.plugins.inductor.wrapper import WrapperFacts
@@ -155,28 +152,16 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     def _decide(
         self, nodes: Sequence[Any], kernels: MeasuredKernels, name: str, seconds: float
     ) -> tuple[WrapperFacts, Decision]:
-        scheduler = V.graph.scheduler
-        document = take_snapshot(
+        return decide_order(
             nodes,
-            scheduler.name_to_buf,
-            holders(nodes),
-            OrderedSet(V.graph.graph_inputs),
-            OrderedSet(V.graph.get_output_names()),
-        )
-        if not self.reorder:
-            # With reordering off, Inductor runs the nodes in the order of the pass.
-            document["extra"]["chosen"] = "baseline"
-        facts = read_facts(nodes, find_owned_inputs(nodes), kernels.by_name)
-        decision = decide(
-            facts,
-            document,
-            reuse=self.reuse,
+            kernels.by_name,
             seconds=seconds,
             name=name,
+            reorder=self.reorder,
+            reuse=self.reuse,
             store=None if self.store is None else PlanStore(self.store),
             min_gain=self.min_gain,
         )
-        return facts, decision
 
     def _cut(
         self,

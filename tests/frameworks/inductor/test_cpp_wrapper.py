@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'
 from torch._inductor import config  # noqa: E402
 
 from optsched import plugins  # noqa: E402
-from optsched.plugins.inductor import enabled, scheduler_pass  # noqa: E402
+from optsched.plugins.inductor import enabled, nodes  # noqa: E402
 from optsched.plugins.inductor.candidates import Decision  # noqa: E402
 from optsched.plugins.inductor.meter import measure_call  # noqa: E402
 from tests.support.compiled_memory import QUICK_KERNELS, measure_calls  # noqa: E402
@@ -46,13 +46,13 @@ def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
     torch.manual_seed(0)
     plugins.forget()
     found: list[Decision] = []
-    decide = scheduler_pass.decide
+    decide = nodes.decide
 
     def note(*args: Any, **settings: Any) -> Decision:
         found.append(decide(*args, **settings))
         return found[-1]
 
-    monkeypatch.setattr(scheduler_pass, "decide", note)
+    monkeypatch.setattr(nodes, "decide", note)
     return found
 
 

@@ -102,9 +102,10 @@ def test_every_setting_is_part_of_the_key_of_pytorchs_caches() -> None:
         PeakPartitioner(1000, 5.0),
         PeakPartitioner(1000, 4.0, "flops"),
         PeakPartitioner(1000, 4.0, calibrated=False),
+        PeakPartitioner(1000, 4.0, split="auto"),
     ]
     assert one.uuid() == PeakPartitioner(1000, 4.0).uuid()
-    assert len({one.uuid(), *(other.uuid() for other in others)}) == 5
+    assert len({one.uuid(), *(other.uuid() for other in others)}) == 6
 
 
 def test_budgets_approach_the_simulated_peak() -> None:
