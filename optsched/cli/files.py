@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 
 
 def _info(args: argparse.Namespace) -> int:
+    from optsched.formats import Content, sniff_file
     from optsched.reports.results import describe, info_text
 
+    if args.graph != "-" and sniff_file(args.graph).holds is Content.PACKING:
+        return _info_of_packing(args)
     # A model with open dimensions still has facts to show.
     try:
         graph = common.read_graph(args, args.graph)
@@ -48,6 +51,20 @@ def _info(args: argparse.Namespace) -> int:
     bounds = (record["peak_bound"], record["peak_bound"])
     text = add_saving(graph, record, text, peak=None, slab=None, bounds=bounds)
     common.print_result(args, record, text)
+    return common.OK
+
+
+def _info_of_packing(args: argparse.Namespace) -> int:
+    """Show the contents of a packing problem."""
+    from optsched.compare.saving import packing_saving
+    from optsched.formats import read_packing
+    from optsched.reports.results import packing_facts, packing_info_text
+
+    table = read_packing(args.graph)
+    record = packing_facts(table)
+    saved = packing_saving(table, None, record["bound"])
+    record["saving"] = saved.to_dict()
+    common.print_result(args, record, f"{saved}\n{packing_info_text(record)}")
     return common.OK
 
 

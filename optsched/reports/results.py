@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from optsched.formats.format import FileFacts
+from optsched.formats.minimalloc import PackingTable
 from optsched.model.antichain import largest_antichain
 from optsched.model.elements import OutputPolicy
 from optsched.model.graph import Graph
@@ -342,6 +343,35 @@ def info_text(found: dict[str, Any]) -> str:
         "without reuse": format_bytes(found["bytes_in_all"]),
         "program order": f"peak {format_bytes(found['program_order_peak'])}",
         "any order": bound if at is None else f"{bound}, at op {at!r}",
+    }
+    lines = [f"  {name:14} {text}" for name, text in rows.items() if text]
+    return "\n".join([readable(found["instance"]), *lines])
+
+
+def packing_facts(table: PackingTable) -> dict[str, Any]:
+    """Return a description of a packing problem, ready for JSON."""
+    problem = table.problem
+    pools = sorted({name for name in table.pools or [] if name})
+    return {
+        "instance": problem.name,
+        "buffers": len(problem),
+        "steps": len({*problem.start.tolist(), *problem.end.tolist()}),
+        "pools": pools,
+        "has_offsets": table.offsets is not None,
+        "bytes_in_all": sum(problem.size.tolist()),
+        "bound": problem.slab_bound,
+    }
+
+
+def packing_info_text(found: dict[str, Any]) -> str:
+    """Return the text of a packing problem's description."""
+    rows = {
+        "buffers": f"{found['buffers']:,}, born or freed at {counted(found['steps'], 'time')}",
+        "pools": listed_names(found["pools"], 8),
+        "offsets": "in the file" if found["has_offsets"] else "",
+        "without reuse": format_bytes(found["bytes_in_all"]),
+        "any packing": f"at least {format_bytes(found['bound'])}",
+        "plan": "optsched pack FILE",
     }
     lines = [f"  {name:14} {text}" for name, text in rows.items() if text]
     return "\n".join([readable(found["instance"]), *lines])

@@ -216,3 +216,15 @@ def test_what_is_printed_may_go_to_a_stream_of_text(graph: str, tmp_path: Path) 
     with redirect_stdout(io.StringIO()) as printed:
         assert main(["export", plan, "--to", "csv"]) == 0
     assert printed.getvalue().startswith("name,offset")
+
+
+def test_info_describes_a_packing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packing = tmp_path / "trace.csv"
+    packing.write_text("id,lower,upper,size\na,0,3,4\nb,1,4,4\nc,3,6,8\nd,0,2,2\n")
+    assert main(["info", str(packing)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("slab 12 bytes with greedy packing by size; smallest possible, proved\n")
+    assert "buffers        4, born or freed at 6 times" in text
+    assert main(["info", str(packing), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["bound"], found["bytes_in_all"], found["saving"]["before"]) == (12, 18, 12)
