@@ -22,7 +22,6 @@ from optsched.measure.compiled_child import CompiledRuns, Ran
 from optsched.measure.torch_calls import count_calls
 from optsched.plugins import forget, records
 from optsched.plugins.inductor import enabled
-from optsched.plugins.records import CompiledGraph
 
 _SETTINGS = {"force_disable_caches": True, "profiler_mark_wrapper_call": True}
 """Settings with which each compilation is one, and its call is named in a profile."""
@@ -41,8 +40,8 @@ def run(path: str, seconds: float) -> CompiledRuns:
     return CompiledRuns(
         runtime=f"torch.compile {torch.__version__}",
         name=Path(path).stem,
-        before=Ran(None if record is None else record.before, *before),
-        after=Ran(_planned(record), *after),
+        before=Ran(record.before if record else None, *before),
+        after=Ran(record.planned if record else None, *after),
         weights=weight_bytes(program),
         notes=notes,
     )
@@ -79,12 +78,6 @@ def digest(outputs: Any) -> str:
         # As raw bytes: numpy has no bfloat16, and equal bits are asked for, not equal numbers.
         found.update(data.numpy().tobytes() if is_tensor else repr(data).encode())
     return found.hexdigest()
-
-
-def _planned(record: CompiledGraph | None) -> int | None:
-    if record is None:
-        return None
-    return record.before if record.after is None else record.after
 
 
 def _run(program: Any, seconds: float | None) -> tuple[int, str]:

@@ -37,13 +37,11 @@ def run(path: str, seconds: float) -> CompiledRuns:
     forget()
     after = _run(module, seconds)
     record = records()[-1] if records() else None
-    planned = None if record is None else record.before
-    least = planned if record is None or record.after is None else record.after
     return CompiledRuns(
         runtime=f"XLA of jax {jax.__version__}",
         name=str(module.name),
-        before=Ran(planned, *before),
-        after=Ran(least, *after),
+        before=Ran(record.before if record else None, *before),
+        after=Ran(record.planned if record else None, *after),
         notes=(str(record),) if record else (),
     )
 

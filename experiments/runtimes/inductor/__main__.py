@@ -27,6 +27,7 @@ from experiments.runtimes.inductor.fidelity import (
     fidelity_table,
     measure_orders,
 )
+from experiments.runtimes.inductor.foreign import ForeignRow, foreign_table
 from experiments.runtimes.inductor.modules import ModuleRow, measure_modules, modules_table
 from experiments.runtimes.inductor.networks import STEPS
 from experiments.runtimes.inductor.pools import PoolRow, measure_pools, pools_table
@@ -75,7 +76,8 @@ def main() -> None:
 
 
 def _write_tables() -> None:
-    for study, (kind, table) in STUDIES.items():
+    # The study of foreign models has a command of its own.
+    for study, (kind, table) in {**STUDIES, "foreign": (ForeignRow, foreign_table)}.items():
         rows: list[Any] = read_rows(HERE / f"{study}.csv", kind)
         replace_table(HERE / "README.md", study, table(rows))
 

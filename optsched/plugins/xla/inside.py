@@ -24,7 +24,7 @@ from optsched.runtime.limits import Objective
 from optsched.solver.pipeline import solve
 
 HEURISTICS = ("xla_dfs", "lpmf_backward", "xla_post_order")
-"""Tried before the solver, as they are best most often."""
+"""Heuristics that are best most often: tried first, as time may be short."""
 
 
 def improve_inside(orders: ModuleOrders, best: WeighedOrder, clock: Clock) -> WeighedOrder:

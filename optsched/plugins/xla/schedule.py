@@ -22,7 +22,7 @@ from heuristics import OWN_ORDERINGS
 from optsched.plugins.gain import MinGain, kept_reason, worth_it
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.xla.cache import CachedRecords, layout_of
-from optsched.plugins.xla.inside import improve_inside
+from optsched.plugins.xla.inside import HEURISTICS, improve_inside
 from optsched.plugins.xla.orders import (
     KeptScheduleError,
     ModuleOrders,
@@ -48,8 +48,6 @@ INSIDE_SHARE = 0.3
 """Share of the time for orders inside the computations that a module calls."""
 HEURISTICS_SHARE = 0.4
 """Share of the time, after a module is read, in which heuristics may start."""
-FIRST = ("xla_dfs", "lpmf_backward", "xla_post_order")
-"""Heuristics that are best most often, tried first if time is short."""
 GRACE_SECONDS = 0.5
 """Seconds after the time limit for a step that does not check the clock."""
 
@@ -192,7 +190,7 @@ class Scheduler:
         if calls:
             best = improve_inside(orders, best, clock.share(INSIDE_SHARE, reserve))
         # The best ones first, each once.
-        for name in dict.fromkeys((*FIRST, *OWN_ORDERINGS)):
+        for name in dict.fromkeys((*HEURISTICS, *OWN_ORDERINGS)):
             if tried.expired():
                 break
             best = orders.better(best, name, OWN_ORDERINGS[name](orders.graph, 0).tolist())

@@ -234,7 +234,9 @@ def _empty(size: Any, stride: Any, dtype: Any) -> torch.Tensor:
 
 
 def _view(base: torch.Tensor, size: Any, stride: Any, offset: int = 0) -> torch.Tensor:
-    return torch.as_strided(base, size, stride, base.storage_offset() + offset)
+    # As torch's own function: autograd does not know the view, so that nothing holds its base.
+    with torch._C._AutoDispatchBelowADInplaceOrView():
+        return torch.as_strided(base, size, stride, base.storage_offset() + offset)
 
 
 def _nothing(*_: object, **__: object) -> None:

@@ -18,12 +18,6 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'
 from tests.support.cuda.device import NoDeviceError, build_device  # noqa: E402
 
 ROOT = Path(__file__).parents[4]
-BROKEN = ("gpt_breaks",) if torch.__version__.startswith("2.13.") else ()
-"""Steps with graph breaks.
-
-Since torch 2.14 a graph's input may be a view whose base autograd holds until the call begins, so
-the 131,072 bytes that the call frees count as the caller's (`gpt_breaks`, backward).
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,7 +38,7 @@ def rows(module: str, *args: str) -> list[dict[str, Any]]:
 
 def test_wrappers_need_the_simulated_bytes_in_every_order() -> None:
     """Half precision has kernels in several loops, norms and scans have workspaces."""
-    steps = ("convolutions_half", "layer_norms_mixed_bf16", "scan_bf16", *BROKEN)
+    steps = ("convolutions_half", "layer_norms_mixed_bf16", "scan_bf16", "gpt_breaks")
     found = rows("compare", *steps, "--orders", "baseline,dfs,random0", "--reuse", "on")
     found += rows("compare", "gpt_dropout", "--orders", "baseline,random1", "--reuse", "off")
     assert {row["step"] for row in found} == {*steps, "gpt_dropout"}
