@@ -33,7 +33,7 @@ def load_device() -> None:
     """
     if "torch" in sys.modules:
         raise NoDeviceError("torch is imported already")
-    ctypes.CDLL(str(build_device()), mode=ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(str(build_device()))
 
 
 def build_device() -> Path:
