@@ -19,6 +19,7 @@ from optsched.runtime.bytes import format_bytes
 STYLE = """
 .curves path{fill:none;stroke-width:2.5;vector-effect:non-scaling-stroke}
 .bars{width:100%;max-width:60rem}.bars td{border:0;vertical-align:middle}
+.bars td:first-child{min-width:min(14rem,24vw)}
 .bars .bar{width:100%;min-width:3rem}.bars td:last-child{white-space:nowrap}
 .bars i{display:block;height:.8em;border-radius:.15em;background:#8886}
 .bars i i{background:var(--bound)}
