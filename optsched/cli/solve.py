@@ -36,7 +36,7 @@ def _solve(args: argparse.Namespace) -> int:
     from optsched.reports.results import solve_record, solve_text, trace_rows
     from optsched.solver.pipeline import solve
 
-    if args.split:
+    if args.split or args.page:
         return _solve_split(args)
     # Each refusal names both options: what one of them does, the other would undo.
     slabs = common.pools(args)
@@ -104,6 +104,8 @@ def _solve(args: argparse.Namespace) -> int:
 def _solve_split(args: argparse.Namespace) -> int:
     from optsched.cli.split import solve_split
 
+    if not args.split:
+        raise UsageError("--page draws the front of --split: give --split, too")
     excluded = ("pool", "capacity", "baseline", "max_moved", "fewest_moves", "independent")
     others = ("warm_start", "first", "last", "keep_order", "keep_trace", "streams", "align")
     for name in (*excluded, *others):
@@ -149,6 +151,7 @@ SOLVE = Command(
             "--split",
             "undo fusions of a captured graph where that lowers the peak; -o writes the groups",
         ),
+        option("--page", metavar="FILE", help="write the front of --split as an HTML page"),
         POOL,
         *SOLVER,
         *GRAPH_MODEL,

@@ -27,7 +27,7 @@ SEARCH_SHARE = 0.5
 
 def solve_split(args: argparse.Namespace) -> int:
     """Search the split of least peak of a captured graph, and the cheapest cuts for its peak."""
-    common.protect([args.output, args.certificate], args.graph)
+    common.protect([args.output, args.certificate, args.page], args.graph)
     result, front = _search(args, args.graph)
     record = _record(result, front.points)
     text = _text(result, front.points)
@@ -37,6 +37,10 @@ def solve_split(args: argparse.Namespace) -> int:
     if args.output:
         written = {"format": SPLIT_FORMAT, **record}
         Path(args.output).write_text(json.dumps(written, indent=1) + "\n", "utf-8")
+    if args.page:
+        from optsched.reports.split_front import split_page
+
+        Path(args.page).write_text(split_page(result, front.points), "utf-8")
     common.print_result(args, record, text)
     return common.exit_code("optimal" if result.proved else "feasible", _reason(result, front))
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from optsched.reports.page import document, origin
+from optsched.reports.scatter import Mark, Shape, scatter
 from optsched.reports.tables import Table, as_html, make_table, safe
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import counted
@@ -13,7 +14,6 @@ from optsched.solver.recompute.result import RecomputeResult
 
 SHOWN = 12
 """Repeated ops that are listed."""
-_WIDTH, _HEIGHT, _EDGE = 640, 320, 48
 
 
 def recompute_record(result: RecomputeResult) -> dict[str, Any]:
@@ -120,30 +120,16 @@ def front_picture(results: Sequence[RecomputeResult]) -> str:
     # The highest known share of compute is the top of the picture.
     top = max((x.extra or x.bound or 0 for x in known), default=0) or 1
 
-    def place(budget: int, cost: int) -> tuple[float, float]:
-        x = _EDGE + (_WIDTH - 2 * _EDGE) * budget / most
-        return round(x, 1), round(_HEIGHT - _EDGE - (_HEIGHT - 2 * _EDGE) * cost / top, 1)
-
-    parts = []
+    marks = []
     for result in results:
         # Proved impossible: a cross on the axis.
         if result.bound is None:
-            x, y = place(result.budget, 0)
-            parts.append(f'<text x="{x}" y="{y}" text-anchor="middle">&#215;</text>')
+            marks.append(Mark(Shape.CROSS, result.budget))
             continue
         # A tick for the bound, then a dot for the plan: they coincide if the plan is proved least.
-        x, y = place(result.budget, result.bound)
-        parts.append(f'<path d="M{x - 5} {y}H{x + 5}" stroke="currentColor"/>')
+        marks.append(Mark(Shape.TICK, result.budget, result.bound))
         if result.extra is not None:
-            x, y = place(result.budget, result.extra)
-            parts.append(f'<circle cx="{x}" cy="{y}" r="3.5" fill="currentColor"/>')
-    axes = f"M{_EDGE} {_EDGE}V{_HEIGHT - _EDGE}H{_WIDTH - _EDGE}"
-    parts.append(f'<path d="{axes}" fill="none" stroke="currentColor"/>')
+            marks.append(Mark(Shape.DOT, result.budget, result.extra))
     share = 100 * top / max(1, results[0].total) if results else 0
-    label = f'<text x="{_EDGE}" y="{_EDGE - 8}">{share:.3g} % extra compute</text>'
-    end = f'<text x="{_WIDTH - _EDGE}" y="{_HEIGHT - 16}" text-anchor="end">'
-    label += f"{end}peak up to {format_bytes(most)}; &#215; is impossible</text>"
-    size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}"'
-    return (
-        f'<svg role="img" {size} xmlns="http://www.w3.org/2000/svg">{"".join(parts)}{label}</svg>'
-    )
+    note = f"peak up to {format_bytes(most)}; &#215; is impossible"
+    return scatter(marks, most, top, f"{share:.3g} % extra compute", note)

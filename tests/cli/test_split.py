@@ -20,13 +20,20 @@ def test_a_split_is_found_proved_and_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     split, proof = tmp_path / "split.json", tmp_path / "proof.json"
+    page = tmp_path / "front.html"
     given = [str(CAPTURED), "--split", "-o", str(split), "--certificate", str(proof), *LIMIT]
+    given += ["--page", str(page)]
     assert main(["solve", *given]) == 0
     said = capsys.readouterr().out
     assert "all fused:  peak 4,371,456 bytes, 69 kernels" in said
     assert "best split: peak 3,107,072 bytes (-28.92 %), no split needs less" in said
     assert main(["check", str(CAPTURED), str(split), str(proof)]) == 0
     assert "no split below 3,107,072 bytes" in capsys.readouterr().out
+    drawn = page.read_text()
+    assert drawn.count("<circle") == len(json.loads(split.read_text())["front"])
+    assert "3,107,072" in drawn
+    assert "all fused</text>" in drawn
+    assert 'stroke-dasharray="4 4"' in drawn
     written = json.loads(split.read_text())
     written["best_split"]["groups"][0].append(written["best_split"]["groups"].pop()[0])
     split.write_text(json.dumps(written))
@@ -45,6 +52,13 @@ def test_a_split_is_found_proved_and_checked(
         ("reads", [3], "must be lists"),
         ("absorbed", [["buf0"]], "expected two buffers"),
         ("surplus", 1, "surplus"),
+        ("nodes", [["op0"]], "needs at least two parts"),
+        ("nodes", 3, "nodes"),
+        ("local", ["buf0", 7], "local"),
+        ("blockers", [["buf0"]], "expected op, output, input and parts"),
+        ("reads", [[["buf0", True]]], "expected bytes"),
+        ("whole", {"op": 3}, "op"),
+        ("graph", [], "graph"),
     ],
 )
 def test_bad_parts_are_one_line(
@@ -75,8 +89,23 @@ def test_files_without_parts_are_refused(
     assert "does not list the parts of fused nodes" in capsys.readouterr().err
     assert main(["solve", str(CAPTURED), "--split", "--capacity", "9"]) == 2
     assert "--split excludes --capacity" in capsys.readouterr().err
+    assert main(["solve", str(CAPTURED), "--page", str(tmp_path / "page.html")]) == 2
+    assert "--page draws the front of --split" in capsys.readouterr().err
 
 
 def test_parts_are_read_as_written() -> None:
     fused = read_fused(CAPTURED)
     assert read_fused_document(fused_document(fused)) == fused
+
+
+def test_groups_of_a_damaged_split_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "split.json"
+    for groups in ([[]], [["op0"], []], [[3]], [None], "op0", [["nothing"]]):
+        path.write_text(
+            json.dumps({"format": "optsched-split/1", "best_split": {"groups": groups}})
+        )
+        assert main(["check", str(CAPTURED), str(path)]) in (1, 2)
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1, (groups, error)
