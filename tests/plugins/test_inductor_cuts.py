@@ -20,6 +20,7 @@ from torch._inductor.virtualized import V  # noqa: E402
 
 from optsched.errors import UsageError  # noqa: E402
 from optsched.plugins.inductor import calibrate, cuts, enabled, nodes, options, scheduler_pass  # noqa: E402
+from optsched.plugins.inductor.capture import capture  # noqa: E402
 from optsched.plugins.inductor.simulate import simulate  # noqa: E402
 from optsched.plugins.records import forget, records  # noqa: E402
 from optsched.runtime import clock  # noqa: E402
@@ -99,7 +100,10 @@ def test_nodes_that_cannot_be_rebuilt_stay(
     with caplog.at_level(logging.WARNING), compiled_step("peak") as step:
         step()
     said = [row.getMessage() for row in caplog.records]
-    assert any("fused nodes left to Inductor: ValueError: no such loop" in x for x in said)
+    # One line for the backward graph, whose cuts are worth it.
+    lines = [x for x in said if "fused nodes left to Inductor" in x]
+    assert len(lines) == 1
+    assert lines[0].endswith("fused nodes left to Inductor: ValueError: no such loop")
     assert all(record.after is not None and not record.fusion for record in records())
 
 
@@ -234,6 +238,24 @@ def test_unknown_kinds_are_left_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not parts.fused.nodes
         assert parts.fused.whole
         assert all(reason.startswith("it is a ") for _, reason in parts.fused.whole)
+
+
+class Foreach(torch.nn.Module):
+    """Ops on lists of tensors, which Inductor puts into one node for a GPU, and a fused kernel."""
+
+    def forward(self, given: list[torch.Tensor], y: torch.Tensor) -> Any:
+        """Return sums."""
+        made = torch._foreach_mul(torch._foreach_add(given, 1.0), 2.0)
+        return [x.sum() for x in made], (y.sin().sum(-1, keepdim=True) + y).relu().sum()
+
+
+def test_foreach_nodes_are_left_whole_and_named() -> None:
+    def build() -> Any:
+        return Foreach(), ([torch.rand(64, 64) for _ in range(4)], torch.rand(64, 64)), {}
+
+    (graph,) = capture(build, phase="infer", fake_cuda=True, parts=True)
+    whole = graph.document["extra"]["fusion"]["whole"]
+    assert list(whole.values()) == ["it is a ForeachKernelSchedulerNode"]
 
 
 def test_other_settings_are_refused() -> None:

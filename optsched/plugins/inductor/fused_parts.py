@@ -27,13 +27,18 @@ from torch._inductor.scheduler import (
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
+from optsched.model.dependencies import find_cycle
 from optsched.model.fused import Bytes, FusedGraph, Triple
 from optsched.model.graph import Graph
 from optsched.plugins.inductor.facts import read_facts
 from optsched.plugins.inductor.inplace import find_kept_rows, find_local_buffers
 from optsched.plugins.inductor.kernel_memory import KernelMemory
 from optsched.plugins.inductor.ownership import find_owned_inputs
-from optsched.plugins.inductor.runtime_graph import build_runtime_graph, overwritten_inside
+from optsched.plugins.inductor.runtime_graph import (
+    RuntimeGraph,
+    build_runtime_graph,
+    overwritten_inside,
+)
 from optsched.plugins.inductor.wrapper import WrapperFacts
 
 _CUT = (FusedSchedulerNode, OuterLoopFusedSchedulerNode)
@@ -136,9 +141,7 @@ class _Reader:
         prepare(self.flat)
         self.local = set[str]().union(*map(find_local_buffers, self.cut))
         self.facts = read_facts(self.flat, find_owned_inputs(self.flat), kernels)
-        position = {node: v for v, node in enumerate(self.flat)}
-        blocks = [tuple(position[part] for part in node.get_nodes()) for node in self.cut]
-        self.runtime = build_runtime_graph(self.facts, name, blocks)
+        self.runtime = self._build(name)
         self.inputs: dict[str, set[str]] = {}
         for given in self.facts.inputs:
             # The name of the storage in the runtime graph.
@@ -153,6 +156,17 @@ class _Reader:
             for part in each.get_nodes()
         }
         self.nodes = [tuple(at[part] for part in node.get_nodes()) for node in self.cut]
+
+    def _build(self, name: str) -> RuntimeGraph:
+        """Return the graph of the parts, in which fused nodes do not wait for each other."""
+        position = {node: v for v, node in enumerate(self.flat)}
+        blocks = [tuple(position[part] for part in node.get_nodes()) for node in self.cut]
+        plain = build_runtime_graph(self.facts, name)
+        # Two nodes may each write slices of two tensors. In the plain order one of them makes the
+        # first tensor, and the other one the second.
+        if find_cycle(_waits(plain, blocks)):
+            return build_runtime_graph(self.facts, name, blocks)
+        return plain
 
     def unfit(self) -> dict[str, str]:
         """Return the nodes that cannot be cut, by what the facts of their parts say."""
@@ -238,6 +252,16 @@ class _Reader:
     def _traffic(self) -> tuple[tuple[Bytes, ...], tuple[Bytes, ...]]:
         rows = [_bytes_of(self.flat[unit[0]], self.facts) for unit in self.runtime.units]
         return tuple(row[0] for row in rows), tuple(row[1] for row in rows)
+
+
+def _waits(runtime: RuntimeGraph, blocks: Sequence[Sequence[int]]) -> list[set[int]]:
+    """Return what each block, and each op outside of blocks, waits for."""
+    block_of = {v: k for k, block in enumerate(blocks) for v in block}
+    at = [block_of.get(unit[0], len(blocks) + op) for op, unit in enumerate(runtime.units)]
+    found: list[set[int]] = [set() for _ in range(len(blocks) + len(at))]
+    for op, row in enumerate(runtime.graph.predecessors):
+        found[at[op]] |= {at[u] for u in row} - {at[op]}
+    return found
 
 
 def _outer_nodes(node: Any) -> Sequence[Any]:
