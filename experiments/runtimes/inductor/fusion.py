@@ -4,8 +4,8 @@
 
 Each step is compiled with real kernels by Inductor alone, with the order of the plugin (`order`),
 and with cuts of fused nodes (`order + cuts`). A line has the bytes that the step was measured to
-add at most, the simulated and the measured peak of each graph, the kernels and the largest
-difference of a gradient from eager's. Step times are the processor's, medians over alternating
+add at most, the simulated and the measured peak of each graph, and the largest difference of a
+gradient from eager's. Step times are the processor's, medians over alternating
 pairs against Inductor's step. With `--recompute`, the step is compiled for the peak that order and
 cuts need, once with and once without cuts: what must be computed again says what cuts are worth.
 """
@@ -22,7 +22,6 @@ from typing import Any
 import torch
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
-from torch._inductor import metrics
 
 from experiments.capture_inductor.attention import CAUSAL, language
 from experiments.capture_inductor.branching import densenet
@@ -34,6 +33,11 @@ from optsched.plugins.records import forget, records
 from tests.support.compiled_memory import measure_step
 
 BUDGET = 0.5
+SPLITS: dict[str, str | bool] = {
+    "order": False,
+    "order + cuts": "peak",
+    "order + cheap cuts": "auto",
+}
 
 STEPS: dict[str, Build] = {
     "albert": language(
@@ -88,13 +92,12 @@ class Step:
     """A training step, eager (no settings) or compiled."""
 
     def __init__(self, name: str, settings: dict[str, Any] | None, budget: float = BUDGET) -> None:
-        torch._dynamo.reset()
+        # No reset of dynamo: steps compiled before would be compiled again, without their settings.
         torch.manual_seed(0)
         self.module, self.inputs, self.named = STEPS[name]()
         self.module.train()
         self.call: Any = self.module
         forget()
-        metrics.reset()
         start = time.perf_counter()
         if settings is not None:
             fixed = {
@@ -108,7 +111,6 @@ class Step:
                 self.call = torch.compile(self.module, dynamic=False)
                 self.run()
         self.seconds = time.perf_counter() - start
-        self.kernels = metrics.generated_kernel_count
         # The first two calls of a graph are measured.
         self.run()
         self.graphs = [row for row in records() if not row.name.endswith("joint")]
@@ -137,11 +139,7 @@ def study(name: str, pairs: int, seconds: float, recompute: bool) -> None:
     eager = Step(name, None).gradients()
     stock = Step(name, {})
     rows = {"Inductor": stock}
-    for label, split in (
-        ("order", False),
-        ("order + cuts", "peak"),
-        ("order + cheap cuts", "auto"),
-    ):
+    for label, split in SPLITS.items():
         rows[label] = Step(name, options(time_limit=seconds, split=split, measure=True))
     peaks = {label: measure_step(step.run).peak for label, step in rows.items()}
     for label, step in rows.items():
@@ -154,7 +152,7 @@ def study(name: str, pairs: int, seconds: float, recompute: bool) -> None:
             (a - b).abs().max().item() for a, b in zip(eager, step.gradients(), strict=True)
         )
         print(
-            f"{name}: {label}: step {peaks[label]:,} bytes, {step.kernels} kernels, "
+            f"{name}: {label}: step {peaks[label]:,} bytes, "
             f"gradients {apart:.1e} from eager's, compiled in {step.seconds:.0f} s; "
             + "; ".join(found),
             flush=True,
@@ -162,7 +160,7 @@ def study(name: str, pairs: int, seconds: float, recompute: bool) -> None:
         for row in step.graphs:
             if row.fusion:
                 print(f"  {row.name}: {row.fusion}", flush=True)
-    for label in ("order", "order + cuts", "order + cheap cuts"):
+    for label in SPLITS:
         times = [(stock.run_time(), rows[label].run_time()) for _ in range(pairs + 2)][2:]
         ratio = median(mine / other for other, mine in times)
         both = [1000 * median(column) for column in zip(*times, strict=True)]
