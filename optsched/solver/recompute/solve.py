@@ -1,8 +1,9 @@
 """Plan recomputation: the loop over master, order search, repair and proof.
 
-One :class:`Planner` serves all budgets of a graph. Rows hold for every peak, and a schedule that
-fits a peak fits every larger one, so each budget starts from what the others found, and a larger
-budget never gets a plan of larger cost. For one budget:
+One :class:`Planner` serves all budgets of a graph. A schedule that fits a peak fits every larger
+one, and a bound holds for every smaller one, so each budget starts from what the others found, and
+a larger budget never gets a plan of larger cost. Each budget gets rows of its own: with those that
+others need, the same proofs take longer. For one budget:
 
 1. Repeat all nodes that cost nothing; if that schedule can be repaired, no other costs less.
 2. Add the rows of the runs that exceed the peak in the best order so far.
@@ -67,8 +68,6 @@ class Planner:
     base: Schedule = field(init=False)
     pool: dict[Nodes, Schedule] = field(default_factory=dict)
     proofs: dict[int, Proof] = field(default_factory=dict)
-    moments: set[int] = field(default_factory=set)
-    """Nodes whose rows were of use for another budget."""
 
     def __post_init__(self) -> None:
         self.problem = make_problem(self.graph, self.loss)
@@ -129,7 +128,7 @@ class Planner:
             total=self.problem.total,
             stop_reason=reason,
             seconds=seconds,
-            blocker=name_blocker(self.problem, self.base, self.moments, peak)
+            blocker=name_blocker(self.problem, self.base, used_nodes(proof), peak)
             if bound is None
             else "",
         )
@@ -154,10 +153,10 @@ class Planner:
         return self.pool.setdefault(found.nodes, found)
 
     def _plan(self, peak: int, clock: Clock) -> None:
-        if self.base.peak > peak:
+        if self.base.peak > peak and self.proof(peak).bound < IMPOSSIBLE:
             self.find_base(limited(clock, self.effort.order_seconds))
         # No repeats are needed.
-        if self.base.peak <= peak:
+        if self.base.peak <= peak or self.proof(peak).bound >= IMPOSSIBLE:
             return
         known = self.best(peak)
         if known is not None:
@@ -166,11 +165,11 @@ class Planner:
         self._repeat_free(peak, clock)
         if self._is_done(peak):
             return
-        master = self._master(peak, self.moments)
+        master = self._master(peak)
         start, target, exact = self._search_sets(master, clock)
         fits = start.peak <= peak
-        # An exact set that fits cannot be improved: only its proof may be missing.
-        self._prove(master, target, clock if fits and exact else clock.share(0.5))
+        # A set that fits is hardly improved, and if so by the proof, which meets cheaper sets.
+        self._prove(master, target, clock if fits else clock.share(0.5))
         if self._is_done(peak) or self.proof(peak).bound >= IMPOSSIBLE or (fits and exact):
             return
         starts = [start, *self._other_starts(master, clock)]
@@ -203,7 +202,7 @@ class Planner:
             limit = limited(clock, self._part(clock, 3))
             self._repair(peak, self._order(free, peak, limit), limit, most=1)
 
-    def _master(self, peak: int, moments: Iterable[int]) -> Master:
+    def _master(self, peak: int, moments: Iterable[int] = ()) -> Master:
         """Return the programs of a peak with the rows of some nodes."""
         # Small storages are left out of the rows, as they make them large and the bounds hardly
         # better.
@@ -227,10 +226,12 @@ class Planner:
         smaller cost. The cost is :data:`IMPOSSIBLE` if no set satisfies them.
         """
         found, target, exact = self.base, 0, False
-        for turn in range(self.effort.turns):
-            added = self._add_rows(master.rows, found)
-            # Rows that an earlier budget found useful are there from the start.
-            if not (added or (turn == 0 and self.moments)) or clock.expired():
+        widest = max(range(len(self.problem.ops)), key=self.problem.own_bytes, default=0)
+        # The rows of a node that does not fit alone show at once that no set is enough.
+        if self.problem.ops and self.problem.own_bytes(widest) > master.rows.peak:
+            master.rows.add(widest)
+        for _ in range(self.effort.turns):
+            if not self._add_rows(master.rows, found) or clock.expired():
                 break
             nodes, exact = self._choose(master, clock)
             if nodes is None:
@@ -278,7 +279,6 @@ class Planner:
             return target if self._add_rows(rows, found) else None
 
         proof = prove(master, target, clock, self.effort.programs, offer)
-        self.moments |= used_nodes(proof)
         # An equal bound of the newer proof is kept, since its tree belongs to this peak.
         if proof.bound >= self.proof(peak).bound:
             self.proofs[peak] = proof
