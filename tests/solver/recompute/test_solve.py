@@ -26,7 +26,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.bound import Leaf, added_up
 from optsched.solver.recompute.front import recompute
-from optsched.solver.recompute.master import Master
+from optsched.solver.recompute.master import Chosen, Master
 from optsched.solver.recompute.repair import Repair
 from optsched.solver.recompute.rows import rounded
 from optsched.solver.recompute.runs import with_repeats
@@ -130,6 +130,21 @@ def test_free_repeats_need_no_master(monkeypatch: pytest.MonkeyPatch) -> None:
     (result,) = recompute(free(layers(6)), [51], limits=LIMITS)
     assert result.extra == result.bound == 0
     assert result.repeats
+
+
+def test_a_node_that_does_not_fit_alone_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose, asked = Master.choose, list[Master]()
+
+    def counted(master: Master, seconds: float) -> Chosen:
+        asked.append(master)
+        return choose(master, seconds)
+
+    monkeypatch.setattr(Master, "choose", counted)
+    planner = Planner(layers(12))
+    # The second peak is impossible by the proof of the first one.
+    for peak in (25, 24):
+        assert planner.plan(peak, Clock.of(LIMITS)).status == "infeasible"
+        assert len(asked) == 1
 
 
 def test_a_repeat_gives_way_to_a_cheaper_one() -> None:
