@@ -202,6 +202,18 @@ def test_a_buffer_that_is_handed_on_stays_in_between() -> None:
     assert simulate(smaller, (0, 1, 2, 3), reuse=True).reused == (("d", "a"),)
 
 
+def test_at_the_upper_ends_of_sizes_the_lines_are_those_of_the_hints() -> None:
+    """Inductor reuses by the hints, where `c` has no bytes, and holds `a` at other sizes, too."""
+    nodes = [kernel("a"), call("b", "a"), call("c", "b"), kernel("d", "c")]
+    known = facts(nodes, {"a": 8, "b": 1, "c": 0, "d": 8}, outputs="d")
+    large = replace(known, worst={"a": 80, "b": 1, "c": 70, "d": 80})
+    found = simulate(large, (0, 1, 2, 3), reuse=True, worst=True)
+    assert found.reused == (("d", "a"),)
+    assert found.peak == 80 + 1 + 70
+    assert simulate(large, (0, 1, 2, 3), reuse=False, worst=True).peak == 70 + 80
+    assert simulate(large, (0, 1, 2, 3), reuse=True).peak == 8 + 1
+
+
 def test_a_tuple_keeps_its_members() -> None:
     """`m` is dead at once, but the tuple `t` holds it until `n` has been unpacked."""
     members = (Member("m", 8), Member("n", 1))

@@ -57,11 +57,16 @@ class PlannedCall:
         if self.plan is None:
             return False
         own, runs = self.plan
-        return (
-            (self.record.before, self.record.after) == (own.peak, runs.peak)
-            and _is_measured(own, self.stock)
-            and _is_measured(runs, self.ours)
-        )
+        figures = (self.record.before, self.record.after) == (own.peak, runs.peak)
+        return figures and self.is_measured
+
+    @property
+    def is_measured(self) -> bool:
+        """Return True if both orders rise, fall and end as simulated."""
+        if self.plan is None:
+            return False
+        own, runs = self.plan
+        return _is_measured(own, self.stock) and _is_measured(runs, self.ours)
 
 
 def _is_measured(said: Simulation, call: CallBytes) -> bool:
@@ -69,7 +74,12 @@ def _is_measured(said: Simulation, call: CallBytes) -> bool:
 
 
 def plan_and_measure(
-    make: Callable[[], Step], *, seed: int = 0, kernels: bool = False, **settings: Any
+    make: Callable[[], Step],
+    *,
+    seed: int = 0,
+    kernels: bool = False,
+    worst: bool = False,
+    **settings: Any,
 ) -> list[PlannedCall]:
     """Compile a step without the plugin and with it; return its calls in the order they run.
 
@@ -81,12 +91,14 @@ def plan_and_measure(
         Of the random numbers with which both begin.
     kernels
         True if generated kernels compute.
+    worst
+        True if the counted step has sizes at the upper ends of their ranges.
     settings
         Of the plugin; any gain counts unless they say otherwise.
     """
     with config.patch(NO_CACHE), contextlib.nullcontext() if kernels else no_kernels():
         stock = _measure(make, seed)
-        with _notes_by_call() as notes:
+        with _notes_by_call(worst) as notes:
             with enabled(**{"time_limit": 1, "min_gain": 0, **settings}):
                 step = _begin(make, seed)
             ours = count_calls(step)
@@ -125,7 +137,7 @@ _Note = tuple[plugins.CompiledGraph, tuple[Simulation, Simulation] | None]
 
 
 @contextlib.contextmanager
-def _notes_by_call() -> Iterator[dict[tuple[int, bool], _Note]]:
+def _notes_by_call(worst: bool) -> Iterator[dict[tuple[int, bool], _Note]]:
     """Note the record of each graph, and its simulations."""
     found: dict[tuple[int, bool], _Note] = {}
     plans: dict[tuple[int, bool], tuple[Simulation, Simulation]] = {}
@@ -134,7 +146,9 @@ def _notes_by_call() -> Iterator[dict[tuple[int, bool], _Note]]:
     def decide_and_note(facts: WrapperFacts, *args: Any, **settings: Any) -> Decision:
         decision = decide(facts, *args, **settings)
         runs = decision.best if decision.gains else decision.own
-        own, best = (simulate(facts, c.order, reuse=c.reuse) for c in (decision.own, runs))
+        own, best = (
+            simulate(facts, c.order, reuse=c.reuse, worst=worst) for c in (decision.own, runs)
+        )
         plans[_current()] = own, best
         return decision
 

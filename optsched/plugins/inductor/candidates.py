@@ -63,6 +63,8 @@ class Choice:
     extremes
         Simulated peaks if the caller leaves the fewest inputs to the graph, and the most; empty if
         the inputs that it leaves are known.
+    worst
+        Simulated peak at the upper ends of symbolic sizes; 0 if no size has a range.
     """
 
     name: str
@@ -71,10 +73,18 @@ class Choice:
     peak: int
     moved: int = 0
     extremes: tuple[int, ...] = ()
+    worst: int = 0
 
     def needs_no_more(self, other: Choice) -> bool:
-        """Return True if this choice needs at most as much as another, for any held inputs."""
-        pairs = zip((self.peak, *self.extremes), (other.peak, *other.extremes), strict=True)
+        """Return True if this choice needs at most as much as another.
+
+        That is for any held inputs, and at the upper ends of symbolic sizes.
+        """
+        pairs = zip(
+            (self.peak, self.worst, *self.extremes),
+            (other.peak, other.worst, *other.extremes),
+            strict=True,
+        )
         # In every case, not only in the expected one: an order that saves on one assumption may
         # cost on another.
         return all(ours <= theirs for ours, theirs in pairs)
@@ -92,6 +102,7 @@ def weigh(facts: WrapperFacts, name: str, order: Order, *, reuse: bool, framewor
             simulate(facts.with_inputs(inputs), order, reuse=reuse).peak
             for inputs in facts.extreme_inputs
         ),
+        simulate(facts, order, reuse=reuse, worst=True).peak if facts.worst else 0,
     )
 
 
@@ -134,7 +145,12 @@ class Decision:
         """Return True if the best order replaces the framework's own."""
         if not self.own_is_valid:
             return True
-        return worth_it(self.own.peak, self.best.peak, self.min_gain)
+        return _saves(self.own, self.best, self.min_gain)
+
+
+def _saves(own: Choice, best: Choice, min_gain: MinGain) -> bool:
+    """Return True if a choice that needs no more saves enough, by hints or at the worst."""
+    return worth_it(own.peak, best.peak, min_gain) or worth_it(own.worst, best.worst, min_gain)
 
 
 def decide(
@@ -184,9 +200,9 @@ def decide(
     if not choices:
         raise PlanError("no candidate order keeps the accesses that mutations need apart")
     # Among equal peaks, prefer Inductor's setting of reuse, then the order closest to its own.
-    best = min(choices, key=lambda c: (c.peak, c.reuse is not reuse, c.moved))
+    best = min(choices, key=lambda c: (c.peak, c.worst, c.reuse is not reuse, c.moved))
     # Measured before moves are taken back, as that keeps the peak.
-    replaces = not valid or worth_it(own.peak, best.peak, min_gain)
+    replaces = not valid or _saves(own, best, min_gain)
     # A stored plan was improved when it was stored.
     if replaces and best.name != STORED and best.moved:
         left = min(MOVES_SHARE * seconds, solver.left())

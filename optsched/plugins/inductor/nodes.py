@@ -19,6 +19,7 @@ from optsched.plugins.inductor.candidates import Decision, decide
 from optsched.plugins.inductor.facts import read_facts
 from optsched.plugins.inductor.kernel_memory import KernelMemory
 from optsched.plugins.inductor.ownership import find_owned_inputs
+from optsched.plugins.inductor.ranges import add_worst_sizes
 from optsched.plugins.inductor.rebuild import holders
 from optsched.plugins.inductor.snapshot import take_snapshot
 from optsched.plugins.inductor.wrapper import WrapperFacts
@@ -65,7 +66,7 @@ def decide_order(
     if not reorder:
         # With reordering off, Inductor runs the nodes in the order of the pass.
         document["extra"]["chosen"] = "baseline"
-    facts = read_facts(nodes, find_owned_inputs(nodes), kernels)
+    facts = add_worst_sizes(read_facts(nodes, find_owned_inputs(nodes), kernels))
     decision = decide(
         facts,
         document,

@@ -29,7 +29,7 @@ from torch._inductor import ir, memory
 from torch._inductor.virtualized import V
 
 from optsched.plugins.inductor.live_arguments import find_handed_over
-from optsched.plugins.inductor.storages import input_bytes, storage_bytes
+from optsched.plugins.inductor.storages import input_bytes, storage_bytes, upper_ends
 from optsched.plugins.inductor.wrapper import OwnedInput
 
 
@@ -48,6 +48,7 @@ class _Holder(Enum):
 class _SavedTensor:
     storage: str
     size: int
+    worst: int
     holder: _Holder
 
 
@@ -111,7 +112,7 @@ def _owned(
         elif tensor is None:
             owned.append(OwnedInput(name, input_bytes(name), name))
         elif is_owned(tensor.holder):
-            owned.append(OwnedInput(name, tensor.size, tensor.storage))
+            owned.append(OwnedInput(name, tensor.size, tensor.storage, tensor.worst))
     return tuple(owned)
 
 
@@ -124,13 +125,14 @@ def _read_saved(context: Any) -> dict[str, _SavedTensor]:
     # Returned outputs come first, saved tensors after them.
     held = {root.get_name() for root in storages[:returned] if root is not None}
     fixed = _fixed_inputs(metadata)
-    saved = {}
+    saved, ends = {}, upper_ends()
     for result, root in zip(results, storages, strict=True):
         if root is None or not isinstance(result, torch.fx.Node):
             continue
         name = root.get_name()
         holder = _holder(name, held, fixed)
-        saved[result.name] = _SavedTensor(name, storage_bytes(root), holder)
+        worst = storage_bytes(root, ends) if ends else 0
+        saved[result.name] = _SavedTensor(name, storage_bytes(root), worst, holder)
     return saved
 
 

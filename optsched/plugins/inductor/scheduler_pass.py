@@ -29,7 +29,7 @@ from torch._inductor.virtualized import V
 from optsched.errors import OptschedError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, kept_reason
 from optsched.plugins.inductor.cached import leave_record
-from optsched.plugins.inductor.candidates import Decision
+from optsched.plugins.inductor.candidates import Choice, Decision
 from optsched.plugins.inductor.cuts import Cuts, find_cuts
 from optsched.plugins.inductor.kernel_memory import MeasuredKernels, measure_kernels
 from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
@@ -114,7 +114,9 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             facts, decision = self._decide(nodes, kernels, name, self.time_limit)
             cuts = self._cut(nodes, facts, decision, kernels, name, clock)
             record = _describe(decision, name, len(nodes), applied=decision.gains)
-            note = _note(kernels, decision, runs_on_gpu(nodes))
+            taken = decision.best if decision.gains else decision.own
+            taken = cuts.decision.best if cuts else taken
+            note = _note(kernels, decision, taken, runs_on_gpu(nodes))
             if cuts is None:
                 ordered = self._apply(nodes, decision)
             else:
@@ -122,7 +124,6 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
                 record = _describe_cuts(cuts, record, decision)
                 decision = cuts.decision
             if self.lifecycle and not V.graph.cpp_wrapper:
-                taken = decision.best if cuts or decision.gains else decision.own
                 lives = plan_lives(facts, taken.order, reuse=taken.reuse, name=name)
                 expect_lives(V.graph, lives)
             record = replace(record, note=note)
@@ -259,14 +260,17 @@ def _describe_cuts(cuts: Cuts, record: CompiledGraph, decision: Decision) -> Com
     )
 
 
-def _note(kernels: MeasuredKernels, decision: Decision, on_gpu: bool) -> str:
-    """Return a note on bytes that the figures leave out."""
+def _note(kernels: MeasuredKernels, decision: Decision, taken: Choice, on_gpu: bool) -> str:
+    """Return a note on bytes that the figures leave out, and on symbolic sizes with a range."""
     remarks = ["simulated, not measured on a GPU"] if on_gpu else []
     if kernels.unknown:
         names = listed(kernels.unknown, 3)
         remarks.append(f"what these kernels allocate while they run is not counted: {names}")
     if decision.unknown_bytes:
         remarks.append(f"its caller may hold {decision.unknown_bytes:,} bytes more or fewer")
+    if taken.worst:
+        own = f" (Inductor's order {decision.own.worst:,})" if taken != decision.own else ""
+        remarks.append(f"at the upper ends of its sizes {taken.worst:,} bytes{own}")
     return "; ".join(remarks)
 
 

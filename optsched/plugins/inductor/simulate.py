@@ -12,7 +12,7 @@ kernels are in one C++ call. `a` is freed after the call, so the peak is 24 byte
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -90,7 +90,12 @@ class _Line:
 
 
 def simulate(
-    facts: WrapperFacts, order: Order, *, reuse: bool, timeline: bool = False
+    facts: WrapperFacts,
+    order: Order,
+    *,
+    reuse: bool,
+    timeline: bool = False,
+    worst: bool = False,
 ) -> Simulation:
     """Return the memory of a graph in one order.
 
@@ -104,12 +109,15 @@ def simulate(
         True if the wrapper reuses freed buffers (`allow_buffer_reuse`).
     timeline
         True to return the live bytes after each line, and the lives of storages.
+    worst
+        True to count symbolic sizes at the upper ends of their ranges. The lines are the same, as
+        Inductor writes them once, by the hints.
     """
     writer = _LineWriter(facts, order)
     lines = writer.write()
     # `_hand_on` changes the list of lines, so the second pass must precede the third.
     reused = _hand_on(facts, order, lines, writer.inplace) if reuse else []
-    memory = _Memory(facts)
+    memory = _Memory(facts, facts.worst if worst else {})
     memory.run(lines, timeline)
     return Simulation(
         peak=memory.peak,
@@ -332,6 +340,7 @@ class _Memory:
     """Third pass: names hold storages; a storage is freed with the last name that holds it."""
 
     facts: WrapperFacts
+    other_sizes: Mapping[str, int]
     holds: dict[str, list[int]] = field(default_factory=dict)
     holders: dict[int, int] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
@@ -415,7 +424,7 @@ class _Memory:
     def _member_storages(self, member: Member) -> list[int]:
         """Return the storage of a tuple's member; None for a view of uncounted bytes."""
         if not member.aliases:
-            return [self._new(member.size)]
+            return [self._new(self.other_sizes.get(member.name, member.size))]
         found = list(self.holds.get(member.aliases[0], ()))
         for storage in found:
             self.holders[storage] += 1
@@ -428,7 +437,7 @@ class _Memory:
         return storage
 
     def _create(self, name: str, size: int) -> None:
-        self.holds[name] = [self._new(size)]
+        self.holds[name] = [self._new(self.other_sizes.get(name, size))]
         self._name(name, self.holds[name])
 
     def _share(self, name: str, storages: Sequence[int]) -> None:

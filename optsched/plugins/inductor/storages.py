@@ -6,7 +6,8 @@ function that needs it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import sys
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from torch._inductor import ir
@@ -21,22 +22,37 @@ def find_root(value: Any) -> Any:
     return value
 
 
-def storage_bytes(buffer: Any) -> int:
-    """Return the bytes that the allocator is asked for."""
-    return _bytes(V.graph.get_allocation_storage_size(buffer), buffer)
+def storage_bytes(buffer: Any, sizes: Mapping[Any, int] | None = None) -> int:
+    """Return the bytes that the allocator is asked for, with these sizes or by the hints."""
+    return _bytes(V.graph.get_allocation_storage_size(buffer), buffer, sizes)
 
 
-def input_bytes(name: str) -> int:
+def input_bytes(name: str, sizes: Mapping[Any, int] | None = None) -> int:
     """Return the bytes of a graph input; 0 if it is not a tensor, such as a generator state."""
     value = V.graph.graph_inputs[name]
     if not (hasattr(value, "get_numel") and hasattr(value, "get_dtype")):
         return 0
-    return _bytes(value.get_numel(), value)
+    return _bytes(value.get_numel(), value, sizes)
 
 
-def _bytes(count: Any, value: Any) -> int:
-    hint = V.graph.sizevars.optimization_hint(count, fallback=0)
+def _bytes(count: Any, value: Any, sizes: Mapping[Any, int] | None) -> int:
+    known = V.graph.sizevars
+    if sizes and not isinstance(count, int):
+        # Inductor may have named a product of sizes by a symbol of its own.
+        count = known.remove_precomputed_replacements(count).xreplace(dict(sizes))
+    hint = known.optimization_hint(count, fallback=0)
     return int(hint) * int(value.get_dtype().itemsize)
+
+
+def upper_ends() -> dict[Any, int]:
+    """Return the upper ends of sizes by symbol, without those that have none."""
+    ranges = V.graph.sizevars.shape_env.var_to_range
+    # Without a range, the end is infinite, or the largest number that a size can have.
+    return {
+        symbol: int(found.upper)
+        for symbol, found in ranges.items()
+        if found.upper.is_Integer and found.upper < sys.maxsize // 2
+    }
 
 
 def reuse_key(buffer: Any) -> Hashable:

@@ -17,7 +17,7 @@ torch/_inductor/scheduler.py, codegen/wrapper.py, codegen/cpp.py (torch 2.13.0).
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 
@@ -208,11 +208,15 @@ class OwnedInput:
         Bytes of its storage.
     storage
         Inputs of the same storage have the same value here.
+    worst
+        Bytes of its storage at the upper ends of symbolic sizes, where only the forward graph knows
+        them: the input may be a view of a part. 0 elsewhere.
     """
 
     name: str
     size: int
     storage: str
+    worst: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +276,9 @@ class WrapperFacts:
         True if a kernel's tuple holds all its members, as in Python; False if each member has a
         name of its own from the call on, as in a C++ wrapper. A member that nobody reads then lives
         to the end.
+    worst
+        Bytes of buffers, members and inputs at the upper ends of symbolic sizes, by name; other
+        names have the bytes of the hints. Empty if no size has a range.
     """
 
     nodes: tuple[WrapperNode, ...]
@@ -285,6 +292,7 @@ class WrapperFacts:
     misaligned: frozenset[str] = frozenset()
     extreme_inputs: tuple[tuple[OwnedInput, ...], ...] = ()
     tuples: bool = True
+    worst: Mapping[str, int] = field(default_factory=dict)
 
     def with_inputs(self, inputs: tuple[OwnedInput, ...]) -> WrapperFacts:
         """Return the facts of the same graph where it owns these inputs."""
