@@ -55,7 +55,6 @@ def fail(message: str, code: int) -> int:
 
 def show(text: str, stream: TextIO | None = None) -> None:
     """Print text for people, on a terminal in color; control characters in names are escaped."""
-    # Only a terminal gets colors; a pipe gets plain text.
     if stream is None and sys.stdout.isatty():
         print_line(console(), text)
     else:
@@ -111,7 +110,6 @@ def _digest(path: str) -> str | None:
     """Return the SHA-256 of a regular file; None for a pipe, which cannot be read twice."""
     import hashlib
 
-    # A pipe or a device cannot be read a second time.
     if not os.path.isfile(path):
         return None
     with open(path, "rb") as file:

@@ -73,8 +73,8 @@ def _compare(args: argparse.Namespace) -> int:
     )
     shown = _columns(args, settings.methods)
     with (
-        TemporaryDirectory() as folder,
         # Standard input is copied, as worker processes read the file again.
+        TemporaryDirectory() as folder,
         Journal(args.resume, retry=args.retry_failed) if args.resume else nullcontext() as journal,
         StudyProgress() as progress,
     ):
@@ -172,7 +172,6 @@ def _exit_code(study: Study) -> int:
     # A plan that the checker refused is worse than a method that failed.
     if any(f.trouble is Trouble.REFUSED for c in study.comparisons for f in c.failed):
         return common.CHECK_FAILED
-    # A graph without our plan has no bound that others could be compared with.
     # Without a plan of our own a graph has no useful bound.
     ours = all(c.result.plan is not None for c in study.comparisons)
     return common.OK if ours else common.NOTHING_FOUND

@@ -150,6 +150,7 @@ def _convert(args: argparse.Namespace) -> int:
     from optsched.formats import read_graph, read_module, write_graph, write_module
 
     common.protect([args.output], args.graph)
+    # Orders and memory models are not part of a format, so only reading options count.
     options = common.reading(args).options
     record: dict[str, Any]
     if args.to == "onnx-fused":
@@ -164,7 +165,6 @@ def _convert(args: argparse.Namespace) -> int:
         write_module(module, args.output)
         record = {"instance": module.name, "computations": len(module.graphs)}
         text = f"{args.output}: {counted(len(module.graphs), 'computation')}"
-        # Orders and memory models are not part of a format, so only reading options count.
         text = add_saving(module, record, text, peak=None, slab=None)
     else:
         graph = read_graph(args.graph, **options)

@@ -19,7 +19,6 @@ def _measure(args: argparse.Namespace) -> int:
 
     if compiler := compiler_of(args.graph, args.runtime):
         return _measure_compiled(args, compiler)
-    # Different outputs mean a broken plan or runtime: no saving makes up for that.
     graph, plan = common.read_graph(args, args.graph), None
     if args.plan is not None:
         graph, plan, _ = checked_plan(graph, args.plan)
@@ -46,6 +45,7 @@ def _measure_compiled(args: argparse.Namespace, compiler: str) -> int:
 
 def _print(args: argparse.Namespace, found: Measurement, record: dict[str, Any]) -> int:
     common.print_result(args, record, str(found))
+    # Different outputs mean a broken plan or runtime: no saving makes up for that.
     if found.same_outputs is False:
         raise PlanError(f"{args.graph}: the outputs with the plan differ from those without it")
     return common.OK if found.is_explained else common.UNPROVED

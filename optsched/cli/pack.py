@@ -57,7 +57,7 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
         found = {pool: part["slab"] for pool, part in record["pools"].items()}
     else:
         record, text, code = _pack_slab(args, packing)
-        # Recorded pools are compared with the part that was packed for them.
+        # All pools that the file records were packed into this one slab.
         found = dict.fromkeys(packing.reserved, record["slab"])
     spills = bool(slabs)
     saved = packing_saving(packing, record["slab"], None if spills else record.get("slab_bound"))

@@ -63,9 +63,9 @@ def _recompute(args: argparse.Namespace) -> int:
 def _add_saving(results: Sequence[RecomputeResult], record: dict[str, Any]) -> str:
     """Put the saving of the smallest peak with a plan into a record; return it in one line."""
     planned = [x for x in results if x.peak is not None]
+    # Of several plans the smallest one shows what is possible.
     best = min(planned, key=lambda x: x.peak or 0, default=results[0])
     line = add_saving(
-        # Of several plans the smallest one shows what is possible.
         best.graph,
         record,
         "",

@@ -60,7 +60,7 @@ def _total(records: Sequence[StoredRecord], shown: dict[str, Any]) -> str:
     if total is None:
         return f"saved bytes unknown: {counted(len(records), 'record')} without a framework's plan"
     shown["saving"] = total.to_dict()
-    # Records of one graph count once each, as their questions differ.
+    # Records without a framework's plan have no saving, so the sum may be of fewer.
     of = "" if len(found) == len(records) else f" of {len(records):,}"
     return f"{total} ({counted(len(found), 'record')}{of})"
 

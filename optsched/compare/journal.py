@@ -68,7 +68,6 @@ class Journal:
         whole = self._load() if self.path.exists() else b""
         with _said_in_one_line(self.path):
             self._file: BinaryIO = open(self.path, "ab", buffering=0)  # noqa: SIM115 - kept open
-            # A header cut in half is that of a run that died at once.
             if not whole:
                 # The file is new, or was truncated within its header: it holds no outcome.
                 self._file.truncate(0)

@@ -233,9 +233,9 @@ def call_within(seconds: float, function: Callable[..., _Found], *args: Any) -> 
         try:
             found.append(function(*args))
         except BaseException as error:
-            # A daemon, so that a method that never ends does not keep the program alive.
             errors.append(error)
 
+    # A daemon, so that a method that never ends does not keep the program alive.
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)

@@ -249,6 +249,5 @@ def _seconds(text: str, name: str) -> float:
 
 
 def _unknown(name: str, known: Sequence[str], what: str) -> UsageError:
-    # The nearest names, or all of them.
     near = get_close_matches(name, known, n=3, cutoff=0.5) or known
     return UsageError(f"unknown {what}; did you mean one of: {', '.join(near)}")

@@ -331,7 +331,6 @@ def packed(graph: Graph, order: Order) -> tuple[int, Plan]:
 
 def _best_offsets(problem: PackingProblem, clock: Clock) -> IntArray:
     """Return the best offsets of the packers that there is time for, those of one at least."""
-    # At least one packer runs, even without time.
     best: tuple[int, IntArray] | None = None
     for _, offsets in candidate_offsets(problem):
         slab = problem.slab_size(offsets)

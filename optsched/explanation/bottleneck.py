@@ -134,8 +134,8 @@ def live_buffers(
         waits = producer >= 0 and producer not in done
         kept = bool(arrays.keep[b])
         if users or kept or waits:
-            holders = (*([producer] if waits and producer not in users else []), *users)
             # A buffer whose maker is still to finish is held by it.
+            holders = (*([producer] if waits and producer not in users else []), *users)
             rows.append(
                 LiveBuffer(
                     b,

@@ -84,7 +84,7 @@ class _Explainer:
             except KeyboardInterrupt:
                 self.interrupted = True
         if found is None:
-            # The time is over, so no more sizes are tried.
+            # Interrupted: no sizes are tried any more.
             self.changes = 0
             found = self.of_op() if self.bound == self.closure.value else self.of_search()
         return replace(found, interrupted=self.interrupted)

@@ -129,9 +129,9 @@ class FleetGraph:
         """Merge a unit's result; plan and bounds never get worse."""
         self.name, self.ops, self.buffers = found.name, found.ops, found.buffers
         self.before = self.before if found.before is None else found.before
-        # A result resets the count of crashed processes.
         self.seconds += found.seconds
         self.processor_seconds += found.processor_seconds
+        # A result resets the count of crashed processes.
         self.slices, self.losses = max(self.slices, found.slices), 0
         self._agree(found, objective)
         # Graphs that differ in names only have the same answer.
@@ -242,7 +242,7 @@ class UnitChoice:
         left = self.left()
         if left is not None and left <= 0:
             return None
-        # Returned units first: another worker is waiting for nothing else.
+        # Returned units first: they began earlier, and results of later units may wait for theirs.
         if self.returned:
             return self.returned.pop()
         if self.unseen and self.turns.has_room:

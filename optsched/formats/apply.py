@@ -187,6 +187,6 @@ def _same_file(one: str | Path, other: str | Path) -> bool:
     if STANDARD_STREAM in (str(one), str(other)):
         return False
     if os.path.exists(one) and os.path.exists(other):
-        # Neither may exist, and links count: the real paths decide.
         return os.path.samefile(one, other)
+    # A file that does not exist yet is compared by its path, with all links resolved.
     return os.path.realpath(one) == os.path.realpath(other)

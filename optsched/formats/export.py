@@ -150,9 +150,9 @@ def _layout(
 
 def _json(layout: PlanLayout) -> bytes:
     rows = map(asdict, layout.buffers)
+    # Empty cells are left out, so that a plan without a graph has names and offsets only.
     buffers = [{key: x for key, x in row.items() if x not in (None, "")} for row in rows]
     slab = sum(layout.slabs.values())
-    # Empty cells are left out, so that a plan without a graph has names and offsets only.
     document: dict[str, Any] = {"graph": layout.graph, "slab": slab}
     if _pooled(layout):
         document["slabs"] = dict(layout.slabs)
@@ -233,14 +233,14 @@ def _c_header(layout: PlanLayout) -> bytes:
     macros: dict[str, str] = {}
     for pool, size in layout.slabs.items():
         slab = names.new(f"{prefix}_{pool}_SLAB_BYTES" if pool else f"{prefix}_SLAB_BYTES")
-        # A 32-bit target cannot address more than SIZE_MAX.
         macros[pool] = slab
         wrong = f"{slab}_is_larger_than_the_address_space"
         lines += [
             f"#define {slab} UINT64_C({size})",
-            # lcm: each offset is aligned to its own alignment only if the slab is to all.
+            # A 32-bit target cannot address more than SIZE_MAX.
             f"{require}({slab} <= SIZE_MAX, {wrong});",
         ]
+        # lcm: each offset is aligned to its own alignment only if the slab is to all.
         held = [x.alignment for x in layout.buffers if x.pool == pool and x.alignment is not None]
         if held:
             lines += _c_alignment(names.new(slab.replace("_BYTES", "_ALIGNMENT")), math.lcm(*held))

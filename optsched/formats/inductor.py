@@ -83,7 +83,6 @@ def read_inductor(
         # Without Inductor's own predecessors, only this makes readers of the old contents run
         # before these buffers are overwritten.
         overwriting = [x for x in extra.mapping("mutation_real_name", {}) if x in real]
-        # The name of a node's write alone says nothing about the order.
         names = find_names(real, overwriting, producer, uses)
         uses = [names.without_repeats(row) for row in uses]
     ops = _make_ops(op_names, writes, uses, ids, producer, extra)

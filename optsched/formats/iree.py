@@ -142,9 +142,9 @@ def _packs(text: str) -> Iterator[_Pack]:
     # A pack's text reaches to the next one.
     for at, following in pairwise([*places, len(text)]):
         before = bisect(functions, (at, "")) - 1
+        # Functions of other dialects have no names in this text.
         function = f"{functions[before][1]}." if before >= 0 else ""
         name = function + _result(text, at)
-        # Functions of other dialects have no names in this text.
         names[name] = names.get(name, 0) + 1
         name = name if names[name] == 1 else f"{name}#{names[name]}"
         yield _Pack(name, tuple(_slices(text[at:following], name, at, constants)))

@@ -56,9 +56,9 @@ def _buffer_document(table: PackingTable, i: int) -> dict[str, Any]:
         "alignment": (int(problem.alignment[i]), 1),
         "pin": (int(problem.pin[i]), -1),
         "pool": (table.pools[i] if table.pools else "", ""),
-        # Values equal to the default are left out of the file.
         "offset": (UNPLACED if table.offsets is None else int(table.offsets[i]), UNPLACED),
     }
+    # Values equal to the default are left out of the file.
     row |= {key: value for key, (value, default) in optional.items() if value != default}
     if problem.gaps and problem.gaps[i]:
         row["gaps"] = [[gap.start, gap.end, *(gap.window or ())] for gap in problem.gaps[i]]

@@ -53,8 +53,8 @@ def restart_with_counter() -> None:
     """
     if _VARIABLE in os.environ:
         return
-    # With all options of the interpreter as it was started.
     with counted_environment() as environment:
+        # With all options of the interpreter as it was started.
         again = [sys.executable, *sys.orig_argv[1:]]
         raise SystemExit(subprocess.run(again, env=environment, check=False).returncode)
 
@@ -77,7 +77,6 @@ class Heap:
         self._start = self._library.heap_live()
 
     @property
-    # What the session holds before the run is not part of the plan.
     def peak(self) -> int:
         """Most bytes held at once since the reset, beyond those held then."""
         return int(self._library.heap_peak()) - self._start

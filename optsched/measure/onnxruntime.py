@@ -62,10 +62,10 @@ def measure(asked: Request) -> Measurement:
     with tempfile.TemporaryDirectory() as folder:
         inputs = describe_inputs(path, dict(graph.dims))
         optimized = str(Path(folder, "optimized.onnx"))
-        # Without reuse of freed buffers, blocks correspond to the plan's buffers.
         write = {"optimized_model_filepath": optimized}
         runs = [
             request(path, inputs),
+            # Without reuse of freed buffers, blocks correspond to the plan's buffers.
             request(path, inputs, enable_mem_reuse=False),
             request(path, inputs, **_EXTENDED, **write),
         ]
@@ -162,7 +162,7 @@ def run_all(runs: Sequence[Mapping[str, Any]], folder: str) -> list[dict[str, An
 
 
 def _refuse_failure(path: str, found: Sequence[Mapping[str, Any]]) -> None:
-    # The third run and those after the planned one only tell of fusions.
+    # The runs left out here only refine the answer, so one of them may fail.
     for number, run in enumerate(found):
         if "error" in run and number not in (2, 5, 6, 7):
             which = "the model with its plan" if number == 4 else "it"
@@ -239,11 +239,11 @@ def _weight_bytes(path: str) -> int:
     """Return the bytes of the initializers, in the file or beside it."""
     from math import prod
 
-    # Sparse and string weights are not counted.
     from onnx import helper
 
     source = open_source(path)
     graph = parse_model(source.data).graph
+    # Sparse initializers are in a list of their own, and are not counted.
     sizes = {
         tensor.name: prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
         for tensor in graph.initializer

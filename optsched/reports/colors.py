@@ -56,10 +56,10 @@ def painting(views: Sequence[View]) -> Painting:
     kinds = subject.kinds or ("buffer",) * len(size)
     legend = by_kind([kinds[b] for b in counted], size[counted].tolist())
     shades = dict(zip(counted.tolist(), by_size(size[counted]), strict=True))
-    # Missing buffers have no bytes and are never drawn.
     return Painting(
         unit,
         scale,
+        # Missing buffers have no bytes and are never drawn.
         tuple(shades.get(b, INK) for b in range(len(kinds))),
         tuple(legend.get(kind, INK) for kind in kinds),
         legend,

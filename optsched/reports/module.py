@@ -75,10 +75,10 @@ def module_text(found: ModuleResult, record: Mapping[str, Any]) -> str:
         place = ", the entry" if name == module.entry else ""
         lines.append(f"  {readable(name)}{place}: {counted(row['ops'], 'op')}")
         lines += [f"  {line}" for line in result_lines(found.results[name], row)[1:]]
-    # A callee's block may lie in holes of its caller: only some layouts are excluded.
     if found.covers_interleaving:
         lines.append("  no layout that fills a caller's gaps with parts of a callee is smaller")
     elif not module.results_inside:
+        # Parts of a callee could also fill gaps of its caller; these bounds do not cover that.
         lines.append(
             "  bounds hold for all layouts in which each callee has one block while it runs"
         )

@@ -95,7 +95,6 @@ def _lines(
         for name, refused in found["short"].items():
             lines.append(f"  pool {readable(name)}: {refusal_text(refused)}")
     if result.spilled:
-        # Both bounds are counted in bytes.
         fewest = result.spilled_bytes <= result.spilled_bound
         proof = "the fewest, proved" if fewest else f"at least {result.spilled_bound:,}"
         if result.slab is None:
@@ -117,7 +116,6 @@ def pooled_record(found: Result) -> dict[str, Any]:
     """Return the record that `optsched solve --json` prints for pools."""
     graph = found.graph
     assert graph is not None
-    # Before the record, as both need the reason.
     why = _why_all_orders(graph, found)
     record = solve_record(graph, found)
     record |= {"status": found.status, "spilled_bound": found.spilled_bound, **why}

@@ -122,8 +122,8 @@ def make_packing_report(
     slabs = [result.slab for result in results if result.slab is not None]
     result = Result(
         plan=None,
-        # Several pools: the sum counts only if each one was packed.
         peak=problem.peak,
+        # Several pools: the sum counts only if each one was packed.
         slab=sum(slabs) if len(slabs) == len(results) else None,
         peak_bound=problem.peak,
         slab_bound=sum(result.slab_bound for result in results),

@@ -59,10 +59,10 @@ def _lines(study: Study) -> Iterator[dict[str, Any]]:
         shared = {**study.settings.record(), **used, **instance_record(c)}
         found = {outcome.method: outcome for outcome in c.outcomes}
         for method in (m.name for m in study.methods if m.name in found):
-            # Status of a method without figures is the reason.
             row = outcome_record(c, found[method])
             row |= {
                 "instance": c.graph.name,
+                # A method without figures has its reason as status.
                 "status": row["trouble"] or row["status"],
                 # Not 1e-05, which some spreadsheets take for text.
                 "runtime": f"{row['runtime']:.6f}",

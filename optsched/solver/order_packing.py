@@ -220,7 +220,7 @@ def _pack_choice(
     packed.run(clock, stages)
     if packed.offsets is not None:
         plans = (placed_plan(graph, order, ids, packed.offsets, pairs),)
-        # A widened problem has larger buffers than the order needs, so its bound is not that of
+        # A widened problem has longer live ranges than the order needs, so its bound is not that of
         # the order.
         is_only = Feature.ONE_ORDER in known.features and not problem.is_widened
         yield Finding("packing search", plans=plans)

@@ -285,7 +285,7 @@ def try_heuristics(known: KnownPacking, resume: None, clock: Clock) -> Packings:
     Many buffers take a second, and no packer can be stopped: another one is only tried if there is
     time for as much as the one before it took.
     """
-    # Sizes beyond 64 bits are left to the exact engine, which enumerates.
+    # Sums beyond 64 bits would overflow in the packers.
     turn = packing_turn(len(known.problem)) if known.problem.is_in_range else []
     took = 0.0
     for name in turn:

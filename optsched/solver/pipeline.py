@@ -143,9 +143,9 @@ def solve(
     >>> result.slab, [graph.ops[op].name for op in result.plan.order]
     (10, ['big', 'sum', 'other', 'join'])
     """
+    # Refused here: a dict or a path would fail deep inside, with a message that explains nothing.
     expect("warm_start", warm_start, Plan, NoneType)
     expect("progress", progress, Resume, NoneType)
-    # Refuse other types here: a dict or a path would fail deep inside with a riddle.
     expect("order_rules", order_rules, OrderRules)
     graph = plannable(graph, inplace, align)
     given = baseline.order if isinstance(baseline, Plan) else baseline

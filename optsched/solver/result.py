@@ -276,8 +276,8 @@ class Result(Shown, PlannedInPools):
             "compile_seconds": self.compile_seconds,
             "order": self.order,
             "offsets": self.offsets,
-            **self._spilled_numbers(),
             # Only if pools were given: readers of older files do not expect these keys.
+            **self._spilled_numbers(),
             **({"among": self.restriction} if self.restriction else {}),
             **({"order_rules": rules} if (rules := self.order_record()) else {}),
         }

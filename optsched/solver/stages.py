@@ -59,8 +59,8 @@ def heuristic_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
             yield Finding("simple bound", bounds=peak_bound(bound.value, Proof.BOUND))
         if name in (PROGRAM, RECORDED):
             yield from pack_own_order(known, order, name)
-        # The next order is the framework's or the program's own, which takes no time to make.
         take_interrupt()
+        # At least two orders: the second is often one that the file records, which takes no time.
         late = len(known.orders) > 1 and known.clock.spent(ORDERS.heuristics_share)
         if late or known.order_done():
             return

@@ -34,7 +34,6 @@ MOST_ROUNDS = 64
 """Most rounds of recoloring tied nodes; remaining ties are left to the choice of nodes."""
 
 PRIME = (1 << 31) - 1
-# A product below 2**62 leaves room for a few additions before the remainder is taken.
 """Limit of the colors of the sweep, so that products of two fit a 64-bit word."""
 
 
@@ -71,10 +70,10 @@ def canonical_form(graph: Graph) -> CanonicalGraph:
     start = np.full(n + m + groups, _GROUP, np.uint64)
     start[: n + m] = _swept(graph, relations)
     colors = _refine(_recolor(start, edges), edges)
-    # Groups are left out of the key: they have shown in the colors of their members already.
     parts = (0, n), (n, n + m), (n + m, n + m + groups)
     # The number is the version of this scheme: keys of other versions never match.
     digest = hashlib.sha256(b"optsched graph 4")
+    # Groups are left out of the key: they have shown in the colors of their members already.
     for first, end in parts[:2]:
         digest.update((end - first).to_bytes(8))
         # Sorted: the key must not depend on the sequence of the nodes. Little-endian on every

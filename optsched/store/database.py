@@ -169,9 +169,9 @@ class PlanStore:
         def query(connection: sqlite3.Connection) -> Result | None:
             number = rows.find_record(connection, asked, question)
             row = _plan_row(connection, number)
+            # A record may lack a plan, as a bound alone can be stored.
             if number is None or row is None:
                 return None
-            # The record is there, but its plan may be missing: a bound alone can be stored.
             known = rows.bounds_of(connection, number)
             try:
                 plan = rows.read_plan(asked, *row, question)

@@ -109,7 +109,7 @@ def _split_rows(column: Sequence[Any], where: str) -> list[list[Any]]:
 
 
 def _ids(numbers: IntArray, values: Sequence[int | None]) -> list[int | None]:
-    # Planners ask for numbers, and None stands for a buffer that has no base or no birth.
+    # None stands for a buffer that has no base or no birth.
     places: list[int] = numbers.tolist()
     return [None if i is None else places[i] for i in values]
 
@@ -279,7 +279,6 @@ def read_canonical_document(
 
 def _things(record: Record, key: str, known: Mapping[str, _GraphField]) -> list[Any]:
     """Return the attributes of each op or buffer; version 3 stored them one by one."""
-    # Version 3 of the store.
     if isinstance(record.value.get(key), list):
         return record.items(key)
     columns = Record(record.mapping(key), key)

@@ -233,7 +233,6 @@ def _make_store(path: Path) -> None:
             connection.execute("COMMIT")
         # Another process may have made the store in the meantime: that one stays.
         with suppress(FileExistsError):
-            # Not with rename: see the reason below the try.
             # A link fails if the name exists; a rename would replace the other process's store.
             os.link(beside, place)
         _sync_folder(place.parent)

@@ -81,8 +81,8 @@ def prepare_result(
         If the plan breaks a rule of the graph, or does not fit.
     """
     expect("a store of plans", graph, Graph)
-    # The rules of the question are edges of the planned graph.
     expect("a store of plans", result, Result)
+    # The rules of the question are edges of the planned graph.
     planned, question = stored_question(_question_about(graph, result))
     asked = rows.ask(planned)
     bounds = (

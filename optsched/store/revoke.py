@@ -70,9 +70,9 @@ def read_rule(text: str) -> Rule:
     return Rule(found[1], found[2], _version(found[3]), found[4] or "")
 
 
-# The checker has verified every step of a certificate: the engine's error does not matter.
 def is_meant(rule: Rule, bound: Bound) -> bool:
     """Return True if a rule selects a bound; a bound of unknown origin is always selected."""
+    # The checker has verified every step of a certificate: the engine's error does not matter.
     if bound.certified or (rule.proof and rule.proof != bound.proof):
         return False
     versions = bound.provenance.get("versions")

@@ -113,7 +113,6 @@ def _worth_keeping(record: StoredRecord, quantity: Objective) -> Iterator[Bound]
     Those of one version count no longer once they are revoked, and then the others do.
     """
     best = best_bound(record.bounds, quantity)
-    # A rule may revoke all bounds of one version, and then the best of the others counts.
     for bound in record.bounds:
         others = tuple(x for x in record.bounds if x.made_by == bound.made_by)
         yield best_bound(others, quantity)

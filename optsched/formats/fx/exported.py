@@ -141,8 +141,8 @@ class _GraphReader:
 
     def _node(self, value: object, position: int) -> FxNode:
         record = Record(value, f"node number {position}")
-        operator = record.text("target").removeprefix(EDGE).removeprefix("torch.ops.")
         # Two prefixes of one operator: the edge dialect and torch.export.
+        operator = record.text("target").removeprefix(EDGE).removeprefix("torch.ops.")
         outputs = record.items("outputs")
         made = tuple(name for x in outputs for name in _tensors(x))
         name = record.text("name") if record.has("name") else next(iter(made), f"{position}")

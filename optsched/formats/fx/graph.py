@@ -224,7 +224,6 @@ def _body_bytes(node: FxNode) -> int:
     peaks = [_peak(body, node.name) for body in node.bodies]
     if kind == "while_loop":
         # An iteration holds the old state while it makes the new one.
-        # The state before an iteration beside what the iteration makes.
         body = node.bodies[-1]
         return sum(body.values[name].nbytes for name in body.outputs) + max(peaks)
     if kind in _RUN_ONCE or kind.startswith(_WRAPPERS):

@@ -274,8 +274,8 @@ class _ModuleReader:
             if names := tuple(self._tensors(given)):
                 arguments[key] = names
             elif isinstance(given, bool | int | float | str):
-                # The schema and our tables together: some schemas do not say what is written.
                 settings[key] = given
+        # The schema and our tables together: some schemas do not say what is written.
         written = dict.fromkeys(
             (*written_arguments(node), *writes_to(target, list(arguments), settings))
         )
@@ -385,13 +385,13 @@ def _ranges(nodes: Sequence[Any]) -> dict[str, tuple[int | None, int | None]]:
     """Return the symbols of all sizes, with the least and the largest number of each."""
     found: dict[str, tuple[int | None, int | None]] = {}
     listed = (value for node in nodes for value in _listed(node.meta.get("val")))
-    # SymPy's integers and infinities: only the former are numbers for us.
     sizes = (size for value in listed if _is_tensor(value) for size in value.shape)
     for size in (size for size in sizes if not isinstance(size, int)):
         ranges = size.node.shape_env.var_to_range
         for symbol in size.node.expr.free_symbols:
             bounds = ranges.get(symbol)
             ends = (None, None) if bounds is None else (bounds.lower, bounds.upper)
+            # SymPy's integers and infinities: only the former are numbers for us.
             least, most = (int(x) if x is not None and x.is_Integer else None for x in ends)
             found[symbol.name] = least, most
     return found

@@ -155,8 +155,8 @@ def is_out_variant(overload: str) -> bool:
 
 def draws_numbers(base: str, settings: Mapping[str, object]) -> bool:
     """Return True if an operator draws from the random state."""
+    # An operator in place, such as `dropout_`, draws as well.
     name = base.removesuffix("_")
-    # Their name in place, as `dropout_`, draws as well.
     if name in DROPOUTS:
         return not drops_nothing(settings)
     if name == "scaled_dot_product_attention" or name.startswith("_scaled_dot_product_"):

@@ -192,7 +192,7 @@ class OpenSizes:
 
 
 def _parse(text: str, what: str) -> ast.expr:
-    # ast.parse is recursive in the length of the text.
+    # ast.parse is recursive: a long text could exhaust the stack.
     if len(text) > MAX_TEXT:
         raise FormatError(f"{what} is an expression of {len(text)} characters")
     try:

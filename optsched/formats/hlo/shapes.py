@@ -65,11 +65,11 @@ def parse_shape(text: str, start: int, depth: int = 0) -> tuple[ShapeTree, int]:
     if depth > _DEEPEST:
         raise FormatError("a tuple is nested too deeply")
     at = _skip(text, start)
-    # Without a separator, as XLA leaves one out at times.
     if text[at : at + 1] == "(":
         parts: list[ShapeTree] = []
         at = _skip(text, at + 1)
         while text[at : at + 1] != ")":
+            # XLA leaves out the separator at times, so it is optional.
             part, at = parse_shape(text, at, depth + 1)
             parts.append(part)
             at = _skip(text, at)

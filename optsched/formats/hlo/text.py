@@ -104,7 +104,6 @@ def parse_module(text: str) -> HloModule:
     head = _HEAD.match(lines[0]) if lines else None
     if head is None:
         raise FormatError("not HLO text: expected HloModule and a name at the start")
-    # Line by line: the whole text has no grammar that would fit memory.
     computations, entry = _parse_computations(lines)
     if not entry:
         raise FormatError(f"module {show(head[1])} has no ENTRY computation: is the text cut off?")

@@ -76,9 +76,9 @@ def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
     """
     known, inputs = settable(model.graph), _shown_inputs(model.graph)
     for name in dims:
-        # Numbers of integer inputs are values, not sizes.
         if name not in known:
             raise unknown_dimension(name, known, inputs)
+    # Numbers of integer inputs are values, not sizes.
     dims = _set_values(model, dims)
     open_dims = [
         (name, dim) for value in _values(model.graph) for name, _, dim in _open_axes(value)

@@ -143,7 +143,6 @@ def _body_model(
     put_first(alone.graph, [constant_node(name, values[name]) for name in known])
     weights = {x.name: x for x in model.graph.initializer}
     for name in (x for x in captured if x not in values):
-        # A loop that the model ends early may run less often.
         if name in weights:
             alone.graph.initializer.append(weights[name])
         elif name in found:

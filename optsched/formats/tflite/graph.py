@@ -246,7 +246,6 @@ def _constant_operators(model: Model) -> list[Operator]:
     for op in model.operators:
         unpacks = op.kind == "DENSIFY" or (
             op.kind == "DEQUANTIZE"
-            # An eight-bit DEQUANTIZE may run on data that changes.
             and bool(op.inputs)
             and (op.inputs[0] >= 0 and model.tensors[op.inputs[0]].type == "FLOAT16")
         )

@@ -114,10 +114,10 @@ class _Reader:
         subgraphs = self._count(root.SubgraphsLength(), "subgraphs")
         if not subgraphs:
             raise FormatError("the model has no subgraph")
+        # The first one is the main subgraph, others run inside operators.
         others = tuple(self._subgraph(root.Subgraphs(i)) for i in range(1, subgraphs))
         return replace(self._subgraph(root.Subgraphs(0)), others=others)
 
-    # The first one is the main subgraph, others run inside operators.
     def _subgraph(self, main: Any) -> Model:
         count = self._count(main.TensorsLength(), "tensors")
         drafts = [self._tensor(i, main.Tensors(i)) for i in range(count)]

@@ -188,7 +188,6 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         packed = pack(problem, pools=self.pools or unlimited, own_pools=own_pools, limits=clock)
         if packed.shortage is not None:
             short = packed.shortage
-            # Nothing smaller fits either: the message names the tensors that exceed the pool.
             raise PlanError(f"{short.reason}: {short.required} of {short.available} bytes")
         if packed.slab is None:
             raise PlanError("tensors were not packed into the capacities within the limit")

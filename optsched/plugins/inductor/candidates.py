@@ -311,9 +311,9 @@ class _Solver:
         plan, graph = self.solved, self.runtime.graph
         if plan is None:
             return
+        order = self.runtime.op_order(best.order)
         # The estimate's optimum was found in another graph, so it is not stored as a plan of this
         # one.
-        order = self.runtime.op_order(best.order)
         # The order with fewer moves is stored, so that a later look-up moves as few nodes.
         if best.name == OPTIMUM and order != plan.order:
             problem, _ = packing_problem(graph, order)

@@ -187,7 +187,7 @@ def _read_extern(
     layout = target.get_output_spec()
     if isinstance(target, ir.MultiOutput):
         return ExternCall(Returned.MEMBER, name, parent=target.inputs[0].get_name())
-    # Members first the ones that are read, then those that only the tuple holds.
+    # Members that are read come first, then those that only the tuple holds.
     if isinstance(layout, ir.MultiOutputLayout):
         read = members.get(name, ())
         found = tuple(_read_member(m, target, memory) for m in read)

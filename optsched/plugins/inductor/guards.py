@@ -108,8 +108,8 @@ def draws_numbers(target: Any) -> bool:
     """Return True if an op draws random numbers; attention whose dropout is 0 does not."""
     op = getattr(target, "op_overload", None)
     if torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ()):
-        # The schema's tag holds for all dropout rates.
         return False
+    # The schema's tag holds for all dropout rates.
     return _argument(target, "dropout_p") not in (0, 0.0)
 
 

@@ -138,8 +138,8 @@ def _read_saved(context: Any) -> dict[str, _SavedTensor]:
 
 def _holder(name: str, returned: set[str], fixed: set[str]) -> _Holder:
     if name in fixed or name in V.graph.constants:
-        # An output or input may live on in the program: nobody here can tell.
         return _Holder.PROGRAM
+    # An output or input may live on in the program: nobody here can tell.
     if name in returned or name in V.graph.graph_inputs:
         return _Holder.UNKNOWN
     return _Holder.CALL

@@ -241,7 +241,6 @@ class _GraphWriter:
         # Nodes of a unit run one after another, each with scratch of its own.
         scratch = max(map(self._scratch, nodes))
         workspace = None
-        # The most, not the sum: one node's scratch is freed before the next one's is taken.
         if scratch:
             workspace = self._number(Buffer(f"workspace of {nodes[0].name}", scratch))
             writes.append(workspace)

@@ -223,7 +223,6 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
         proof=decision.proof,
         solver_seconds=decision.solver_seconds,
     )
-    # A true bound is at most any peak; this one is of a graph that counts too much.
     if decision.bound is not None and decision.bound > best.peak:
         # The runtime shares bytes that the graph counts twice, so the graph's bound does not apply.
         record = replace(record, bound=None, proof="")

@@ -162,7 +162,7 @@ class _LineWriter:
             self.waiting |= last_used[step]
             self._define(node, step)
             if node.scratch:
-                # Below, the kernel's workspace is there while its outputs exist already.
+                # The kernel's workspace exists together with its outputs, which are there by now.
                 self._sum_up(node, node.scratch, step)
             self._call(node, step)
             self.done.add(v)

@@ -167,8 +167,8 @@ class Assignment:
         if first[1] < second[0]:
             return False
         if first[1] != second[0]:
-            # They meet at one step, where an op may write its result over the operand.
             return True
+        # They meet at one step, where an op may write its result over the operand.
         # XLA looks only at the instruction that hands the value on last.
         return (a, self._timeline.last_position(a)) not in self.values.replaces.get(b, ())
 
@@ -255,9 +255,9 @@ def _temporary_last(allocations: Sequence[int | None]) -> list[int]:
     left, right = list(allocations), len(allocations)
     for first in range(len(left)):
         if first >= right or left[first] is None:
-            # `std::partition` swaps the first that should go right with the last that should go
-            # left.
             continue
+        # `std::partition` swaps the first that should go right with the last that should go
+        # left.
         right -= 1
         while right > first and left[right] is not None:
             right -= 1

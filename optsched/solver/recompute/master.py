@@ -68,7 +68,7 @@ class Master:
         problem = self.rows.problem
         made = [sum(problem.storages[s].size for s in problem.makes[u]) for u in problem.again]
         most = max([*made, 1])
-        # Small enough to decide ties only: all prices together stay below one unit of cost.
+        # Small next to the largest cost, so that mostly ties are decided.
         prices = [TIE * SCALED * (0.1 + size / most) for size in made]
         self._linear = Program(self.rows)
         self._integer = Program(self.rows, prices, integral=True)

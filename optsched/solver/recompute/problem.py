@@ -135,8 +135,8 @@ class _ViewWriter:
         self.last: dict[int, int] = {}
         self.waiting: dict[int, list[int]] = {}
         for view, maker in self.problem.views.items():
-            # Views of inputs can be made at the very start.
             self.waiting.setdefault(maker, []).append(view)
+        # Views of inputs can be made at the very start.
         self._first_views(-1)
 
     def run(self, v: int) -> None:
