@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from optsched.model.fused import FusedGraph
 from optsched.plugins.gain import MinGain, worth_it
 from optsched.plugins.inductor.candidates import Decision
 from optsched.plugins.inductor.fused_parts import FusedParts, prepare, read_parts
@@ -136,7 +135,7 @@ def _text(parts: FusedParts, result: FusionResult, point: Point) -> str:
     """Return a sentence per node that is cut, and the price of all."""
     fused, rows = parts.fused, point.cut_nodes(parts.fused)
     said = [
-        f"{parts.origin[k].get_name()} into {len(groups)} ({_reason(fused, point, k)})"
+        f"{parts.origin[k].get_name()} into {len(groups)} ({_reason(parts, point, k)})"
         for k, groups in rows.items()
     ]
     whole = result.whole
@@ -148,9 +147,10 @@ def _text(parts: FusedParts, result: FusionResult, point: Point) -> str:
     return f"cut {listed(said, 4)}; {price}; {bound}{kept}"
 
 
-def _reason(fused: FusedGraph, point: Point, k: int) -> str:
+def _reason(parts: FusedParts, point: Point, k: int) -> str:
     """Return what a cut saves, and the buffers whose lives the whole node ties together."""
-    saved, held = why_cut(fused, point, k)
-    names = listed([fused.graph.buffers[b].name for b in held], 2)
+    saved, held = why_cut(parts.fused, point, k)
+    tensors = [parts.fused.graph.buffers[b].name for b in held]
+    names = listed([parts.inputs.get(name, name) for name in tensors], 2)
     tied = f", whole it holds {names}" if held else ""
     return f"saves {format_bytes(max(0, saved))}{tied}"

@@ -58,11 +58,14 @@ class FusedParts:
         By part, the scheduler's nodes it stands for.
     origin
         By fused node of the graph, the scheduler's node.
+    inputs
+        By buffer that holds an input, the input's name: the buffer is named after its storage.
     """
 
     fused: FusedGraph
     nodes: tuple[tuple[Any, ...], ...]
     origin: tuple[Any, ...]
+    inputs: Mapping[str, str]
 
 
 def read_parts(
@@ -200,7 +203,8 @@ class _Reader:
             whole=tuple(self.whole.items()),
         )
         units = tuple(tuple(self.flat[v] for v in unit) for unit in self.runtime.units)
-        return FusedParts(fused, units, tuple(self.cut))
+        inputs = {name: min(names) for name, names in self.inputs.items()}
+        return FusedParts(fused, units, tuple(self.cut), inputs)
 
     def _blockers(self, node_of: Mapping[int, int]) -> Iterator[tuple[Triple, frozenset[int]]]:
         """Yield the parts that access what another part may overwrite by another index."""
