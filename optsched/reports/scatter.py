@@ -60,7 +60,9 @@ def _drawn(mark: Mark, most: float, top: float) -> str:
     y = round(_HEIGHT - _EDGE - (_HEIGHT - 2 * _EDGE) * mark.y / top, 1)
     word = ""
     if mark.word:
-        word = f'<text x="{x + 6}" y="{round(y - 6, 1)}" font-size="11">{mark.word}</text>'
+        # On the left of the mark, so that a word at the right edge is not cut off.
+        at = f'x="{round(x - 6, 1)}" y="{round(y - 6, 1)}" text-anchor="end"'
+        word = f'<text {at} font-size="11">{mark.word}</text>'
     match mark.shape:
         case Shape.CROSS:
             return f'<text x="{x}" y="{y}" text-anchor="middle">&#215;</text>{word}'

@@ -25,15 +25,15 @@ def split_page(result: FusionResult, points: Sequence[Point]) -> str:
 
 
 def split_picture(result: FusionResult, points: Sequence[Point]) -> str:
-    """Return an SVG: peak to the right, kernels up; dots are splits, the dashed line the bound."""
-    middle = knee(points)
+    """Return an SVG: peak to the right, additional kernels up; the dashed line is the bound."""
+    middle, least = knee(points), points[0].kernels
     marks = [Mark(Shape.WALL, result.bound)] if result.bound else []
     for point in points:
         word = "all fused" if point == result.whole else "knee" if point == middle else ""
-        marks.append(Mark(Shape.DOT, point.peak, point.kernels, word))
-    most, top = max(x.peak for x in points), max(x.kernels for x in points)
+        marks.append(Mark(Shape.DOT, point.peak, point.kernels - least, word))
+    most, top = max(x.peak for x in points), max(x.kernels for x in points) - least
     note = f"peak up to {format_bytes(most)}; no split is left of the dashed line"
-    return scatter(marks, most or 1, top or 1, f"{top:,} kernels", note)
+    return scatter(marks, most or 1, top or 1, f"{top:,} kernels more than {least:,}", note)
 
 
 def split_table(result: FusionResult, points: Sequence[Point]) -> Table:
