@@ -75,11 +75,6 @@ def write_recompute(
     Path(path).write_text(text + "\n", "utf-8")
 
 
-def is_recompute_certificate(document: object) -> bool:
-    """Return True if a parsed file says that it is a certificate of this format."""
-    return isinstance(document, dict) and document.get("format") == RECOMPUTE_FORMAT
-
-
 def read_recompute_document(graph: Graph, document: object) -> RecomputeCertificate:
     """Return the certificate of a parsed document.
 

@@ -104,6 +104,10 @@ class RecomputeProblem:
         used = {*self.reads[node], *self.makes[node]}
         return self.fixed + sum(self.storages[s].size for s in used)
 
+    def makers_read(self) -> list[set[int]]:
+        """Return by node the nodes whose storages it reads."""
+        return [{self.storages[s].maker for s in row} - {-1} for row in self.reads]
+
     def twins(self, node: int) -> list[int]:
         """Return the nodes that the graph does not order with a node and that need equal bytes."""
         # Equal bytes and costs make two parallel nodes alike for the rows, not necessarily in the

@@ -83,7 +83,7 @@ class Repair:
         """Return the sequence in which a set of nodes runs once more after a position."""
         problem, found = self.problem, list(nodes[: at + 1])
         fresh: set[int] = set()
-        reads = makers_read(problem)
+        reads = problem.makers_read()
         barrier = self._barrier(nodes)
 
         def repeat(u: int) -> None:
@@ -106,7 +106,7 @@ class Repair:
 
     def clean(self, nodes: Nodes) -> Nodes:
         """Return the sequence without repeats that no run reads."""
-        reads = makers_read(self.problem)
+        reads = self.problem.makers_read()
         while True:
             latest: dict[int, int] = {}
             used: set[int] = set()
@@ -142,7 +142,7 @@ class Repair:
         These read the run before, so that the bytes of the repeat are live for a shorter time.
         """
         best, nodes = self._excess(found), found.nodes
-        reads = makers_read(self.problem)
+        reads = self.problem.makers_read()
         for i, v in enumerate(found.nodes):
             if v not in found.nodes[:i]:
                 continue
@@ -211,11 +211,6 @@ def limited(clock: Clock, seconds: float) -> Clock:
     if clock.limits.work is not None or left is None:
         return clock if left is not None else clock.share(1.0)
     return clock.share(min(1.0, seconds / left) if left > 0 else 1.0)
-
-
-def makers_read(problem: RecomputeProblem) -> list[set[int]]:
-    """Return by node the nodes whose storages it reads."""
-    return [{problem.storages[s].maker for s in row} - {-1} for row in problem.reads]
 
 
 class _CutProgram:

@@ -153,7 +153,7 @@ def with_repeats(problem: RecomputeProblem, base: Sequence[int], again: Collecti
     """
     found: list[int] = []
     repeated: set[int] = set()
-    reads = [{problem.storages[s].maker for s in row} - {-1} for row in problem.reads]
+    reads = problem.makers_read()
 
     def repeat(u: int) -> None:
         """Run a node again, after the repeats that it reads."""
