@@ -23,7 +23,7 @@ def recompute(
     known: Sequence[Sequence[int]] = (),
     limits: Limits | Clock,
 ) -> tuple[RecomputeResult, ...]:
-    """Plan a graph for one or several budgets, which share rows, plans and proofs.
+    """Plan a graph for one or several budgets, which share plans and proofs.
 
     Parameters
     ----------
