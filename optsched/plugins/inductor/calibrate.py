@@ -26,12 +26,12 @@ from torch._guards import TracingContext, tracing
 from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.virtualized import V
-from torch.fx import GraphModule, Node
-from torch.multiprocessing.reductions import StorageWeakRef
+from torch.fx import GraphModule
 
 from optsched.plugins.gain import MinGain
 from optsched.plugins.inductor.candidates import Decision
 from optsched.plugins.inductor.cuts import find_cuts
+from optsched.plugins.inductor.joint_graph import storage_of
 from optsched.plugins.inductor.kernel_memory import KernelMemory, measure_kernels
 from optsched.plugins.inductor.nodes import decide_order
 from optsched.plugins.inductor.wrapper import WrapperFacts
@@ -163,14 +163,9 @@ def donated(modules: Sequence[GraphModule], outputs: int) -> list[int]:
         return []
     forward, backward = (module.graph.output_node().args[0] for module in modules)
     inputs = modules[0].graph.find_nodes(op="placeholder")
-    held = {_storage(node) for node in (*inputs, *forward[:outputs], *backward)}
+    held = {storage_of(node) for node in (*inputs, *forward[:outputs], *backward)}
     # Held by the user as well, a tensor's bytes must stay as they are.
-    return [i for i, node in enumerate(forward[outputs:]) if _storage(node) not in held]
-
-
-def _storage(node: Any) -> StorageWeakRef | None:
-    value = node.meta.get("val") if isinstance(node, Node) else None
-    return StorageWeakRef(value.untyped_storage()) if isinstance(value, torch.Tensor) else None
+    return [i for i, node in enumerate(forward[outputs:]) if storage_of(node) not in held]
 
 
 def _strides(out: Any) -> list[int] | None:

@@ -5,9 +5,12 @@ This module imports torch at its top: import it inside the function that needs i
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch._functorch.partitioners import has_recomputable_ops, is_sym_node
 from torch.fx import GraphModule, Node
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from optsched.model.graph import Graph
 from optsched.plugins.inductor.support import KeptOrderError
@@ -25,6 +28,29 @@ def computed(modules: Modules) -> list[str]:
     """
     nodes = [node for module in modules for node in module.graph.nodes]
     return [node.name for node in nodes if node.op == "call_function"]
+
+
+def storage_of(node: Any) -> StorageWeakRef | None:
+    """Return the bytes that the result of a node lies in, if it is a tensor."""
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return StorageWeakRef(value.untyped_storage()) if isinstance(value, torch.Tensor) else None
+
+
+def saved_bytes(modules: Modules, outputs: int) -> int:
+    """Return the bytes that a forward graph makes and saves: it ends with at least these live.
+
+    `outputs` is the number of its outputs that are not saved.
+    """
+    inputs = {storage_of(node) for node in modules[0].graph.find_nodes(op="placeholder")}
+    found: dict[Any, int] = {}
+    for node in modules[0].graph.output_node().args[0][outputs:]:
+        at = storage_of(node)
+        if at is not None and at not in inputs:
+            value = node.meta["val"]
+            # Of a tensor that is a part of its storage, a compiler may make this part alone.
+            size = min(value.untyped_storage().nbytes(), value.numel() * value.element_size())
+            found[at] = max(found.get(at, 0), size)
+    return sum(found.values())
 
 
 def require_known(joint: GraphModule) -> None:

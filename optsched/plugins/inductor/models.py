@@ -20,7 +20,7 @@ from optsched.check.runs import check_runs
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
 from optsched.model.runs import extra_cost
-from optsched.plugins.inductor.joint_graph import Modules, computed
+from optsched.plugins.inductor.joint_graph import Modules, computed, saved_bytes
 from optsched.solver.recompute.kernels import Contracted
 from optsched.solver.recompute.solve import Planner
 
@@ -29,12 +29,16 @@ TORCH_BUDGETS = tuple(i / 10 for i in range(10))
 
 
 class TorchSplit(NamedTuple):
-    """A split of PyTorch's at an activation memory budget, its extra cost, and its ops."""
+    """A split of PyTorch's at an activation memory budget.
+
+    It has an extra cost, ops in order, and bytes that are made and saved by its forward graph.
+    """
 
     budget: float
     modules: Modules
     extra: int
     ops: Sequence[int]
+    saved: int
 
 
 class Model(NamedTuple):
@@ -60,7 +64,8 @@ def torch_splits(
         names = tuple(computed(modules))
         ops = [graph.op_ids[name] for name in names if name in graph.op_ids]
         # Several budgets often give the same split, and each simulation costs a lowering.
-        found.setdefault(names, TorchSplit(budget, modules, extra_cost(graph, ops), ops))
+        saved = saved_bytes(modules, how["num_fwd_outputs"])
+        found.setdefault(names, TorchSplit(budget, modules, extra_cost(graph, ops), ops, saved))
     return list(found.values())
 
 

@@ -245,6 +245,9 @@ class _Partition:
         for split in sorted(self.splits, key=lambda split: split.extra):
             if not self.settings.calibrated or (below is not None and split.extra >= below):
                 break
+            # Lowering takes seconds, and what is saved alone tells of many that they do not fit.
+            if split.saved > budget:
+                continue
             if (self._simulate(split.modules) or 0) <= budget:
                 return split
         return None

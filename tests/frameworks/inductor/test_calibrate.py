@@ -12,6 +12,7 @@ from torch._inductor import config as inductor_config  # noqa: E402
 
 from optsched.plugins import inductor  # noqa: E402
 from optsched.plugins.inductor.calibrate import donated  # noqa: E402
+from optsched.plugins.inductor.joint_graph import saved_bytes  # noqa: E402
 from optsched.plugins.records import forget, records  # noqa: E402
 from tests.support.high_water import high_water  # noqa: E402
 
@@ -73,11 +74,13 @@ def test_saved_tensors_of_inputs_and_outputs_are_not_overwritten() -> None:
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
     found: list[tuple[list[str], list[str]]] = []
+    sizes: list[int] = []
 
     def partition(joint, inputs, **how):  # type: ignore[no-untyped-def]
         modules = min_cut_rematerialization_partition(joint, inputs, **how)
         saved = modules[0].graph.output_node().args[0][how["num_fwd_outputs"] :]
         free = donated(modules, how["num_fwd_outputs"])
+        sizes.append(saved_bytes(modules, how["num_fwd_outputs"]))
         found.append(([x.name for x in saved], [saved[i].name for i in free]))
         return modules
 
@@ -85,6 +88,8 @@ def test_saved_tensors_of_inputs_and_outputs_are_not_overwritten() -> None:
     keep = {"fw_compiler": lambda graph, _: graph, "partition_fn": partition}
     aot_module(module, **keep)(torch.randn(4, 8)).sum().backward()
     ((saved, free),) = found
+    # The input of GELU and its result, 4 by 8 numbers each; the other saved tensors are inputs.
+    assert sizes == [2 * 4 * 8 * 4]
     assert any(name.startswith("primals") for name in saved)
     assert free
     assert not any(name.startswith("primals") for name in free)
