@@ -74,7 +74,7 @@ class ModelInstance:
     Raises
     ------
     UsageError
-        If the numbers are too large for CP-SAT even after scaling.
+        If the numbers are too large for the models even after scaling.
     """
 
     unit: int
@@ -100,7 +100,7 @@ class ModelInstance:
             raise UsageError(
                 f"sizes of up to {self.slab_limit * self.unit} bytes in all, in units of "
                 f"{self.unit} bytes over {self.horizon} steps, are outside the range in which "
-                "CP-SAT is exact"
+                "engines cpsat and milp are exact"
             )
 
     @property
@@ -206,7 +206,13 @@ def graph_instance(graph: Graph) -> ModelInstance:
         ModelPair(v, place[output], place[source]) for v, output, source in arrays.inplace_pairs()
     )
     horizon = max(1, len(graph.ops))
-    return ModelInstance(unit, horizon, graph.predecessors, succs, scaled, apart, shared, pairs)
+    preds = graph.predecessors
+    try:
+        return ModelInstance(unit, horizon, preds, succs, scaled, apart, shared, pairs)
+    except UsageError as error:
+        largest = max(items, key=lambda item: item.room)
+        named = f"{graph.buffers[largest.id].name!r} has {largest.size} bytes"
+        raise UsageError(f"{graph.name}: {error}; buffer {named}; use engine auto") from None
 
 
 def common_unit(items: Sequence[ModelItem]) -> int:

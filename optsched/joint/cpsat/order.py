@@ -199,8 +199,9 @@ class _OrderSearch:
         # Beyond this range the solver's arithmetic in floats could be wrong without a sign of it.
         if program.most > MAX_UNITS:
             raise UsageError(
-                f"live bytes of up to {scale.bytes(program.most)} in units of {scale.unit} bytes "
-                "are outside the range in which CP-SAT is exact"
+                f"{self.graph.name}: live bytes of up to {scale.bytes(program.most)} in units of "
+                f"{scale.unit} bytes are outside the range in which engine cpsat is exact; "
+                "use engine auto"
             )
         low, high = max(0, scale.up(self.bound)), scale.up(self.peak) - 1
         if low > high:

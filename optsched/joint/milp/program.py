@@ -115,7 +115,7 @@ class MilpProgram:
         if self.largest > MAX_RANGE * self.smallest:
             raise UsageError(
                 f"the MILP has coefficients from {self.smallest} to {self.largest}, a range in "
-                "which floating point is not reliable"
+                "which floating point is not reliable; use engine auto or cpsat"
             )
 
     def read(self, value: Callable[[Any], float | None]) -> MilpPoint:

@@ -10,6 +10,7 @@ from optsched.errors import PlanError, UsageError
 from optsched.joint.cpsat import CpSatEffort, CpSatOutcome, solve_joint
 from optsched.joint.cpsat import solve as solve_module
 from optsched.joint.cpsat.solver import SAFE
+from optsched.joint.milp import solve_order_milp
 from optsched.model.builder import GraphBuilder
 from optsched.model.plan import Plan
 from optsched.runtime.limits import Event, Limits, Objective, StopReason
@@ -148,10 +149,16 @@ def test_bounds_are_kept_in_bytes() -> None:
 
 
 def test_too_large_sizes_are_refused() -> None:
-    build = GraphBuilder()
+    build = GraphBuilder("large")
     build.op("a", writes={"x": 2**60 + 1, "y": 2**60})
-    with pytest.raises(UsageError):
-        solve_joint(build.build())
+    graph = build.build()
+    line = (
+        r"large: sizes of .* are exact; buffer 'x' has 1152921504606846977 bytes; use engine auto"
+    )
+    with pytest.raises(UsageError, match=line):
+        solve_joint(graph)
+    with pytest.raises(UsageError, match=line):
+        solve_order_milp(graph)
 
 
 def test_huge_sizes_are_restored_exactly() -> None:
