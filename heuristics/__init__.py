@@ -231,7 +231,6 @@ def load_plugins() -> None:
     """
     from importlib.metadata import entry_points
 
-    # Both tables of entry points are read once per process, as `cache` says.
     for group, methods in (("optsched.orderings", ORDERINGS), ("optsched.packings", PACKINGS)):
         for entry in entry_points(group=group):
             try:

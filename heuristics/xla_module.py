@@ -180,7 +180,7 @@ def minimum_memory_for_module(module: Module, orders: Orders) -> int:
     Unlike in `memory_by_computation`, the buffers of a caller and of a called computation are never
     shared, and only while, call and conditional instructions have computations in this memory.
     """
-    # Called computations run in this memory, so their results are counted there and not twice.
+    # As nothing is shared, results take bytes of the caller beside those of what it calls.
     carried_out = tuple(replace(call, results_inside=False) for call in _carried_out(module))
     return check_schedule(replace(module, calls=carried_out), orders)[module.entry]
 

@@ -82,7 +82,7 @@ def run_forward(
     n = len(alloc)
     waits = row_lengths(pred_ptr)
     state = np.zeros(n, np.int64)
-    # Bytes that end at the op: its own workspace, and buffers that only it uses.
+    # Bytes that end at the op: what it makes and no op uses, and buffers that only it uses.
     freed = own.copy()
     for v in range(n):
         for k in range(read_ptr[v], read_ptr[v + 1]):

@@ -137,7 +137,6 @@ def run_skyline(
                     p = left << h
                     left += 1
                 elif side == 1 and right & 1:
-                    # A query takes the outermost nodes of the range, as in any segment tree.
                     right -= 1
                     p = right << h
                 if p >= 0:

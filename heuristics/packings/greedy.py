@@ -34,7 +34,7 @@ Sequence = Callable[[PackingProblem], IntArray]
 
 def fit(problem: PackingProblem, *, sequence: Sequence, tightest: bool) -> IntArray:
     """Place all buffers in the order of a sequence."""
-    # Only with ascending starts the placed buffers that matter are those live at the start.
+    # With ascending starts, a placed buffer can only be met if it is live at the new start.
     by_start = sequence in (sequences.by_start, sequences.by_arrival)
     place = place_by_start if by_start else place_in_turn
     return place(problem, sequence(problem), tightest=tightest)

@@ -41,7 +41,7 @@ def list_states(
         return None
     layout = Layout(len(network.before), families)
     moves, root = all_moves(network, layout, backward=backward)
-    # Moves that lower nothing are made at once, as the checker makes them.
+    # Moves that do not raise the live bytes are made at once, as the checker makes them.
     root = moves.close(root, budget)
     full = (1 << len(network.before)) - 1
     known = {layout.key(root.moved)}

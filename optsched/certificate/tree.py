@@ -178,7 +178,6 @@ class ConflictTree:
 
         If the conflict does not rest on the supposition, it refutes the node as well.
         """
-        # The conflict holds without this supposition: it refutes the node above as well.
         if supposed not in why.rests:
             return why
         way, why_not = self.assume(node, contrary(supposed, why))

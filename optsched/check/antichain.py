@@ -86,9 +86,9 @@ def _solve(graph: Graph, known: Precedence, ids: list[int]) -> tuple[Arcs, list[
     source = 2 * k + len(graph.ops)
     inner = np.array(arcs, np.int64).reshape(-1, 2)
     found = largest_flow(
-        # Arcs between places carry any number of bytes.
         np.concatenate([inner[:, 0], np.full(k, source), k + own]),
         np.concatenate([inner[:, 1], own, np.full(k, source + 1)]),
+        # Arcs between places carry any number of bytes.
         np.concatenate([np.full(len(arcs), sizes.sum()), sizes, sizes]),
         (source, source + 1),
     )

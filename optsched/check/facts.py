@@ -133,7 +133,6 @@ class PlanFacts(OrderFacts):
         for b, (buffer, offset) in enumerate(zip(self.graph.buffers, self.offsets, strict=True)):
             if offset is not None and self.graph.roots[b] == b:
                 end = offset + buffer.size
-                # Starts from its own end, as a pool may hold buffers of size 0.
                 found[buffer.pool] = max(end, found.get(buffer.pool, end))
         return found
 

@@ -104,7 +104,7 @@ def check_module(
     {'body': 40, 'main': 48}
     """
     _check_names(module, plans, "plan")
-    # Such buffers have no offsets of their own, so there is nothing to place.
+    # Results that lie inside a called computation have no offsets of their own to check.
     if module.results_inside:
         raise PlanError(f"module {module.name!r} has no offsets: results lie inside what is called")
     peaks: dict[str, int] = {}

@@ -120,9 +120,9 @@ class CellSlab:
         return int(low), int(high)
 
     def _pattern(self, place: tuple[int, int], key: int) -> tuple[slice, npt.NDArray[np.int64]]:
-        # Neighboring cells differ, so that a view shifted against its root is found out.
         low, high = self._cells_of(place)
-        # Numbers of different fillings do not overlap, so a cell names its owner.
+        # Numbers of different fillings do not overlap, so a cell names its owner. Neighboring cells
+        # differ, so that a view shifted against its root is found out.
         first = key * (len(self.cells) + 1)
         return slice(low, high), np.arange(first, first + high - low, dtype=np.int64)
 
@@ -158,7 +158,6 @@ class Executor:
     def __init__(self, graph: Graph, plan: Plan) -> None:
         self.graph, self.plan = graph, plan
         self.step = [0] * len(graph.ops)
-        # Derived from the order alone, as all that follows.
         for at, v in enumerate(plan.order):
             self.step[v] = at
         sizes = [buffer.size for buffer in graph.buffers]

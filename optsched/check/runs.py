@@ -82,8 +82,8 @@ class _Walk:
     """First and last step of each copy."""
 
     def __post_init__(self) -> None:
-        # Inputs exist before step 0 and are never made again.
         self.once = runs_once(self.graph)
+        # Inputs exist before step 0 and are never made again.
         for b, buffer in enumerate(self.graph.buffers):
             if buffer.input is not None:
                 self.newest[b] = (b, -1)

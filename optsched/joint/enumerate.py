@@ -170,8 +170,8 @@ class _OrderEnumeration:
         """
         known = self.dead.get(at.done, ())
         if len(at.peaks) < 2:
-            # With several pools a state is dead only for beginnings with peaks at least as high.
             return bool(known)
+        # With several pools a state is dead only for beginnings with peaks at least as high.
         return any(all(x <= y for x, y in zip(low, at.peaks, strict=True)) for low in known)
 
     def _kept(self, at: PartialOrder) -> tuple[int, ...]:

@@ -46,8 +46,8 @@ def best_plan(graph: Graph, order: Sequence[int], clock: Clock, *, target: int =
     slab = 0
     choices = list(pair_choices(graph, order, target))
     for number, chosen in enumerate(choices):
-        part = clock.share(1 / (len(choices) - number))
         # In-place choices share the time evenly.
+        part = clock.share(1 / (len(choices) - number))
         found = _pack(graph, order, chosen, part, target)
         if found is not None and _is_valid(graph, found):
             size = found.slab(graph)

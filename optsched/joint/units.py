@@ -51,8 +51,8 @@ def shrunk(program: OrderProgram, divisor: int) -> OrderProgram:
     if divisor == 1:
         return program
     return OrderProgram(
+        # `//` rounds down negative numbers, too: a load must never grow.
         program.base // divisor,
-        # Rounded down, also negative numbers: a load must never grow.
         program.preds,
         tuple(x // divisor for x in program.rise),
         tuple(x // divisor for x in program.delta),

@@ -184,9 +184,9 @@ class Replay:
 
 def round_request(size: int, divisions: Sequence[int] = ()) -> int:
     """Return the bytes that a request takes of its block."""
-    # Sizes below 1 MiB use the first entry, and sizes beyond the list its last one.
     parts = 0
     if divisions:
+        # Entry k is for sizes from 2**k MiB; the first and the last serve all beyond the list.
         parts = divisions[min(max(size.bit_length() - 1 - 20, 0), len(divisions) - 1)]
     if parts > 1 and size > MIN_BLOCK * parts:
         floor = 1 << (size.bit_length() - 1)

@@ -60,20 +60,19 @@ def _order_mutations(graph: Wired, before: list[set[int]]) -> None:
     users: dict[int, set[int]] = {}
     for v, op in enumerate(graph.ops):
         for b in (*op.reads, *op.uses, *(b for b in op.writes if not graph.buffers[b].mutates)):
-            # Overwriting keeps the version of the bytes that it replaces for readers of the old
-            # name.
+            # Views of the same contents have one version, so users by any name count.
             users.setdefault(version[b], set()).add(v)
     overwriter: dict[int, int] = {}
     for b, buffer in enumerate(graph.buffers):
         if not buffer.mutates or buffer.alias_of is None:
             continue
         old, writer = version[buffer.alias_of], graph.producers[b]
+        # Two ops that overwrite one version would have no order between them.
         if old in overwriter:
             raise GraphError(
                 f"buffers {graph.buffers[overwriter[old]].name!r} and {buffer.name!r} both mutate "
                 f"{graph.buffers[old].name!r}: let the second mutate the first"
             )
-        # Two ops that overwrite one version would have no order between them.
         overwriter[old] = b
         if writer is not None:
             before[writer] |= users.get(old, set()) - {writer}
@@ -91,7 +90,6 @@ def find_cycle(predecessors: Sequence[Collection[int]]) -> list[int]:
     """Return the ops of a cycle, with the first one repeated at the end, or an empty list."""
     # Most graphs are listed in program order, where each op comes after all its predecessors.
     if all(max(row, default=-1) < v for v, row in enumerate(predecessors)):
-        # A listing in program order has no cycle, which one pass shows.
         return []
     try:
         TopologicalSorter(dict(enumerate(predecessors))).prepare()

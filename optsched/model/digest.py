@@ -24,7 +24,7 @@ def digest_of(ops: Sequence[Op], buffers: Sequence[Buffer], shared: object) -> b
 
     `shared` are the tuples of ids that say which buffers share bytes, or must not.
     """
-    # Only numbers: names and kinds do not change which plans are valid.
+    # Names and kinds of ops are left out: they do not change which plans are valid.
     rows = [(x.reads, x.uses, x.writes, x.control, x.workspace, x.stream) for x in ops]
     kinds = [(x.input, x.output, x.alias_of, x.mutates, x.birth) for x in buffers]
     places = [(x.size, x.alignment, x.pool, x.pin) for x in buffers]

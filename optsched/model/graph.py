@@ -125,6 +125,7 @@ class Graph:
             raise GraphError(f"{self.name}: ops on several streams cannot write in place")
         if self.must_share and self.on_streams:
             raise GraphError(f"{self.name}: must-share groups are not supported on several streams")
+        # Rules of sharing need predecessors and are rare, so they come last.
         if self.keep_apart or self.must_share:
             apart, shared = graph_sharing(self, self.keep_apart, self.must_share)
             put(self, "keep_apart", apart)
@@ -132,7 +133,6 @@ class Graph:
             _check_inplace(self)
 
     def __repr__(self) -> str:
-        # Rules of sharing need predecessors and are rare, so they come last.
         ops, buffers = counted(len(self.ops), "op"), counted(len(self.buffers), "buffer")
         return f"Graph({self.name!r}, {ops}, {buffers})"
 

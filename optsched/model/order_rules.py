@@ -109,8 +109,8 @@ class OrderRules:
             if twice is not None:
                 raise UsageError(f"{what}: op {twice!r} is named twice")
 
-    # A group of one op restricts nothing.
     def __bool__(self) -> bool:
+        # A group of one op restricts nothing.
         return bool(self.first or self.last or any(len(group) > 1 for group in self.groups))
 
     @classmethod

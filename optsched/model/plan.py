@@ -140,7 +140,7 @@ class Plan:
 def _as_integer(value: object) -> int:
     # Testing `isinstance(value, SupportsIndex)` would take fifty times as long.
     try:
-        # `bool` and floats have no place here, but NumPy integers do.
+        # `index` accepts NumPy integers and rejects floats.
         return index(value)  # type: ignore[arg-type]
     except TypeError:
         raise PlanError(f"op ids and offsets of a plan must be integers, got {value!r}") from None

@@ -291,6 +291,7 @@ class _MoveSearch:
 
     def _fits(self, running: int) -> bool:
         if running > self.peak:
+            # The least rejected value is the next peak at which the answer may change.
             self.lowest = running if self.lowest is None else min(self.lowest, running)
             return False
         return True
@@ -299,8 +300,6 @@ class _MoveSearch:
         """Return the state after op `i`; it extends the trail of `at` unless that is `before`."""
         done = at.done | 1 << i
         ready = at.ready & ~(1 << i)
-        # At most the peak: the least rejected value is the next peak at which the answer may
-        # change.
         for w in self.piece.after[i]:
             if not self.piece.needs[w] & ~done:
                 ready |= 1 << w

@@ -90,7 +90,6 @@ def split(graph: Graph, baseline: Sequence[int]) -> list[Piece]:
 
 def _legal(graph: Graph, baseline: Sequence[int]) -> list[int]:
     """Return a valid order: of the ops that can run, always the first in the baseline."""
-    # A heap by turn keeps as close to the baseline as dependencies allow.
     turn = {v: at for at, v in enumerate(baseline)}
     missing = [len(before) for before in graph.predecessors]
     heap = [(turn[v], v) for v, count in enumerate(missing) if not count]

@@ -139,9 +139,9 @@ def forced_cuts(problem: OrderingProblem, order: Sequence[int]) -> IntArray:
     pred, succ = np.diff(problem.pred_ptr), np.diff(problem.succ_ptr)
     np.maximum.at(latest, np.repeat(step, pred), step[problem.pred])
     np.minimum.at(earliest, np.repeat(step, succ), step[problem.succ])
-    # From the right: the earliest step that the ops after each step depend on.
+    # From the right, by step: each op after it has a predecessor at this number or later.
     behind = np.append(np.minimum.accumulate(latest[::-1])[::-1], n)[1:]
-    # From the left: the first step by which each op before has had a successor.
+    # From the left, by step: each op before it has a successor at this number or earlier.
     ahead = np.append(-1, np.maximum.accumulate(earliest))[:-1]
     at = np.flatnonzero((behind >= steps) & (steps >= ahead))
     return np.union1d([0, n], np.concatenate((at, at + 1)))

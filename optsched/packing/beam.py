@@ -108,7 +108,7 @@ def search_beam(
                 return LIMIT
         if not beam.heap[KEPT]:
             return LIMIT
-        # The heap has the worst child first; best parents come first in the next layer.
+        # The worst child is first in the heap; reversed, good parents come before bad ones.
         parents = beam.heap[SLOTS : SLOTS + beam.heap[KEPT]][::-1].copy()
         layers.append(beam.births.copy())
         nodes, following = following, nodes

@@ -127,7 +127,7 @@ class CapacitySearch:
         """Search until done, out of time, or the remaining methods cannot handle the component."""
         effort, nodes, turn = self.effort, self.effort.first_nodes, 0
         many = len(self.component) >= effort.core_buffers
-        # Beams share the turns, so branch and bound gets a smaller part more of each.
+        # Beams share the turns, so the nodes of branch and bound grow more slowly with them.
         growth = effort.beam_growth if self._has_beams() else effort.growth
         while not self.is_done() and not self.clock.expired():
             # A packing at the bound ends the search, and a refutation there raises the bound.
@@ -152,8 +152,8 @@ class CapacitySearch:
 
     def _take_turn(self, target: int, nodes: int, turn: int) -> bool:
         """Search at the target, then at easier capacities; return True if it was decided."""
-        # A success or the end of the time leaves nothing for the other methods in this turn.
         effort = self.effort
+        # A success or the end of the time leaves nothing for the other methods in this turn.
         if self.search(target, nodes) or self.clock.expired():
             return True
         if not self.is_decision:
@@ -276,7 +276,7 @@ class CapacitySearch:
                 for part in make_components(problem, self.rules)
             ]
             self.core_searches[len(core)] = searches
-        # Buffers outside the core keep their offsets of now; they are placed by the caller.
+        # Buffers outside the core keep their present offsets until the caller places them.
         placed = self.engine.offsets()
         for search in searches:
             part = search.component

@@ -70,8 +70,6 @@ def cut_sections(
     ends = np.bincount(until, minlength=stretches + 1)[1:] > 0
     # The live set is maximal just before a buffer ends if another has started since the last end.
     last_start = np.maximum.accumulate(np.where(starts, np.arange(stretches), -1))
-    # A stretch is maximal if a buffer started in or before it after the last end: the picture is a
-    # start that is followed by an end.
     ended = np.where(ends, np.arange(stretches), -1)
     last_end = np.concatenate([[-1], np.maximum.accumulate(ended)[:-1]])
     keep = ends & (last_start > last_end) if maximal else np.ones(stretches, bool)

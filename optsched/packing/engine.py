@@ -96,8 +96,8 @@ class PackingEngine:
         counters[C.plain] = component.is_plain
         counters[C.gapped] = component.sections.masks.shape[1] > 0
         counters[C.far] = self.rules.far_skip
-        # Room for the changes of a path of the search, which stops with LIMIT if it is full.
-        # The search stops with LIMIT long before this room is used up: see `trail_room`.
+        # Room for the changes of a path of the search, which stops with LIMIT before this room is
+        # used up: see `trail_room`.
         trail = np.zeros((2, 6 * component.covered + 60 * (n + m) + 65536), np.int64)
         masks = np.ascontiguousarray(component.sections.masks)
         zones = self._make_zones()

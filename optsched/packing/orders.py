@@ -78,7 +78,7 @@ def range_max(values: IntArray, first: IntArray, last: IntArray) -> IntArray:
         shorter = tables[-1]
         tables.append(np.maximum(shorter[:-width], shorter[width:]))
         width *= 2
-    # The exponent of a float is the binary logarithm of the length, exactly.
+    # The exponent of a float gives the binary logarithm of the length, rounded down.
     level = np.frexp((last - first).astype(np.float64))[1] - 1
     result = np.zeros(len(first), np.int64)
     for k, table in enumerate(tables):

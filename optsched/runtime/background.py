@@ -66,9 +66,9 @@ class BackgroundCompiler:
         with self._lock:
             self._say("\n")
 
-    # Python runs this function in every fork.
     def forget(self) -> None:
         """Send no more requests and release the process; in a fork it belongs to the parent."""
+        # Python runs this function in every fork.
         self.is_on = False
         if self._process is not None and self._process.stdin is not None:
             with suppress(OSError):  # unsent requests belong to the parent

@@ -86,10 +86,10 @@ def on_interrupt(number: int, frame: FrameType | None) -> None:
 
     A program can install this handler for other signals that should end a search as Ctrl-C does.
     """
-    # The flag is set already, so nobody has polled since: this second Ctrl-C gets through.
     if _State.holds and not _State.waits:
         _State.waits = True
     else:
+        # If the flag is set already, nobody has polled since: this second Ctrl-C gets through.
         _State.waits = False
         raise KeyboardInterrupt
 

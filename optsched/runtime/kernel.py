@@ -306,7 +306,7 @@ class InnerKernel(Kernel[P, R]):
 def _described(code: CodeType, doc: str | None = None) -> tuple[object, ...]:
     """Return the behavior of a code object, without its location and docstring."""
     constants = [
-        # Code objects of inner functions compare by address, so they are described as well.
+        # The `repr` of a code object has its address in it, so inner ones are described as well.
         _described(x) if isinstance(x, CodeType) else repr(None if x == doc else x)
         for x in code.co_consts
     ]
@@ -397,7 +397,6 @@ def _listener() -> Any:
         """Listener that adds up compile times, reports the first one, and polls Ctrl-C."""
 
         def on_start(self, event: Any) -> None:
-            # _listener is cached, so the events of all kernels go to one listener.
             # This call comes first: numba reports the end even if a later statement raises.
             super().on_start(event)
             take_interrupt()

@@ -349,9 +349,9 @@ class _WorkerChannel:
         if threading.current_thread() is threading.main_thread():
             self(_Sign.COMPILING if begins else _Sign.COMPILED)
 
-    # Half a message would leave the pipe unreadable, so the interrupt waits for its end.
     def stop(self, number: int, frame: FrameType | None) -> None:
         """End the current task as Ctrl-C does: a signal handler."""
+        # Half a message would leave the pipe unreadable, so the interrupt waits for its end.
         if self.sending:
             self.stopped = True
         else:

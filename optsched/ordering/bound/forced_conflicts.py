@@ -48,7 +48,7 @@ def forced_conflict_bound(graph: Graph) -> PeakBound:
     conflicts = Conflicts(Whole(np.arange(len(ids)), never, never), size, pairs)
     found = conflicts.heaviest(0)
     if found is None:
-        # No pair conflicts by force, so the largest buffer alone is the heaviest set.
+        # No pair conflicts by force, or there are too many buffers: the largest alone is a bound.
         found = np.array([int(np.argmax(size))])
     return PeakBound(int(size[found].sum()), None, tuple(np.sort(ids[found]).tolist()))
 

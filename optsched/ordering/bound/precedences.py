@@ -99,9 +99,8 @@ class BudgetPrecedences:
         context.check_time()
         context.statistics.flows += 1
         context.clock.spend(1)
+        # Each test is a flow over n ops, so large graphs get fewer tests, but at least two.
         tests = min(2 * context.ops, max(2, context.effort.test_work // max(1, context.ops)))
-        # Each test is a flow over n ops, so their number falls as the ops grow; two are always
-        # made.
         imply = context.pick(imply_at, context.ops**2)
         forced, sides = imply(self.problem, v, budget, tests)
         if forced > budget:

@@ -105,9 +105,8 @@ def move_back(
     while True:
         before = back.moved()
         back.put_back_stretches()
+        # Single ops after the stretches: a stretch that failed as a whole may hold some that fit.
         back.put_back_ops()
-        # Ops come back one by one after the stretches: a stretch that failed as a whole may hold
-        # some that fit.
         if back.moved() >= before:
             return
         yield tuple(back.walk.order)
@@ -150,8 +149,8 @@ class _MoveBack:
             # later, the op counts as not moved.
             low = max((step[x] + 1 for x in kept if turn[x] < turn[v]), default=0)
             high = min((step[x] for x in kept if turn[x] > turn[v]), default=len(step))
-            # One op more is kept, and the others may now have narrower or wider gaps.
             if self._put_between(v, step[v], low, high):
+                # One op more is kept, and the others may now have narrower or wider gaps.
                 kept = kept_ops(self.walk.order, self.baseline)
 
     def _put_between(self, v: int, at: int, low: int, high: int) -> bool:

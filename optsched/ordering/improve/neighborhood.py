@@ -57,8 +57,8 @@ class WindowSearch:
         peaks = np.flatnonzero(self.during == self.peak)
         # A random one of the fullest steps, as one window rarely lowers all of them.
         at = int(peaks[self.rng.integers(len(peaks))])
-        reach = self.rng.integers(self.width // 2, self.width + 1, 2).tolist()
         # The two sides get random lengths, so that repeated tries see different ends.
+        reach = self.rng.integers(self.width // 2, self.width + 1, 2).tolist()
         first, end = max(0, at - reach[0]), min(context.ops, at + 1 + reach[1])
         low, high = np.zeros(context.ops, np.bool_), np.zeros(context.ops, np.bool_)
         low[self.order[:first]] = True

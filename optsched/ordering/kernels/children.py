@@ -299,6 +299,8 @@ def find_children(
     arena.need[s] = need
     # No first step leads down: try second steps, on a copy of each move after the used part.
     if task.probe:
+        # The limit counts looks at ops, not states: a state with thousands of ready ops would take
+        # seconds.
         scratch.gauge[LOOKS] = MOST_LOOKS
         for i in range(count):
             first, end = child[3 * i], child[3 * i + 1]
@@ -307,8 +309,6 @@ def find_children(
             end = at + end - first
             counters[COUNTERS] += 1
             stamp = counters[COUNTERS]
-            # The limit counts looks at ops, not states: a state with thousands of ready ops would
-            # take seconds.
             last = probe_second(problem, state, task, budget, moves, at, end, scratch, stamp)
             if last >= 0:
                 child[0], child[1] = at, last

@@ -37,8 +37,8 @@ from optsched.runtime.kernel import inner, kernel
 
 Flags = npt.NDArray[np.bool_]
 
+# Each case takes a flow.
 MOST_CASES = 40
-# Some 40 flows an op; beyond that the bound loses little by assuming the best saving.
 """Most savings of an op that are treated as cases; with more, the largest is always assumed."""
 
 MOST_WORK = 1 << 30

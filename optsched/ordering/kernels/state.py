@@ -249,13 +249,13 @@ def close_state(
         i = 0
         while i < state.tally[READY]:
             v = state.ready[i]
-            # The same position again: the op there was replaced by the last of the list.
             during, far = look_ahead(problem, state, forward, v, budget)
             if during <= budget and far <= state.tally[LIVE]:
                 place(problem, state, forward, v)
                 moves[count] = v
                 count += 1
                 changed = True
+                # `i` stays: another ready op has taken this place in the list.
             else:
                 i += 1
     return count

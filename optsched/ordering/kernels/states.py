@@ -94,8 +94,8 @@ def make_arena(states: int, ops: int, left: int, live: int) -> Arena:
         high=np.empty(states, np.int64),
         need=np.empty(states, np.int64),
         table=np.full(slots, -1, np.int32),
-        # Most states are reached by few moves, since the closure rule adds some; more room is made
-        # later.
+        # Most states are reached by few moves, also with those that the closure rule adds; more
+        # room is made later.
         moves=np.empty(8 * states + 64 * ops + 64, np.int32),
         open=np.zeros(states + 2, np.int32),
         blocked=np.zeros(states + 2, np.int32),

@@ -148,9 +148,9 @@ def find_forks(problem: OrderingProblem, order: Sequence[int]) -> list[int]:
             # The first successor gets the rest, so the parts add up to the full number.
             flow[succ[first]] += left
     found, later = [], set()
+    # Backward, so that `later` has the numbers of all ops after this one.
     for v in reversed(order):
         if ptr[v + 1] - ptr[v] > 1 and flow[v] in later:
-            # Backward, `later` has the numbers of all ops after this one.
             found.append(v)
         later.add(flow[v])
     return found

@@ -65,7 +65,7 @@ def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> 
                 salt[:, at] ^= own
             at += 1
     total, same = np.zeros(2, np.int64), np.zeros(count, np.int64)
-    # A power of two with twice as many slots as blocks.
+    # A power of two, and more than twice as many slots as blocks.
     slot = np.zeros(1 << (2 * count).bit_length(), np.int64)
     return Keys(codes, block, salt, salt.copy(), total, same, slot)
 

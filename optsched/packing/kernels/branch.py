@@ -237,7 +237,6 @@ def floor_after_skip(state: PackingState, t: int, floor: int) -> int:
 @inner
 def skip(state: PackingState, t: int, floor: int) -> bool:
     """Raise the floor of a section; return False if the state is infeasible."""
-    # No room between floor and cap; the section fails more often than others.
     buffers, sections = state.buffers, state.sections
     if floor + sections[S.remaining, t] > sections[S.cap, t]:
         sections[S.weight, t] += 1
