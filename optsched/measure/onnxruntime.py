@@ -49,7 +49,6 @@ _ALL: Final = {"graph_optimization_level": "ORT_ENABLE_ALL"}
 OFF: Final = "ORT_DISABLE_ALL"
 _EXTENDED: Final = {"graph_optimization_level": "ORT_ENABLE_EXTENDED"}
 FUSED = "ops fused by ONNX Runtime"
-REPLACED = "without optimizations: ops that ONNX Runtime puts in place of planned ones run last"
 REUSE = "freed buffers kept for reuse"
 
 
@@ -87,10 +86,12 @@ def measure(asked: Request) -> Measurement:
     runtime = f"ONNX Runtime {version('onnxruntime')}"
     if plan is None:
         return Measurement(graph.name, runtime, before, weights=weights, notes=notes)
-    first, second, is_plain = _planned_runs(graph, plan.order, found)
+    first, second = _planned_runs(graph, plan.order, found)
     after = _held(graph, plan.order, second, fused=False)
     same = first["outputs"] == second["outputs"]
-    notes = (*([REPLACED] if is_plain else []), *notes)
+    if second is not found[4]:
+        basic = f"{found[4]['held']:,} bytes at the basic level"
+        notes = (f"after is without optimizations: the plan holds {basic}", *notes)
     fused = found[5].get("held") if left < len(graph.ops) else None
     return Measurement(graph.name, runtime, before, after, same, weights, fused, notes)
 
@@ -188,17 +189,18 @@ def _with_reuse(apart: Held, held: int) -> Held:
 
 def _planned_runs(
     graph: Graph, order: Sequence[int], found: Sequence[Mapping[str, Any]]
-) -> tuple[Mapping[str, Any], Mapping[str, Any], bool]:
-    """Return the runs in the file's order and in the planned one, and True for unoptimized ones.
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the runs in the file's order and in the planned one.
 
-    These take the place of runs at the basic level if that has lost the order: ops that it makes,
-    for example a Gemm of MatMul and Add, run after all others, while what they read stays live.
+    Runs without optimizations take the place of those at the basic level if that loses the order:
+    ops that it makes, for example a Gemm of MatMul and Add, run after all others, while what they
+    read stays live. Their blocks would be taken for scratch.
     """
-    basic = _held(graph, order, found[4], fused=False)
-    if basic.is_explained or "error" in found[6] or "error" in found[7]:
-        return found[3], found[4], False
-    is_less = found[7]["held"] < basic.held
-    return (found[6], found[7], True) if is_less else (found[3], found[4], False)
+    is_close = _held(graph, order, found[4], fused=False).is_close
+    is_run = "error" not in found[6] and "error" not in found[7]
+    if is_run and not is_close and found[7]["held"] < found[4]["held"]:
+        return found[6], found[7]
+    return found[3], found[4]
 
 
 def _notes(ops: int, left: int) -> tuple[str, ...]:
