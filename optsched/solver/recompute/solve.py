@@ -18,9 +18,10 @@ An interrupt or the end of the time at any step leaves the best plan and bound s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 
 from optsched.check.runs import check_runs
 from optsched.errors import PlanError
@@ -168,18 +169,17 @@ class Planner:
         master = self._master(peak)
         start, target, exact = self._search_sets(master, clock)
         fits = start.peak <= peak
+        if not fits:
+            # A repair often ends in tenths of a second, and all that follows may take all time.
+            self._repair(peak, start, limited(clock, self._part(clock, 4)))
         # A set that fits is hardly improved, and if so by the proof, which meets cheaper sets.
         self._prove(master, target, clock if fits else clock.share(0.5))
         if self._is_done(peak) or self.proof(peak).bound >= IMPOSSIBLE or (fits and exact):
             return
-        starts = [start, *self._other_starts(master, clock)]
-        # Plans that nearly fit are good starts: few repeats are missing.
-        near = [x for x in self.pool.values() if x.peak <= 1.1 * peak and x.cost]
-        starts += sorted(near, key=lambda x: x.cost)[:3]
-        for each in [*dict.fromkeys(x.nodes for x in starts), self.base.nodes]:
+        for each in self._starts(master, start, clock):
             if clock.expired() or self._is_done(peak):
                 return
-            self._repair(peak, self.pool[each], limited(clock, self._part(clock, 3)))
+            self._repair(peak, each, limited(clock, self._part(clock, 3)))
         # Repeats before the loss multiply the sequences to try, so they come last.
         if self.early and self.best(peak) is None:
             for tried in (self.base, start):
@@ -283,9 +283,21 @@ class Planner:
         if proof.bound >= self.proof(peak).bound:
             self.proofs[peak] = proof
 
-    def _other_starts(self, master: Master, clock: Clock) -> list[Schedule]:
-        """Return schedules of sets that are chosen for smaller peaks."""
-        found, peak = [], master.rows.peak
+    def _starts(self, master: Master, start: Schedule, clock: Clock) -> Iterator[Schedule]:
+        """Yield schedules to repair: a given one, those that nearly fit, and others."""
+        peak, seen = master.rows.peak, {self.base.nodes}
+        # Plans that nearly fit are good starts: few repeats are missing.
+        near = [x for x in self.pool.values() if x.peak <= 1.1 * peak and x.cost]
+        known = [start, *sorted(near, key=lambda x: x.cost)[:3]]
+        for found in chain(known, self._of_smaller_peaks(master, clock)):
+            if found.nodes not in seen:
+                seen.add(found.nodes)
+                yield found
+        yield self.base
+
+    def _of_smaller_peaks(self, master: Master, clock: Clock) -> Iterator[Schedule]:
+        """Yield schedules of sets that are chosen for smaller peaks."""
+        peak = master.rows.peak
         for part in self.effort.shrink:
             if clock.expired():
                 break
@@ -293,8 +305,7 @@ class Planner:
             smaller = self._master(int(part * peak), master.rows.active)
             again = self._choose(smaller, clock).nodes
             if again is not None:
-                found.append(self._order(again, peak, clock))
-        return found
+                yield self._order(again, peak, clock)
 
     def _repair(
         self,
