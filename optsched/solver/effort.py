@@ -16,6 +16,9 @@ class OrderEffort:
 
     heuristics_share: float = 0.3
     """No heuristic order is begun after this part of the whole time."""
+    recorded_packings: int = 2
+    """In-place choices, and packers for each, of an order that the file records; elsewhere one, as
+    a second packer is one kernel more to compile."""
     simple_bound_share: float = 0.1
     """Share for the bound by single ops."""
     closure_share: float = 0.3
@@ -50,8 +53,6 @@ class OrderPackingEffort:
     """Part of the whole time that is kept for packing the order of the best plan at the end."""
     packed_orders: int = 3
     """Heuristic orders that are packed: those of smallest peak."""
-    own_packings: int = 2
-    """In-place choices, and packers for each, of an order of the framework."""
     many_buffers: int = 20_000
     """Beyond this many buffers only the best order is packed, after the search for orders."""
     slower: int = 4

@@ -113,7 +113,7 @@ def pack_best_order(known: Known, resume: Resume, clock: Clock) -> Findings:
         yield from pack_quickly(known, order, "heuristic order", packings=1)
 
 
-def pack_own_order(known: Known, order: Order, source: str) -> Findings:
+def pack_own_order(known: Known, order: Order, source: str, packings: int) -> Findings:
     """Pack an order of the framework, though its peak may be larger than others.
 
     Under a short limit the order of smallest peak may have a larger slab, and a plan above what a
@@ -121,7 +121,7 @@ def pack_own_order(known: Known, order: Order, source: str) -> Findings:
     """
     is_slab = known.question.objective is Objective.SLAB
     if is_slab and not known.graph.on_streams and not has_many_buffers(known.graph):
-        yield from pack_quickly(known, order, source, packings=PACKING.own_packings)
+        yield from pack_quickly(known, order, source, packings)
 
 
 def pack_heuristically(known: Known, resume: Resume, clock: Clock) -> Findings:

@@ -58,7 +58,8 @@ def heuristic_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
             bound = peak_lower_bound(known.graph, [order], clock=part)
             yield Finding("simple bound", bounds=peak_bound(bound.value, Proof.BOUND))
         if name in (PROGRAM, RECORDED):
-            yield from pack_own_order(known, order, name)
+            packings = ORDERS.recorded_packings if name == RECORDED else 1
+            yield from pack_own_order(known, order, name, packings)
         take_interrupt()
         # At least two orders: the second is often one that the file records, which takes no time.
         late = len(known.orders) > 1 and known.clock.spent(ORDERS.heuristics_share)
