@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 from torch._functorch import config as functorch_config
-from torch._inductor import config as inductor_config
 
 from experiments.capture_inductor.attention import CAUSAL, language
 from experiments.capture_inductor.branching import densenet
@@ -107,8 +106,10 @@ class Step:
                 **settings,
             }
             uncached = {"enable_autograd_cache": False, "activation_memory_budget": budget}
-            with inductor_config.patch(fixed), functorch_config.patch(uncached):
-                self.call = torch.compile(self.module, dynamic=False)
+            # As options, settings tell steps of one network apart: dynamo would otherwise run the
+            # code that it has compiled before.
+            self.call = torch.compile(self.module, dynamic=False, options=fixed)
+            with functorch_config.patch(uncached):
                 self.run()
         self.seconds = time.perf_counter() - start
         # The first two calls of a graph are measured.
