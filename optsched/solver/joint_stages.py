@@ -118,10 +118,10 @@ def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
 
 def order_windows(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Reorder windows of the best order around its fullest steps by CP-SAT, and pack the result."""
-    from optsched.joint.order_windows import lower_orders
-
     if known.order_done() or clock.left() is None or not len(known.orders):
         return
+    from optsched.joint.order_windows import lower_orders
+
     resume.searches += 1
     floor, seed, order = known.peak_bound, resume.searches, known.best_orders(1)[0][1]
     better = False
@@ -135,14 +135,28 @@ def order_windows(known: Known, resume: Resume, clock: Clock) -> Findings:
 
 
 def neighborhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Free order and offsets near the top of the slab, all else fixed, and let CP-SAT lower it."""
-    from optsched.joint.neighborhood import better_plans
+    """Lower the slab by CP-SAT once the peak is proved; the last packing keeps its time."""
+    if known.order_done():
+        yield from _lower_slab(known, resume, before_last_packing(known, resume, clock))
 
+
+def neighborhoods_to_the_end(known: Known, resume: Resume, clock: Clock) -> Findings:
+    """Lower the slab by CP-SAT while the peak is open.
+
+    A packing proves nothing then, so that the best plan is improved until the end.
+    """
+    if not known.order_done():
+        yield from _lower_slab(known, resume, clock)
+
+
+def _lower_slab(known: Known, resume: Resume, clock: Clock) -> Findings:
+    """Free order and offsets near the top of the slab, all else fixed, and let CP-SAT lower it."""
     # Without a time limit the neighborhoods never end, and a capacity asks for no minimum.
     if known.plan is None or clock.left() is None or known.capacity is not None:
         return
-    clock = before_last_packing(known, resume, clock)
-    # Counted in the state, so that a resumed search draws other neighborhoods.
+    from optsched.joint.neighborhood import better_plans
+
+    # Each round draws other neighborhoods, also where a search is resumed.
     resume.searches += 1
     floor, seed = known.slab_bound, resume.searches
     # Sizes may be outside the range in which CP-SAT is exact.

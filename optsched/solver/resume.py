@@ -26,6 +26,7 @@ MOST_ORDERS = 16
 MOST_DIGESTS = 4_096
 """Maximum number of digests of each kind; the latest are kept. Others are looked at once more."""
 _MOST_UNITS = 1_000
+_MOST_ROUNDS = 1_000
 _DIGEST_BYTES = 16
 """Length of the digest of a graph, of a packing and of live ranges."""
 
@@ -59,7 +60,7 @@ class Resume:
     code
         Digest of the code that left the state; empty if its caller does not say.
     searches
-        Number of searches in this run for which ties were broken at random.
+        Number of the latest search of this run that drew random numbers; its seed.
     """
 
     peak_bound: int = 0
@@ -98,7 +99,8 @@ class Resume:
                 f"{graph.name}: the earlier search was of another graph, or in another "
                 "memory model or under other order rules"
             )
-        return replace(start, searches=0)
+        # A search that goes on draws other numbers than those before it.
+        return replace(start, searches=_MOST_ROUNDS * start.units)
 
     @property
     def slab_bound(self) -> int:
