@@ -172,8 +172,11 @@ class Planner:
         if not fits:
             # A repair often ends in tenths of a second, and all that follows may take all time.
             self._repair(peak, start, limited(clock, self._part(clock, 4)))
-        # A set that fits is hardly improved, and if so by the proof, which meets cheaper sets.
-        self._prove(master, target, clock if fits else clock.share(0.5))
+        best = self.best(peak)
+        # A plan at nearly this cost is hardly improved, and if so by the proof, which meets cheaper
+        # sets.
+        is_near = best is not None and best.cost <= target + target // 100
+        self._prove(master, target, clock if is_near else clock.share(0.5))
         if self._is_done(peak) or self.proof(peak).bound >= IMPOSSIBLE or (fits and exact):
             return
         for each in self._starts(master, start, clock):
