@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import optsched
-from experiments.limits.plugins import by_inductor, by_xla
+from experiments.limits.plugins import by_executorch, by_inductor, by_xla
 from heuristics.orderings.program import program
 from optsched.cli import main
 from optsched.formats import write_packing
@@ -248,6 +248,8 @@ SOLVES: dict[str, Callable[[Graph], Case]] = {
 """Questions about a graph."""
 if find_spec("jaxlib") is not None:
     SOLVES["xla plugin"] = by_xla
+if find_spec("executorch") is not None:
+    SOLVES["executorch plugin"] = by_executorch
 
 
 def _room(graph: Graph) -> int:

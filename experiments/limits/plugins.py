@@ -1,8 +1,9 @@
-"""Plugins for torch and XLA as cases; the limit counts from where a framework hands over a graph.
+"""Plugins for torch, XLA and ExecuTorch as cases; the limit counts from where a framework hands over a graph.
 
 Frameworks take minutes to compile thousands of ops, so what they hand over is made here: the facts
-that Inductor's wrapper is read into, with Inductor's own estimate, and the serialized text of a
-scheduled XLA module. From there on the code is that of the plugins.
+that Inductor's wrapper is read into, with Inductor's own estimate, the serialized text of a
+scheduled XLA module, and the nodes of an ExecuTorch program. From there on the code is that of the
+plugins.
 """
 
 from __future__ import annotations
@@ -128,6 +129,55 @@ def by_xla(graph: Graph) -> Callable[[float], str]:
     def run(limit: float) -> str:
         forget()
         Scheduler(limit, ("*",), 0, DEFAULT_GAIN)(module)
+        (record,) = records()
+        return f"{record.after} of {record.before} {record.bound} {record.reason or record.order}"
+
+    return run
+
+
+def executorch_program(graph: Graph) -> Any:
+    """Return a program that makes each buffer by a call of its own, before memory planning."""
+    import torch
+    from executorch.exir import memory
+    from executorch.exir.tensor import TensorSpec
+
+    made, node = torch.fx.Graph(), {}
+
+    def spec(b: int) -> TensorSpec:
+        return TensorSpec(torch.uint8, torch.Size([graph.buffers[b].size]))
+
+    for b, x in enumerate(graph.buffers):
+        if graph.arrays.producer[b] < 0:
+            node[b] = made.placeholder(x.name)
+            node[b].meta["spec"] = spec(b)
+    for v in program(graph).tolist():
+        (b,) = graph.ops[v].writes
+        out = made.call_function(memory.alloc, (((graph.buffers[b].size,), torch.uint8),))
+        reads = [node[read] for read in graph.ops[v].reads]
+        node[b] = made.call_function(torch.ops.aten.cat.out, (reads,), {"out": out})
+        node[b].meta["spec"] = spec(b)
+    kept = [node[b] for b in range(len(graph.buffers)) if graph.arrays.keep[b]]
+    made.output(tuple(kept)).meta["spec"] = [x.meta["spec"] for x in kept]
+    return torch.fx.GraphModule(torch.nn.Module(), made)
+
+
+def by_executorch(graph: Graph) -> Callable[[float], str]:
+    """Plan a program, as ExecuTorch's plugin does.
+
+    The framework's greedy algorithm, which its own pass runs as well and which has no limit, is
+    left out: it compares each tensor with all others.
+    """
+    from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
+
+    from optsched.plugins.executorch import memory_planning
+
+    module = executorch_program(graph)
+
+    def run(limit: float) -> str:
+        forget()
+        planning = memory_planning(time_limit=limit)
+        planning.memory_planning_algo = MemoryPlanningAlgorithmSuite([planning.optimal])
+        planning.run(module)
         (record,) = records()
         return f"{record.after} of {record.before} {record.bound} {record.reason or record.order}"
 

@@ -55,9 +55,10 @@ def cut_sections(
     Parameters
     ----------
     owner, start, end
-        Shape `(parts,)`: the buffer `owner` is live in `[start, end)`. Parts of the same buffer do
-        not overlap. Where the occupied bytes of a buffer change, one part ends and the next one
-        starts, so that each section is maximal among the sets with the same occupied bytes.
+        Shape `(parts,)`: the buffer `owner` is live in `[start, end)`, which is not empty. Parts of
+        the same buffer do not overlap. Where the occupied bytes of a buffer change, one part ends
+        and the next one starts, so that each section is maximal among the sets with the same
+        occupied bytes.
     buffers
         Number of buffers; each has at least one part.
     maximal
@@ -105,7 +106,7 @@ def in_time_order(sections: Sections, middle: IntArray) -> Sections:
     steps after all others. Moving each of these sections to the time at which most of its members
     live shortens the ranges of sections that buffers span. `middle` has shape `(n,)` and holds a
     time within the live range of each buffer. All buffers must be fully occupied while they are
-    live.
+    live, and each section must have a member, as all maximal ones of :func:`cut_sections` have.
     """
     if not sections.masks.shape[1] or sections.count * len(middle) > MAX_TABLE:
         return sections

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import random
+from dataclasses import replace
+from itertools import combinations
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ pytest.importorskip("executorch", reason="ExecuTorch is not installed (extra exe
 
 import torch
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
-from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy
+from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite, Verifier, greedy
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 from executorch.runtime import Runtime, Verification
@@ -279,3 +282,45 @@ def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> No
     """One line that names the value."""
     with pytest.raises(UsageError, match=message):
         memory_planning(**options)
+
+
+def test_tensors_are_apart_exactly_if_the_framework_says_so() -> None:
+    """Compared with the framework's own test of all pairs."""
+    rng = random.Random(4)
+    seen = {True: 0, False: 0}
+    for _ in range(1_500):
+        specs = []
+        for _ in range(rng.randint(1, 6)):
+            begin, size = rng.randrange(12), rng.randrange(3)
+            place: dict[str, Any] = {"mem_id": rng.randint(1, 2), "mem_offset": rng.randrange(6)}
+            lifetime = [begin, begin + rng.randrange(4)]
+            place |= {"lifetime": lifetime, "allocated_memory": size, "storage_base": None}
+            specs.append(SimpleNamespace(**place))
+        overlap = any(
+            Verifier.storage_overlap(a, b) and Verifier.lifetime_overlap(a, b)
+            for a, b in combinations(specs, 2)
+        )
+        assert planning_module.are_apart(specs) is not overlap
+        seen[overlap] += 1
+        # A tensor inside another one is left to the framework.
+        specs[0].storage_base = specs[-1]
+        assert not planning_module.are_apart(specs)
+    assert min(seen.values()) > 300
+
+
+def test_what_is_recorded_is_what_is_allocated() -> None:
+    """A limit may be too short for offsets as good as those of the order's plan."""
+    place = {"mem_offset": 16, "allocated_memory": 48}
+    specs = [
+        SimpleNamespace(mem_id=1, mem_offset=0, allocated_memory=32),
+        SimpleNamespace(mem_id=1, **place),
+        SimpleNamespace(mem_id=2, **place),
+        SimpleNamespace(mem_id=None, mem_offset=None, allocated_memory=1 << 20),
+    ]
+    planned = CompiledGraph("executorch", "method", 4, before=256, after=112, bound=112, proof="L2")
+    found = planning_module.as_allocated(planned, specs)
+    assert (found.after, found.proof, found.before) == (128, "", 256)
+    proved = replace(planned, bound=128)
+    assert planning_module.as_allocated(proved, specs) == replace(proved, after=128)
+    nothing_known = CompiledGraph("executorch", "method", 0, reason="it has control flow")
+    assert planning_module.as_allocated(nothing_known, specs) == nothing_known
