@@ -1,4 +1,4 @@
-"""Plugins for torch, XLA and ExecuTorch as cases; the limit counts from where a framework hands over a graph.
+"""Plugins for torch, XLA and ExecuTorch as cases; the limit counts from where they get a graph.
 
 Frameworks take minutes to compile thousands of ops, so what they hand over is made here: the facts
 that Inductor's wrapper is read into, with Inductor's own estimate, the serialized text of a
