@@ -116,7 +116,10 @@ def test_settings_and_graphs(settings: dict[str, Any], facts: dict[str, Any], wo
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"get_subgraphs": lambda: ["a graph"]}, "node 'op0' holds graphs of its own"),
+        (
+            {"get_subgraphs": lambda: ["a graph"]},
+            "node 'op0' holds graphs of its own, which Inductor schedules after this one",
+        ),
         ({"template": True}, "node 'op0' is a template"),
         (
             {"get_unbacked_symbol_defs": lambda: {"u0"}},

@@ -141,8 +141,11 @@ def _require_kernel(node: Any) -> None:
 def _require_node(node: Any) -> None:
     name = node.get_name()
     for inner in node.get_nodes():
+        # The kernels of a branch or of a loop's body, and so its bytes, are not known yet.
         if inner.node is not None and inner.node.get_subgraphs():
-            raise KeptOrderError(f"node {name!r} holds graphs of its own")
+            raise KeptOrderError(
+                f"node {name!r} holds graphs of its own, which Inductor schedules after this one"
+            )
         if is_collective(inner.node) or is_wait(inner.node):
             raise KeptOrderError(f"node {name!r} is a collective")
         if inner.is_template():
