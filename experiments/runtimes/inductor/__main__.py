@@ -30,6 +30,12 @@ from experiments.runtimes.inductor.fidelity import (
 from experiments.runtimes.inductor.foreign import ForeignRow, foreign_table
 from experiments.runtimes.inductor.modules import ModuleRow, measure_modules, modules_table
 from experiments.runtimes.inductor.networks import STEPS
+from experiments.runtimes.inductor.overhead import (
+    CASES,
+    OverheadRow,
+    measure_overhead,
+    overhead_table,
+)
 from experiments.runtimes.inductor.pools import PoolRow, measure_pools, pools_table
 from experiments.runtimes.inductor.reuse import ReuseRow, measure_reuse, reuse_table
 from experiments.runtimes.inductor.trips import TripRow, kernels_table, measure_trip, trips_table
@@ -46,6 +52,7 @@ STUDIES: dict[str, tuple[type, Callable[[Any], str]]] = {
     "calls": (CallRow, calls_table),
     "reuse": (ReuseRow, reuse_table),
     "pools": (PoolRow, pools_table),
+    "overhead": (OverheadRow, overhead_table),
     "cuda": (ComparedRow, cuda_table),
 }
 """The rows of each and the table of them."""
@@ -61,7 +68,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40, help="of a step of the reuse study")
     parser.add_argument("--orders", default=",".join(ORDERS), help="of the fidelity study")
     options = parser.parse_args()
-    steps = CUDA_STEPS if options.study == "cuda" else tuple(STEPS)
+    steps = {"cuda": CUDA_STEPS, "overhead": tuple(CASES)}.get(options.study, tuple(STEPS))
     options.names = options.names or list(steps)
     if unknown := set(options.names) - set(steps):
         parser.error(f"no step {min(unknown)!r}; there are {', '.join(steps)}")
@@ -97,6 +104,8 @@ def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         if options.study == "fidelity":
             orders = options.orders.split(",")
             yield from map(asdict, measure_orders(name, orders, options.seconds))
+        elif options.study == "overhead":
+            yield from map(asdict, measure_overhead(name, options.seconds))
         elif options.study == "reuse":
             yield from map(asdict, measure_reuse(name, options.rounds))
         elif options.study == "pools":
