@@ -291,7 +291,7 @@ def test_tensors_are_apart_exactly_if_the_framework_says_so() -> None:
     for _ in range(1_500):
         specs = []
         for _ in range(rng.randint(1, 6)):
-            begin, size = rng.randrange(12), rng.randrange(3)
+            begin, size = rng.randrange(12), rng.randrange(5)
             place: dict[str, Any] = {"mem_id": rng.randint(1, 2), "mem_offset": rng.randrange(6)}
             lifetime = [begin, begin + rng.randrange(4)]
             place |= {"lifetime": lifetime, "allocated_memory": size, "storage_base": None}
