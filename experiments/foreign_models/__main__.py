@@ -1,4 +1,4 @@
-"""Foreign models at first try: `python -m experiments.foreign_models FOLDER [--held-out]`.
+"""Foreign models at first try: `python -m experiments.foreign_models FOLDER [--set NAME]`.
 
 FOLDER keeps the downloads. Each model is solved by the command line as it is; if that is refused
 with a line to try, once more with that line. The plan is then put into the model and measured in
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from experiments.foreign_models.packages import (
     HELD_OUT,
+    HELD_OUT_AGAIN,
     HELD_OUT_MODELS,
     PINNED,
     download,
@@ -30,6 +31,8 @@ from experiments.tables import markdown, replace_table, write_rows
 
 PACKAGES = ("onnx", "onnxruntime", "tflite", "tflite_micro")
 """Readers and runtimes that the models need."""
+SETS = {"models": PINNED, "held-out": HELD_OUT, "held-out-again": HELD_OUT_AGAIN}
+"""Packages of each set, by the name of its table; no set has a content of those before it."""
 HERE = Path(__file__).parent
 SECONDS = 10
 """Time limit of a solve."""
@@ -82,31 +85,34 @@ def main() -> None:
     """Run all models and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="folder that keeps the downloads")
-    parser.add_argument("--held-out", action="store_true", help="run the held-out set")
+    parser.add_argument("--set", choices=SETS, default="models", help="set of models to run")
     args = parser.parse_args()
     folder: Path = args.folder
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         parser.error(f"{', '.join(missing)} not installed; run: make frameworks")
     rows = []
-    for path in models_of(folder, is_held_out=args.held_out):
+    for path in models_of(folder, args.set):
         rows.append(run_model(path, folder))
         print(rows[-1], flush=True)
-    name, file = ("held-out", "held_out.csv") if args.held_out else ("models", "table.csv")
+    file = "table.csv" if args.set == "models" else f"{args.set.replace('-', '_')}.csv"
     write_rows(HERE / file, rows)
-    replace_table(HERE / "README.md", name, table(rows))
+    replace_table(HERE / "README.md", args.set, table(rows))
 
 
-def models_of(folder: Path, *, is_held_out: bool) -> list[Path]:
-    """Return the models of a set; the held-out set has no content of the first set."""
-    wheels, models = folder / "wheels", folder / "models"
+def models_of(folder: Path, name: str) -> list[Path]:
+    """Return the models of a set."""
+    wheels = folder / "wheels"
     wheels.mkdir(parents=True, exist_ok=True)
     seen: set[str] = set()
-    first = take_models(download(wheels, PINNED), models, seen)
-    if not is_held_out:
-        return [path for paths in first for path in paths]
-    held_out = take_models(download(wheels, HELD_OUT), folder / "held_out", seen)
-    return in_turns(held_out, HELD_OUT_MODELS)
+    models: dict[str, list[list[Path]]] = {}
+    for each, pins in SETS.items():
+        models[each] = take_models(download(wheels, pins), folder / each, seen)
+        if each == name:
+            break
+    if name == "models":
+        return [path for paths in models[name] for path in paths]
+    return in_turns(models[name], HELD_OUT_MODELS)
 
 
 def run_model(path: Path, folder: Path) -> Row:
