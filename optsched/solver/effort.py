@@ -51,8 +51,6 @@ class OrderPackingEffort:
     """Part of `others_share` for orders of minimum peak; the rest is for those of higher peak."""
     last_packing: float = 0.35
     """Part of the whole time that is kept for packing the order of the best plan at the end."""
-    open_peak_share: float = 0.6
-    """Share for packing the order of the best plan while the peak is open; CP-SAT has the rest."""
     packed_orders: int = 3
     """Heuristic orders that are packed: those of smallest peak."""
     many_buffers: int = 20_000

@@ -135,27 +135,13 @@ def order_windows(known: Known, resume: Resume, clock: Clock) -> Findings:
 
 
 def neighborhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Lower the slab by CP-SAT once the peak is proved; the last packing keeps its time."""
-    if known.order_done():
-        yield from _lower_slab(known, resume, before_last_packing(known, resume, clock))
-
-
-def neighborhoods_to_the_end(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Lower the slab by CP-SAT while the peak is open.
-
-    A packing proves nothing then, so that the best plan is improved until the end.
-    """
-    if not known.order_done():
-        yield from _lower_slab(known, resume, clock)
-
-
-def _lower_slab(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Free order and offsets near the top of the slab, all else fixed, and let CP-SAT lower it."""
     # Without a time limit the neighborhoods never end, and a capacity asks for no minimum.
     if known.plan is None or clock.left() is None or known.capacity is not None:
         return
     from optsched.joint.neighborhood import better_plans
 
+    clock = before_last_packing(known, resume, clock)
     # Each round draws other neighborhoods, also where a search is resumed.
     resume.searches += 1
     floor, seed = known.slab_bound, resume.searches

@@ -161,15 +161,6 @@ def first_packing(known: Known, resume: Resume, clock: Clock) -> Findings:
     yield from _pack_best_orders(known, resume, part, CONTINUED)
 
 
-def packing_with_open_peak(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Search the packings of the best plan's order in a part of the time, while the peak is open.
-
-    Its plan is one from which neighborhoods start.
-    """
-    if known.plan is not None and not known.order_done():
-        yield from pack_order(known, resume, known.plan.order, clock, WHOLE)
-
-
 def last_packing(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Search the packings of the best plan's order by all means, then those of other orders."""
     settled = known.plan is None

@@ -20,7 +20,6 @@ from optsched.solver.joint_stages import (
     joint_model_if_exact,
     milp_order,
     neighborhoods,
-    neighborhoods_to_the_end,
     order_windows,
     other_orders,
 )
@@ -149,13 +148,6 @@ def _searches(answer: Answer) -> Stages:
             lacks=OTHER_ORDERS_LACK,
             repeat=True,
         ),
-        Stage(
-            order_packing.packing_with_open_peak,
-            share=PACKING.open_peak_share,
-            lacks=OTHER_ORDERS_LACK,
-            repeat=True,
-        ),
-        Stage(neighborhoods_to_the_end, lacks=OTHER_ORDERS_LACK, repeat=True),
         Stage(order_packing.last_packing, repeat=True),
     )
 
