@@ -16,6 +16,7 @@ import numpy as np
 
 from heuristics import OWN_ORDERINGS, OWN_PACKINGS, Packing
 from heuristics.orderings.lpmf import lpmf_backward_random, lpmf_random
+from optsched.errors import UnsupportedVersionError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
@@ -84,6 +85,8 @@ def candidate_orders(
         try:
             order = OWN_ORDERINGS[name](graph, seed)
             peak = measure(order)
+        except UnsupportedVersionError:
+            raise
         except Exception as error:
             # A failure must only cost a warm start.
             _LOG.warning("ordering %s failed on %s: %r", name, graph.name, error)
@@ -97,6 +100,8 @@ def candidate_orders(
             name, order = _random_order(graph, seed, run, best or 0)
             # Later random runs aim below the best peak so far.
             best = min(best or 0, measure(order))
+        except UnsupportedVersionError:
+            raise
         except Exception as error:
             _LOG.warning("random run %d failed on %s: %r", run, graph.name, error)
             continue
@@ -133,6 +138,8 @@ def candidate_offsets(
     for name in PROMISING_PACKINGS if problem.is_in_range else ():
         try:
             packed = [OWN_PACKINGS[name](part) for part in reduced.parts]
+        except UnsupportedVersionError:
+            raise
         except Exception as error:
             _LOG.warning("packing %s failed on %s: %r", name, problem.name, error)
             continue

@@ -50,6 +50,10 @@ class MissingDependencyError(OptschedError):
         super().__init__(f"{module} is not installed; run: pip install '.[{extra}]'")
 
 
+class UnsupportedVersionError(OptschedError):
+    """An installed package has a version that was not tested, so that nothing may run with it."""
+
+
 def expect(what: str, value: object, *kinds: type) -> None:
     """Raise UsageError if an argument is not of one of these types."""
     if not isinstance(value, kinds):

@@ -19,7 +19,7 @@ from functools import cache
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
-from optsched.errors import OptschedError
+from optsched.errors import UnsupportedVersionError
 
 INLINED = 50
 """Inlining threshold of LLVM: a quarter of the default, to limit code size."""
@@ -44,7 +44,7 @@ def dispatcher(function: FunctionType, *, part: bool, borrows: bool = False) -> 
 
     Raises
     ------
-    OptschedError
+    UnsupportedVersionError
         If the installed version of numba is not a tested one.
     """
     import numba
@@ -54,7 +54,7 @@ def dispatcher(function: FunctionType, *, part: bool, borrows: bool = False) -> 
     version = tuple(int(x) for x in numba.__version__.split(".")[:2])
     if not TESTED[0] <= version < TESTED[1]:
         wanted = "numba>={}.{},<{}.{}".format(*TESTED[0], *TESTED[1])
-        raise OptschedError(
+        raise UnsupportedVersionError(
             f"numba {numba.__version__} is not supported; run: pip install '{wanted}'"
         )
     # nogil: several threads may run kernels. Wrappers are needed only for calls from Python (of

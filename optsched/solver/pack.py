@@ -13,7 +13,7 @@ from typing import SupportsIndex, Unpack
 from heuristics import OWN_PACKINGS
 from heuristics.portfolio import MANY_BUFFERS, packing_turn, packings_left_out
 from optsched.check.packing import check_packing
-from optsched.errors import GraphError, UsageError
+from optsched.errors import GraphError, UnsupportedVersionError, UsageError
 from optsched.formats.minimalloc import PackingTable
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_ADDRESS
@@ -230,6 +230,8 @@ class KnownPacking(Knowledge):
         for offsets in finding.plans:
             try:
                 self._keep(offsets, finding.source)
+            except UnsupportedVersionError:
+                raise
             except Exception as error:
                 # Users may register packers; one that fails must not end the search.
                 if not finding.trial:
@@ -337,6 +339,8 @@ def _packed_by(known: KnownPacking, name: str) -> Packings:
     known.clock.spend(len(known.problem))
     try:
         offsets = OWN_PACKINGS[name](known.problem)
+    except UnsupportedVersionError:
+        raise
     except Exception as error:
         _LOG.warning("packing %s failed on %s: %r", name, known.problem.name, error)
         return

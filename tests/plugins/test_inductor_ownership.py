@@ -121,7 +121,8 @@ def test_what_goes_within_the_call_is_planned_so(make: Callable[[], Step]) -> No
     calls = plan_and_measure(make)
     assert {call.record.name.split()[1] for call in calls} == {"forward", "backward"}
     assert all(call.is_as_planned for call in calls), calls
-    notes = {call.record.note for call in calls} - {""}
+    # What follows the first part is about the upper ends of sizes with a range.
+    notes = {call.record.note.partition("; at the upper ends")[0] for call in calls} - {""}
     # Compiled before it is called: the gradient and the saved output may be the caller's or not.
     expected = {f"its caller may hold {3 * OUTPUT:,} bytes more or fewer"}
     assert notes == (expected if make is symbolic else set())

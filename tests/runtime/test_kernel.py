@@ -336,11 +336,9 @@ def test_an_untested_numba_ends_a_command_in_one_line(command: str, tmp_path: Pa
         env={**os.environ, **here},
     )
     wanted = "optsched: error: numba 0.70.1 is not supported; run: pip install 'numba>=0.62,<0.69'"
-    said = [
-        line
-        for line in done.stderr.splitlines()
-        if not line.startswith(("compiling (once)", "optsched: compiling"))
-    ]
+    # A process next door may be asked to compile before; the best plan so far is shown then.
+    before = ("compiling (once)", "optsched: compiling", "optsched: best")
+    said = [line for line in done.stderr.splitlines() if not line.startswith(before)]
     assert (done.returncode, said) == (2, [wanted])
 
 
