@@ -126,13 +126,13 @@ def run_model(path: Path, folder: Path) -> Row:
     if line:
         ran, tries = optsched(*command, *shlex.split(line)), 2
     if not plan.exists():
-        return Row(name, size, 0, said=first_line(ran))
+        return Row(name, size, 0, said=first_line(ran, path))
     found = json.loads(ran.stdout)
     saving = found.get("saving") or {}
     figures = (int(saving.get("before", -1)), found["slab"], int(found["slab_proof"] is not None))
     measured = optsched("measure", str(path), str(plan), "--json")
     if not measured.stdout.startswith("{"):
-        return Row(name, size, tries, *figures, said=first_line(measured))
+        return Row(name, size, tries, *figures, said=first_line(measured, path))
     held = json.loads(measured.stdout)
     after = held["after"]
     causes = ", ".join(f"{cause} {value:+,}" for cause, value in after["causes"].items() if value)
@@ -158,10 +158,12 @@ def optsched(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def first_line(ran: subprocess.CompletedProcess[str]) -> str:
-    """Return the error of a command without the path of the model."""
+def first_line(ran: subprocess.CompletedProcess[str], path: Path) -> str:
+    """Return the error of a command on a model, without the paths of this machine."""
     lines = ran.stderr.strip().splitlines() or ["no message"]
-    return re.sub(r"^optsched: error: (\S+\.(onnx|tflite): )?", "", lines[0]).replace("|", " ")
+    said = re.sub(r"^optsched: error: (\S+\.(onnx|tflite): )?", "", lines[0])
+    # Data beside the model is named by its file alone.
+    return said.replace(f"{path.parent}/", "").replace("|", " ")
 
 
 def table(rows: Sequence[Row]) -> str:
