@@ -16,9 +16,11 @@ from pathlib import Path
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.nn import functional as F  # noqa: N812
 
 from experiments.capture_inductor.attention import ANSWER, CAUSAL, language
+from experiments.capture_inductor.convolutional import on_images
 from experiments.capture_inductor.models import MODELS
 from experiments.runtimes.inductor.networks import EncoderBlock
 from optsched.plugins.inductor.capture import Build, Built, capture, write
@@ -52,6 +54,20 @@ def vit(batch: int, layers: int, width: int, heads: int, side: int = 224) -> Bui
         return Vit(layers, width, heads, side), (images, torch.randint(0, 1000, (batch,))), {}
 
     return build
+
+
+def timm_network(name: str, batch: int, **more: int) -> Build:
+    """Return the maker of a network of the package timm and a batch of images."""
+
+    def make() -> nn.Module:
+        import timm
+
+        # Weights are drawn by functions that fake tensors do not have.
+        with unset_fake_temporarily():
+            network: nn.Module = timm.create_model(name, **more)
+        return network._apply(lambda x: torch.empty(x.shape, dtype=x.dtype))
+
+    return on_images(make, batch)
 
 
 _BERT = language("Bert", "BertForMaskedLM", 8, 512, CAUSAL, num_hidden_layers=4)
@@ -90,6 +106,9 @@ NETWORKS: dict[str, Build] = {
             "nfnet",
         )
     },
+    "densenet121_gpu": timm_network("densenet121", 16),
+    "vit_4l_gpu": timm_network("vit_small_patch16_224", 32, depth=4),
+    "convnext_gpu": timm_network("convnext_atto", 32),
     "unet": MODELS["unet_bs4"],
     "resnet50": MODELS["resnet50_bs32"],
 }

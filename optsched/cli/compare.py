@@ -46,8 +46,9 @@ def _compare(args: argparse.Namespace) -> int:
     from optsched.solver.schedule import Engine
 
     if args.split:
-        from optsched.cli.split import compare_split
+        from optsched.cli.split import compare_split, refuse_others
 
+        refuse_others(args)
         return compare_split(args)
     # All outputs are tested before any method runs.
     files = common.graph_files(args.graph)

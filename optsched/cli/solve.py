@@ -102,15 +102,11 @@ def _solve(args: argparse.Namespace) -> int:
 
 
 def _solve_split(args: argparse.Namespace) -> int:
-    from optsched.cli.split import solve_split
+    from optsched.cli.split import refuse_others, solve_split
 
     if not args.split:
         raise UsageError("--page draws the front of --split: give --split, too")
-    excluded = ("pool", "capacity", "baseline", "max_moved", "fewest_moves", "independent")
-    others = ("warm_start", "first", "last", "keep_order", "keep_trace", "streams", "align")
-    for name in (*excluded, *others):
-        if common.given(args, name):
-            raise UsageError(f"--split excludes --{name.replace('_', '-')}")
+    refuse_others(args)
     return solve_split(args)
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
-from optsched.errors import PlanError
+from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats.fused import SPLIT_FORMAT
 from optsched.runtime.limits import StopReason
-from optsched.runtime.text import counted
+from optsched.runtime.text import counted, shield
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +24,11 @@ if TYPE_CHECKING:
     from optsched.solver.fusion.front import Front
     from optsched.solver.fusion.result import FusionResult, Point
 
+_TAKEN = {
+    *("graph", "split", "output", "certificate", "page", "csv", "markdown", "json", "objective"),
+    *("time_limit", "work", "workers", "seed", "command", "parser"),
+}
+"""Arguments that a split has a use for."""
 SEARCH_SHARE = 0.5
 """Part of the time for the search; the rest finds few cuts."""
 
@@ -47,19 +55,70 @@ def solve_split(args: argparse.Namespace) -> int:
 
 def compare_split(args: argparse.Namespace) -> int:
     """Print a table with the whole nodes beside the best split, one row per file."""
-    rows, records, reason = [], [], StopReason.EXHAUSTED
-    for path, _ in common.graph_files(args.graph):
-        result, front = _search(args, path)
+    files = common.graph_files(args.graph)
+    common.protect([args.csv, args.markdown], *(path for path, _ in files))
+    rows, records, skipped, interrupted = [], [], [], False
+    for path, named in files:
+        try:
+            result, front = _search(args, path)
+        except OptschedError as error:
+            # The rows of other files are not lost.
+            skipped.append((named, str(error)))
+            continue
         records.append({"graph": path, **_record(result, front.points)})
-        rows.append(_row(Path(path).name, result, front.points))
-        reason = _reason(result, front)
-        if reason is StopReason.INTERRUPTED:
+        rows.append(_row(path, result, front.points))
+        if interrupted := _reason(result, front) is StopReason.INTERRUPTED:
             break
+    try:
+        _write_table(args, rows)
+    finally:
+        _show_table(args, rows, records, skipped)
+    if interrupted:
+        return common.INTERRUPTED
+    return common.BAD_INPUT if not rows or any(named for named, _ in skipped) else common.OK
+
+
+def _write_table(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> None:
+    if args.csv:
+        text = io.StringIO()
+        table = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+        Path(args.csv).write_text(text.getvalue(), "utf-8")
+    if args.markdown:
+        from optsched.reports.tables import Column, Table, as_markdown
+
+        cells = [_cells(row) for row in rows]
+        columns = tuple(Column(head) for head in (cells[0] if cells else []))
+        table_text = as_markdown(Table(columns, [list(row.values()) for row in cells]))
+        Path(args.markdown).write_text(table_text + "\n", "utf-8")
+
+
+def _show_table(
+    args: argparse.Namespace,
+    rows: Sequence[dict[str, Any]],
+    records: Sequence[dict[str, Any]],
+    skipped: Sequence[tuple[bool, str]],
+) -> None:
     if args.json:
         common.print_json(args, {"graphs": records})
-    else:
-        common.show(_table(rows))
-    return common.INTERRUPTED if reason is StopReason.INTERRUPTED else common.OK
+    elif rows:
+        common.show(_table([_cells(row) for row in rows]))
+    for named, reason in skipped:
+        common.show(f"optsched: {'error: ' if named else 'passed over: '}{reason}", sys.stderr)
+
+
+def refuse_others(args: argparse.Namespace) -> None:
+    """Refuse options that would say nothing about a split.
+
+    Raises
+    ------
+    UsageError
+        If one is given.
+    """
+    for name, value in vars(args).items():
+        if name not in _TAKEN and value != args.parser.get_default(name):
+            raise UsageError(f"--split excludes --{name.replace('_', '-')}")
 
 
 def check_split_file(args: argparse.Namespace, groups: list[list[str]]) -> int:
@@ -170,17 +229,35 @@ def _price(result: FusionResult, point: Point) -> str:
     )
 
 
-def _row(name: str, result: FusionResult, front: Sequence[Point]) -> dict[str, str]:
+def _row(path: str, result: FusionResult, front: Sequence[Point]) -> dict[str, Any]:
+    """Return the figures of a file; the price is that of the cheapest cuts found for the peak."""
     whole, best = result.whole, front[-1]
     return {
-        "graph": name,
-        "all fused": f"{whole.peak:,}",
-        "best split": f"{best.peak:,}",
-        "bound": f"{result.bound:,}",
-        "saved": _percent(best.peak, whole.peak),
-        "cut": str(len(best.cut_nodes(result.fused))),
-        "kernels": f"{whole.kernels} -> {best.kernels}",
-        "traffic": _percent(best.traffic, whole.traffic),
+        "graph": shield(path, ""),
+        "all_fused": whole.peak,
+        "best_split": best.peak,
+        "bound": result.bound,
+        "proved": "yes" if result.proved else "no",
+        "cut": len(best.cut_nodes(result.fused)),
+        "kernels_fused": whole.kernels,
+        "kernels": best.kernels,
+        "traffic_fused": whole.traffic,
+        "traffic": best.traffic,
+        "seconds": f"{result.seconds:.6f}",
+    }
+
+
+def _cells(row: dict[str, Any]) -> dict[str, str]:
+    """Return a row of the printed table."""
+    return {
+        "graph": Path(row["graph"]).name,
+        "all fused": f"{row['all_fused']:,}",
+        "best split": f"{row['best_split']:,}",
+        "bound": f"{row['bound']:,}",
+        "saved": _percent(row["best_split"], row["all_fused"]),
+        "cut": str(row["cut"]),
+        "kernels": f"{row['kernels_fused']} -> {row['kernels']}",
+        "traffic": _percent(row["traffic"], row["traffic_fused"]),
     }
 
 

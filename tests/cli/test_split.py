@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 from pathlib import Path
@@ -109,3 +110,29 @@ def test_groups_of_a_damaged_split_are_one_line(
         assert main(["check", str(CAPTURED), str(path)]) in (1, 2)
         error = capsys.readouterr().err
         assert error.count("\n") == 1, (groups, error)
+
+
+def test_a_table_of_splits_keeps_its_rows_and_refuses_what_it_ignores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, rows, page = tmp_path / "graphs", tmp_path / "rows.csv", tmp_path / "rows.md"
+    folder.mkdir()
+    plain = folder / "a.json"
+    plain.write_text('{"format": "optsched-graph/1", "ops": [], "buffers": []}')
+    copy = folder / CAPTURED.name
+    copy.write_bytes(CAPTURED.read_bytes())
+    table = ["compare", "--split", *LIMIT]
+    assert main([*table, str(folder), "--csv", str(rows), "--markdown", str(page)]) == 0
+    printed = capsys.readouterr()
+    assert "passed over" in printed.err
+    assert "all fused" in printed.out
+    written = list(csv.DictReader(rows.open()))
+    assert [(row["all_fused"], row["best_split"], row["proved"]) for row in written] == [
+        ("4371456", "3107072", "yes")
+    ]
+    assert "best split" in page.read_text()
+    assert main([*table, str(plain)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    for option in (["--methods", "lpmf"], ["--report", "page.html"], ["--align", "8"]):
+        assert main(["compare", "--split", str(copy), *option]) == 2
+        assert f"--split excludes {option[0]}" in capsys.readouterr().err
