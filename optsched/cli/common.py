@@ -18,7 +18,7 @@ from optsched.runtime.limits import Limits, StopReason
 from optsched.runtime.text import decoded, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from optsched.formats.reading import GraphReading
     from optsched.model.graph import Graph
@@ -222,6 +222,32 @@ def graph_files(paths: Sequence[str]) -> list[tuple[str, bool]]:
         else:
             found.append((str(path), True))
     return found
+
+
+def regular_files(paths: Sequence[str], folder: str) -> list[str]:
+    """Return the paths, with standard input and pipes copied into a folder.
+
+    Other processes can read a copy, but not a pipe that this process has read.
+    """
+    from optsched.formats.pipes import is_pipe
+    from optsched.formats.source import read_bytes
+
+    found = list(paths)
+    for number, path in enumerate(paths):
+        if is_pipe(path):
+            copy = Path(folder, "stdin" if path == "-" else Path(path).name)
+            copy.write_bytes(read_bytes(path))
+            found[number] = str(copy)
+    return found
+
+
+def refuse_pipes(paths: Iterable[str]) -> None:
+    """Raise UsageError for a path that results cannot be kept under: it has no file."""
+    from optsched.formats.pipes import is_pipe
+    from optsched.formats.source import label_of
+
+    for path in filter(is_pipe, paths):
+        raise UsageError(f"{label_of(path)}: expected a file, got a pipe; write it to a file first")
 
 
 def _may_hold_graph(path: Path) -> bool:

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optsched.cli import common
@@ -74,13 +73,13 @@ def _compare(args: argparse.Namespace) -> int:
     )
     shown = _columns(args, settings.methods)
     with (
-        # Standard input is copied, as worker processes read the file again.
+        # Pipes are copied, as worker processes read the file again.
         TemporaryDirectory() as folder,
         Journal(args.resume, retry=args.retry_failed) if args.resume else nullcontext() as journal,
         StudyProgress() as progress,
     ):
         study = compare_files(
-            [_stdin_copy(folder) if path == "-" else path for path, _ in files],
+            common.regular_files([path for path, _ in files], folder),
             settings,
             named=[named for _, named in files],
             journal=journal,
@@ -92,15 +91,6 @@ def _compare(args: argparse.Namespace) -> int:
         # Printed even if a file could not be written, for example on a full disk.
         _show_summary(args, study, shown, journal)
     return _exit_code(study)
-
-
-def _stdin_copy(folder: str) -> str:
-    """Copy standard input to a file, which other processes can read."""
-    from optsched.formats.source import read_bytes
-
-    copy = Path(folder) / "stdin"
-    copy.write_bytes(read_bytes("-"))
-    return str(copy)
 
 
 def write_study(args: argparse.Namespace, study: Study, *, fleet: bool = False) -> None:

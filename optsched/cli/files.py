@@ -33,7 +33,7 @@ def _info(args: argparse.Namespace) -> int:
     from optsched.formats import Content, sniff_file
     from optsched.reports.results import describe, info_text
 
-    if args.graph != "-" and sniff_file(args.graph).holds is Content.PACKING:
+    if sniff_file(args.graph).holds is Content.PACKING:
         return _info_of_packing(args)
     # A model with open dimensions still has facts to show.
     try:
@@ -71,13 +71,14 @@ def _info_of_packing(args: argparse.Namespace) -> int:
 def _info_of_blocked(args: argparse.Namespace, error: OptschedError) -> int:
     """Tell what a model file says although it cannot be planned; raise `error` if nothing."""
     from optsched.formats import describe_file
+    from optsched.formats.source import label_of
     from optsched.reports.results import blocked_text
 
-    facts = None if args.graph == "-" else describe_file(args.graph)
+    facts = describe_file(args.graph)
     if facts is None:
         raise error
     record = {**asdict(facts), "ops": dict(facts.ops), "blocked": str(error)}
-    common.print_result(args, record, blocked_text(args.graph, facts, str(error)))
+    common.print_result(args, record, blocked_text(label_of(args.graph), facts, str(error)))
     return common.OK
 
 
@@ -85,7 +86,7 @@ def _schedules(path: str) -> dict[str, Any]:
     """Return what XLA's schedulers make of a module of HLO text; nothing of any other file."""
     from optsched.formats import sniff_file
 
-    if path == "-" or sniff_file(path).name != "hlo":
+    if sniff_file(path).name != "hlo":
         return {}
     from optsched.reports.module import schedule_record
 
@@ -241,7 +242,7 @@ def _export(args: argparse.Namespace) -> int:
 
 def _add_export_saving(args: argparse.Namespace, record: dict[str, Any], text: str) -> str:
     """Put the saving into a record and before its text, if the graph is given to compare with."""
-    if args.graph is None or args.graph == "-":
+    if args.graph is None:
         return text
     from optsched.formats import read_module
     from optsched.formats.apply import checked_plan

@@ -17,6 +17,8 @@ def _measure(args: argparse.Namespace) -> int:
     from optsched.formats.apply import checked_plan
     from optsched.measure import Request, compiler_of, measure_model
 
+    # The runtime opens the file in a process of its own.
+    common.refuse_pipes([args.graph])
     if compiler := compiler_of(args.graph, args.runtime):
         return _measure_compiled(args, compiler)
     graph, plan = common.read_graph(args, args.graph), None

@@ -36,7 +36,7 @@ def _report(args: argparse.Namespace) -> int:
     from optsched.reports.write import write_report
 
     files = _outputs(args)
-    holds = None if args.graph == "-" else sniff_file(args.graph).holds
+    holds = sniff_file(args.graph).holds
     # Positions and offsets alone show nothing: sizes are in the graph.
     if holds is Content.PLAN:
         raise UsageError(f"{args.graph}: a plan has no sizes: give its graph first")

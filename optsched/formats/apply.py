@@ -14,8 +14,9 @@ from optsched.formats.companions import copy_companions
 from optsched.formats.format import Content, Format
 from optsched.formats.native_plan import Planned
 from optsched.formats.opening import check_options, extra_named, opened, read_as
+from optsched.formats.pipes import STANDARD_STREAM
 from optsched.formats.plan_options import planned_dims
-from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, write_bytes
+from optsched.formats.source import errors_named, label_of, write_bytes
 from optsched.formats.table import FORMATS
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan

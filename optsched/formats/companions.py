@@ -11,7 +11,8 @@ from pathlib import Path
 
 from optsched.errors import FormatError, UsageError
 from optsched.formats.fields import show
-from optsched.formats.source import STANDARD_STREAM, label_of
+from optsched.formats.pipes import STANDARD_STREAM
+from optsched.formats.source import label_of
 
 
 def copy_companions(folder: str, names: Sequence[str], output: str | Path) -> None:

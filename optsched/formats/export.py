@@ -25,7 +25,7 @@ from optsched.formats.minimalloc import minimalloc_text, packing_of, with_pools
 from optsched.formats.native_plan import Planned
 from optsched.formats.opening import check_options, open_source, opened, read_file, read_module_file
 from optsched.formats.runs import planned_graph
-from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, write_bytes
+from optsched.formats.source import errors_named, label_of, write_bytes
 from optsched.formats.table import find_format
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
@@ -102,9 +102,6 @@ def export_plan(
 
 
 def _is_of_module(plan: str | Path) -> bool:
-    # Standard input can be read only once.
-    if str(plan) == STANDARD_STREAM:
-        return False
     source = open_source(plan)
     with errors_named(label_of(plan)):
         return find_format(source).holds is Content.MODULE_PLAN

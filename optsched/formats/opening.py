@@ -10,7 +10,8 @@ from typing import Any
 
 from optsched.errors import FormatError, MissingDependencyError, UsageError
 from optsched.formats.format import Content, Format, Source
-from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, read_bytes
+from optsched.formats.pipes import STANDARD_STREAM, is_pipe
+from optsched.formats.source import errors_named, label_of, read_bytes
 from optsched.formats.table import FORMATS, find_format
 from optsched.model.graph import Graph
 from optsched.model.module import Module, module_of
@@ -26,7 +27,7 @@ _GENERAL = {"input_bytes", "pins", "graph", "dims", "profile"}
 
 def open_source(path: str | Path) -> Source:
     """Return a file's content, named after the file."""
-    folder = "" if str(path) == STANDARD_STREAM else str(Path(path).parent)
+    folder = "" if is_pipe(path) else str(Path(path).parent)
     return Source(read_bytes(path), stem_of(path), folder)
 
 

@@ -10,7 +10,7 @@ from optsched.errors import UsageError
 from optsched.formats.fields import Record, show
 from optsched.formats.native_plan import PLAN_FORMAT
 from optsched.formats.opening import extra_named, open_source
-from optsched.formats.source import STANDARD_STREAM, errors_named, label_of
+from optsched.formats.source import errors_named, label_of
 from optsched.formats.table import find_format
 from optsched.runtime.text import nearest_word
 
@@ -23,8 +23,8 @@ def planned_dims(
     Parameters
     ----------
     model, plan
-        Paths. Nothing is added for a file that is not a plan, for standard input, which can be read
-        only once, and for a model in a format without open dimensions.
+        Paths. Nothing is added for a file that is not a plan, and for a model in a format without
+        open dimensions.
     given
         Sizes that the user gives. They are returned if the plan keeps no dimensions.
 
@@ -34,9 +34,6 @@ def planned_dims(
         If a given size differs from that of the plan.
     """
     found = dict(given or {})
-    # Standard input cannot be read twice.
-    if str(model) == STANDARD_STREAM:
-        return found
     document = _plan_document(plan)
     if "dims" not in document:
         return found
@@ -69,9 +66,7 @@ def is_plan_apart(plan: str | Path) -> bool:
 
 
 def _plan_document(plan: str | Path) -> Mapping[str, Any]:
-    """Return the document of a plan's file; empty for other files and for standard input."""
-    if str(plan) == STANDARD_STREAM:
-        return {}
+    """Return the document of a plan's file; empty for other files."""
     source = open_source(plan)
     return source.document if source.is_tagged(PLAN_FORMAT.partition("/")[0]) else {}
 

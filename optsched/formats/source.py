@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from optsched.errors import FormatError, GraphError, PlanError, UsageError
+from optsched.formats.pipes import STANDARD_STREAM, is_pipe, read_pipe
 from optsched.runtime.interrupt import released_interrupts
 from optsched.runtime.text import decoded, is_stand_in
 
@@ -32,9 +33,6 @@ MAX_BYTES = 2**30
 
 MAX_JSON_VALUES = 2**25
 """Maximum number of values in JSON: each takes about 70 bytes of memory, but only 3 in a file."""
-
-STANDARD_STREAM = "-"
-"""Path that means standard input when reading and standard output when writing."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 2**20
@@ -75,10 +73,8 @@ def read_bytes(path: str | Path, *, limit: int = MAX_BYTES, compressed: bool = T
 # A pipe may keep the reader waiting, and Ctrl-C must end that.
 @released_interrupts()
 def _read_raw(path: str | Path, limit: int) -> bytes:
-    if str(path) == STANDARD_STREAM:
-        if sys.stdin is None:
-            raise FormatError("standard input is closed")
-        return _read_up_to(sys.stdin.buffer, limit)
+    if is_pipe(path):
+        return read_pipe(path, lambda file: _read_up_to(file, limit))
     with open(path, "rb") as file:
         return _read_up_to(file, limit)
 

@@ -1,0 +1,82 @@
+"""Standard input and pipes: they can be read once, while a command reads its files several times.
+
+A pipe that was read to its end gives the same bytes again, until somebody writes new ones.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from optsched.errors import FormatError
+
+STANDARD_STREAM: Final = "-"
+"""Path that means standard input when reading and standard output when writing."""
+
+_MOST_KEPT: Final = 16
+"""Pipes whose bytes are kept, so that a long session does not keep all it ever read."""
+
+
+def is_pipe(path: str | Path) -> bool:
+    """Return True for standard input and for a pipe, such as that of `<(command)` in a shell."""
+    return str(path) == STANDARD_STREAM or _identity(path) is not None
+
+
+def read_pipe(path: str | Path, read: Callable[[BinaryIO], bytes]) -> bytes:
+    """Return the bytes of a pipe; those of the time before if there are no new ones.
+
+    Parameters
+    ----------
+    path
+        Path for which :func:`is_pipe` is true.
+    read
+        Function that reads an open file to its end.
+
+    Raises
+    ------
+    FormatError
+        If standard input is closed.
+    OSError
+        If the pipe cannot be opened.
+    """
+    if str(path) == STANDARD_STREAM:
+        if sys.stdin is None:
+            raise FormatError("standard input is closed")
+        # The stream itself, so that another one in its place has bytes of its own.
+        return _kept(sys.stdin.buffer, read(sys.stdin.buffer))
+    identity = _identity(path)
+    opener = _open_at_once if identity in _ENDED else None
+    with open(path, "rb", opener=opener) as file:
+        return _kept(identity, read(file))
+
+
+_ENDED: dict[Hashable, bytes] = {}
+
+
+def _kept(pipe: Hashable, data: bytes) -> bytes:
+    if data:
+        _ENDED.pop(pipe, None)
+        _ENDED[pipe] = data
+    for oldest in list(_ENDED)[:-_MOST_KEPT]:
+        del _ENDED[oldest]
+    return data or _ENDED.get(pipe, b"")
+
+
+def _identity(path: str | Path) -> tuple[int, int] | None:
+    """Return the device and number of a pipe; None for any other file."""
+    try:
+        state = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (state.st_dev, state.st_ino) if stat.S_ISFIFO(state.st_mode) else None
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a pipe even if nobody writes to it: a named one would wait for a writer forever."""
+    number = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(number, True)
+    return number
