@@ -27,7 +27,7 @@ def is_pipe(path: str | Path) -> bool:
 
 
 def read_pipe(path: str | Path, read: Callable[[BinaryIO], bytes]) -> bytes:
-    """Return the bytes of a pipe; those of the time before if there are no new ones.
+    """Return the bytes of a pipe; if none are new, those of the time before.
 
     Parameters
     ----------

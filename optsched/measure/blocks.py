@@ -11,8 +11,8 @@ The block of 640 bytes is scratch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
@@ -62,11 +62,14 @@ class Blocks:
         return sorted(same, key=lambda n: end.get(n, never) - begin.get(n, 0))[:count]
 
 
-def explain(graph: Graph, order: Sequence[int], blocks: Blocks) -> dict[str, int]:
+def explain(
+    graph: Graph, order: Sequence[int], blocks: Blocks, absent: Collection[str] = ()
+) -> dict[str, int]:
     """Return the parts of the bytes held above the peak of an order, by cause.
 
-    `graph` is in the memory model of the plan; the parts sum up to the difference unless ops other
-    than those of the graph ran.
+    `graph` is in the memory model of the plan, and `absent` names buffers of it that the runtime
+    does not have, for example those of ops that it folded. The parts sum up to the difference
+    unless ops other than those of the graph ran.
     """
     planned, held = peak_memory(graph, order), blocks.peak()
     rounded = MemoryModel(align=BLOCK).apply(graph)
@@ -76,32 +79,71 @@ def explain(graph: Graph, order: Sequence[int], blocks: Blocks) -> dict[str, int
     if any(op.workspace is not None for op in graph.ops):
         # Blocks of subgraphs and of known scratch are inside of workspaces.
         parts["kernel scratch and subgraphs"] = held - least
-        return {what: value for what, value in parts.items() if value}
-    overwriting = set(rounded.arrays.inplace_output.tolist())
-    sizes = rounded.arrays.size.tolist()
-    in_place = Counter(sizes[b] for b in overwriting)
-    wanted = Counter(size for b, size in enumerate(sizes) if size and b not in overwriting)
-    # Blocks that no buffer of the plan explains.
-    extra = Counter(blocks.sizes) - wanted
-    scratch, apart, doubtful = set[int](), 0, 0
-    for size, count in extra.items():
-        # As many as outputs that were planned to overwrite inputs.
-        copies = min(count, in_place[size])
-        apart += copies * size
-        scratch.update(blocks.shortest(count - copies, size))
-        doubtful += (count - copies) * size if wanted[size] else 0
-    # Peaks without scratch, then with it: the difference is what scratch adds.
-    tensors = blocks.peak(frozenset(scratch))
-    if apart:
-        most = peak_memory(rounded.without_inplace(), order)
-        parts[APART] = max(0, min(tensors, most) - least)
-    parts[SCRATCH] = held - tensors
-    rest = tensors - least - parts.get(APART, 0)
-    absent = wanted - Counter(blocks.sizes)
-    if 0 < rest <= doubtful:
-        # Scratch as large as some buffer: of blocks of equal size, those returned soonest need not
-        # be the scratch.
-        parts[SCRATCH] += rest
-    elif 0 < -rest <= sum(size * count for size, count in absent.items()):
-        parts[ABSENT] = rest
+        return _nonzero(parts)
+    there = _without(rounded, absent)
+    present = peak_memory(there, order)
+    parts[ABSENT] = present - least
+    expected = _Expected(there, order, present)
+    found = expected.scratch_and_copies(blocks)
+    if sum(found.values()) != held - present:
+        found = expected.only_scratch(blocks) or found
+    for what, value in found.items():
+        parts[what] = parts.get(what, 0) + value
+    return _nonzero(parts)
+
+
+def _nonzero(parts: Mapping[str, int]) -> dict[str, int]:
     return {what: value for what, value in parts.items() if value}
+
+
+def _without(graph: Graph, absent: Collection[str]) -> Graph:
+    """Return a graph in which the absent buffers have no bytes."""
+    if not absent:
+        return graph
+    sizes = (replace(b, size=0) if b.name in absent else b for b in graph.buffers)
+    return graph.with_sizes(tuple(sizes))
+
+
+class _Expected:
+    """Blocks that a graph's buffers take, in an order with this peak."""
+
+    def __init__(self, graph: Graph, order: Sequence[int], peak: int) -> None:
+        self.graph, self.order, self.peak = graph, order, peak
+        overwriting = set(graph.arrays.inplace_output.tolist())
+        sizes = graph.arrays.size.tolist()
+        self.in_place = Counter(sizes[b] for b in overwriting)
+        self.wanted = Counter(size for b, size in enumerate(sizes) if size and b not in overwriting)
+
+    def only_scratch(self, blocks: Blocks) -> dict[str, int] | None:
+        """Return the scratch if the other blocks have the expected peak exactly, else None."""
+        # Blocks that no buffer of the plan explains.
+        extra = Counter(blocks.sizes) - self.wanted
+        scratch = {n for size, count in extra.items() for n in blocks.shortest(count, size)}
+        if blocks.peak(frozenset(scratch)) != self.peak:
+            return None
+        return {SCRATCH: blocks.peak() - self.peak}
+
+    def scratch_and_copies(self, blocks: Blocks) -> dict[str, int]:
+        """Return parts if outputs that were planned to overwrite inputs may have own blocks."""
+        scratch, apart, doubtful = set[int](), 0, 0
+        for size, count in (Counter(blocks.sizes) - self.wanted).items():
+            # As many as outputs that were planned to overwrite inputs.
+            copies = min(count, self.in_place[size])
+            apart += copies * size
+            scratch.update(blocks.shortest(count - copies, size))
+            doubtful += (count - copies) * size if self.wanted[size] else 0
+        # Peaks without scratch, then with it: the difference is what scratch adds.
+        tensors, parts = blocks.peak(frozenset(scratch)), dict[str, int]()
+        if apart:
+            most = peak_memory(self.graph.without_inplace(), self.order)
+            parts[APART] = max(0, min(tensors, most) - self.peak)
+        parts[SCRATCH] = blocks.peak() - tensors
+        rest = tensors - self.peak - parts.get(APART, 0)
+        absent = self.wanted - Counter(blocks.sizes)
+        if 0 < rest <= doubtful:
+            # Scratch as large as some buffer: of blocks of equal size, those returned soonest need
+            # not be the scratch.
+            parts[SCRATCH] += rest
+        elif 0 < -rest <= sum(size * count for size, count in absent.items()):
+            parts[ABSENT] = rest
+        return parts

@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -83,7 +83,7 @@ def measure(asked: Request) -> Measurement:
         found = run_all(runs, folder)
         _refuse_failure(path, found)
         left = _count_ops(optimized) if "error" not in found[2] else len(graph.ops)
-        made = 0 if plan is None else _made_ops(ran, planned)
+        made, absent = (set[str](), set[str]()) if plan is None else _changed(planned, ran)
     own = read_recorded(path, profile=asked.profile, dims=dict(graph.dims))["ort"]
     before = _held(graph, own, found[1], fused=left < len(graph.ops))
     before = _with_reuse(before, found[0]["held"])
@@ -92,7 +92,9 @@ def measure(asked: Request) -> Measurement:
     if plan is None:
         return Measurement(graph.name, runtime, before, weights=weights, notes=notes)
     first, second = _planned_runs(graph, plan.order, found)
-    after = _held(graph, plan.order, second, fused=False)
+    # Without optimizations all ops of the model run.
+    left_out = absent if second is found[4] else set()
+    after = _held(graph, plan.order, second, fused=False, absent=left_out)
     if made and second is found[4] and after.unexplained:
         # Their results are other buffers than the planned ones, and live at other times.
         after = replace(after, causes={**after.causes, REPLACED: after.unexplained})
@@ -179,12 +181,19 @@ def _refuse_failure(path: str, found: Sequence[Mapping[str, Any]]) -> None:
             raise FormatError(f"{label_of(path)}: {message}")
 
 
-def _held(graph: Graph, order: Sequence[int], run: Mapping[str, Any], *, fused: bool) -> Held:
+def _held(
+    graph: Graph,
+    order: Sequence[int],
+    run: Mapping[str, Any],
+    *,
+    fused: bool,
+    absent: Collection[str] = (),
+) -> Held:
     planned = peak_memory(graph, tuple(order))
     if fused:
         # Other ops ran than those of the file, so blocks are not those of its buffers.
         return Held(planned, run["held"], {FUSED: run["held"] - planned})
-    causes = explain(graph, tuple(order), Blocks(run["blocks"], run["steps"]))
+    causes = explain(graph, tuple(order), Blocks(run["blocks"], run["steps"]), absent)
     return Held(planned, run["held"], causes)
 
 
@@ -224,14 +233,16 @@ def _count_ops(path: str) -> int:
     return len(operation_nodes(parse_model(Path(path).read_bytes()).graph))
 
 
-def _made_ops(ran: str, planned: str) -> int:
-    """Return the number of ops that a session ran and that the model it was given does not have."""
+def _changed(planned: str, ran: str) -> tuple[set[str], set[str]]:
+    """Return the results of ops that a session made, and of ops that it left out of a model."""
 
-    def results(path: str) -> set[tuple[str, ...]]:
+    def results(path: str) -> dict[str, str]:
         graph = parse_model(Path(path).read_bytes()).graph
-        return {(node.op_type, *node.output) for _, node in operation_nodes(graph)}
+        return {name: node.op_type for _, node in operation_nodes(graph) for name in node.output}
 
-    return len(results(ran) - results(planned))
+    given, kept = results(planned), results(ran)
+    made = {name for name, kind in kept.items() if given.get(name) != kind}
+    return made, given.keys() - kept.keys()
 
 
 def describe_inputs(path: str, dims: Mapping[str, int]) -> list[dict[str, Any]]:

@@ -86,3 +86,31 @@ def test_scratch_that_outlives_a_tensor_of_its_size_is_scratch() -> None:
 def test_a_buffer_that_is_not_allocated_is_named() -> None:
     blocks = run(("a", 64), ("a", 0), ("c", 64))
     assert explain(chain(64, 128, 64), range(3), blocks) == {ABSENT: -128}
+
+
+def test_scratch_of_the_size_of_a_buffer_that_the_runtime_folded() -> None:
+    """The blocks have the sizes of the buffers, but one of 256 bytes is scratch."""
+    build = GraphBuilder("folded")
+    build.op("fold", writes={"shape": 256})
+    build.op("p", writes={"a": 64})
+    build.op("q", reads=["a", "shape"], writes={"b": 128})
+    build.output("b")
+    graph = build.build()
+    # The peak is planned at `q`, but held at `p`, where `shape` would not be live.
+    blocks = run(("a", 64), ("b", 128), ("s", 256), ("s", 0), ("a", 0))
+    assert explain(graph, range(3), blocks, {"shape"}) == {ABSENT: -256, SCRATCH: 256}
+    assert explain(graph, range(3), blocks) == {}
+
+
+def test_scratch_of_the_size_of_an_output_that_is_written_in_place() -> None:
+    """A block more of 64 bytes would be a copy, which does not explain what is held."""
+    build = GraphBuilder("apart")
+    build.op("p", writes={"a": 512})
+    build.op("q", reads=["a"], writes={"b": 64})
+    build.op("r", reads=["b"], writes={"c": 64})
+    build.inplace("r", "c", "b")
+    build.output("c")
+    graph = build.build().with_inplace()
+    blocks = run(("a", 512), ("s", 64), ("b", 64), ("s", 0), ("a", 0))
+    assert explain(graph, range(3), blocks) == {SCRATCH: 64}
+    assert held_as_planned(graph, range(3), blocks) == 576
