@@ -13,8 +13,9 @@ apart. They form one clique, whose size of 12 bytes is a lower bound on the slab
 >>> import numpy as np
 >>> start, end, size = (np.array(x) for x in ([0, 1, 2, 2], [1, 2, 3, 4], [4, 3, 5, 2]))
 >>> conflicts = Conflicts(Whole(np.arange(4), start, end), size, np.array([[0, 1], [0, 2], [1, 2]]))
->>> [found.tolist() for found in conflicts.cliques()]
-[[0, 1, 2]]
+>>> found = conflicts.cliques()
+>>> found.ptr.tolist(), found.idx.tolist()
+([0, 3], [0, 1, 2])
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from optsched.model.arrays import IntArray, Rows, bit_rows, pack_rows
-from optsched.model.kernels.cliques import grow_set, heaviest_set
+from optsched.model.arrays import IntArray, Rows, bit_rows, distinct, pack_rows
+from optsched.model.kernels.cliques import grow_sets, heaviest_set
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -73,10 +74,8 @@ class Conflicts:
     def __init__(self, whole: Whole, size: IntArray, pairs: IntArray) -> None:
         self.whole, self.size, self.pairs = whole, size, pairs
         # Both directions, so that the partners of a buffer are found by its number.
-        self.apart: dict[int, list[int]] = {}
-        for a, b in pairs.tolist():
-            self.apart.setdefault(a, []).append(b)
-            self.apart.setdefault(b, []).append(a)
+        both = np.concatenate([pairs, pairs[:, ::-1]])
+        self.apart = pack_rows(*both.T, len(size))
         # Intervals that meet another one begin before its end, and less than the longest before it.
         turn = np.argsort(whole.start, kind="stable")
         self.start, self.end, self.owner = whole.start[turn], whole.end[turn], whole.owner[turn]
@@ -90,7 +89,7 @@ class Conflicts:
     def of(self, i: int) -> BoolArray:
         """Return the buffers that conflict with a buffer as a mask of shape `(k,)`."""
         row = self._met(i)
-        row[self.apart.get(i, [])] = True
+        row[self.apart.row(i)] = True
         # A buffer meets itself at every step, but may of course share its own bytes.
         row[i] = False
         self.work += len(row)
@@ -149,7 +148,7 @@ class Conflicts:
         one, other = sorted((self._intervals(a), self._intervals(b)), key=lambda x: len(x[0]))
         return bool(_meets(*one, *other).any())
 
-    def cliques(self, known: int = 0) -> list[IntArray]:
+    def cliques(self, known: int = 0) -> Rows:
         """Return cliques that together contain each pair that does not appear in the steps.
 
         The last one is the heaviest clique found by a short search, if it has more bytes than the
@@ -160,16 +159,20 @@ class Conflicts:
         if len(self.size) <= TABLE_BUFFERS:
             found = self._grow_by_table()
         else:
-            found = self._grow_by_rows({a: self._unseen(a) for a in self.apart})
-        weights = [int(self.size[clique].sum()) for clique in found]
-        heaviest = self.heaviest(max([known, *weights]))
-        return found if heaviest is None else [*found, heaviest]
+            with_pairs = np.flatnonzero(np.diff(self.apart.ptr)).tolist()
+            found = self._grow_by_rows({a: self._unseen(a) for a in with_pairs})
+        weights = np.add.reduceat(self.size[found.idx], found.ptr[:-1])
+        heaviest = self.heaviest(max(known, int(weights.max(initial=0))))
+        if heaviest is None:
+            return found
+        idx = np.concatenate([found.idx, heaviest])
+        return Rows(np.append(found.ptr, len(idx)), idx)
 
     def _turn(self, left: Iterable[int]) -> list[int]:
         """Return the buffers by descending size: cliques grown around large buffers weigh most."""
         return sorted(left, key=lambda i: (-int(self.size[i]), i))
 
-    def _grow_by_rows(self, left: dict[int, set[int]]) -> list[IntArray]:
+    def _grow_by_rows(self, left: dict[int, set[int]]) -> Rows:
         """Return cliques that cover all pairs left, for too many buffers to tabulate."""
         found: list[IntArray] = []
         for a in self._turn(left):
@@ -179,32 +182,30 @@ class Conflicts:
                 # A clique covers all pairs among its members at once.
                 for i in members & left.keys():
                     left[i] -= members
-        return found
+        ptr = np.cumsum([0, *(len(one) for one in found)])
+        return Rows(ptr, np.concatenate([NO_SETS.idx, *found]))
 
-    def _grow_by_table(self) -> list[IntArray]:
+    def _grow_by_table(self) -> Rows:
         """Return the same cliques as :meth:`_grow_by_rows`, grown by a kernel."""
-        k, found = len(self.size), list[IntArray]()
+        k = len(self.size)
         turn = np.array(self._turn(range(k)), np.int64)
         masks = bit_rows(self.table[np.ix_(turn, turn)])
         # From here on buffers are positions in this sequence, in which the largest comes first.
         a, b = np.argsort(turn)[self.pairs[~self.met[self.pairs[:, 0], self.pairs[:, 1]]]].T
-        left = pack_rows(np.concatenate([a, b]), np.concatenate([b, a]), k)
-        is_left, members = np.ones(len(left.idx), np.bool_), np.zeros(k, np.int64)
-        for first in np.flatnonzero(np.diff(left.ptr)).tolist():
-            row = slice(left.ptr[first], left.ptr[first + 1])
-            while is_left[row].any():
-                # Without work left the pair alone is a clique: covering pairs matters, large
-                # cliques are a gain.
-                most = 2 if self.work > GROWTH_WORK else k
-                grow = grow_set.for_work(k)
-                count = grow(first, most, masks, left.ptr, left.idx, is_left, members)
-                self.work += k * count
-                found.append(np.sort(turn[members[:count]]))
-        return found
+        # Both directions of each pair once, ascending.
+        a, b = np.divmod(distinct(np.concatenate([a * k + b, b * k + a])), max(1, k))
+        left, most_work = pack_rows(a, b, k), GROWTH_WORK - self.work
+        grown = min(k + max(0, most_work) // max(1, k), k * len(a))
+        members, ends = np.empty(grown + len(a), np.int64), np.empty(len(a), np.int64)
+        grow = grow_sets.for_work(k * int(np.count_nonzero(np.diff(left.ptr))))
+        count = grow(masks, left.ptr, left.idx, most_work, members, ends)
+        found = Rows(np.append(0, ends[:count]), turn[members[: ends[:count].max(initial=0)]])
+        self.work += k * len(found.idx)
+        return Rows(found.ptr, found.idx[np.lexsort((found.idx, found.owners()))])
 
     def _unseen(self, a: int) -> set[int]:
         """Return the partners of a buffer that are never fully occupied at the same step."""
-        return {b for b in self.apart[a] if not self._meet(a, b)}
+        return {b for b in self.apart.row(a).tolist() if not self._meet(a, b)}
 
     def _grown(self, a: int, left: dict[int, set[int]]) -> IntArray:
         """Return a maximal clique that contains a buffer and one of its partners.
@@ -240,7 +241,7 @@ class Conflicts:
         only gives a weaker bound.
         """
         # Without pairs the steps show all conflicts, and their load is the heaviest clique.
-        if not self.apart or len(self.size) > HEAVIEST_BUFFERS:
+        if not len(self.pairs) or len(self.size) > HEAVIEST_BUFFERS:
             return None
         takes_room = np.union1d(self.whole.owner, self.pairs)
         ids = takes_room[np.lexsort((takes_room, -self.size[takes_room]))]

@@ -95,9 +95,7 @@ class PackingBuffers:
         # Only parts in which a buffer is fully occupied keep others off all of its bytes.
         whole = live.high - live.low == self.size[live.owner]
         stretches = Whole(live.owner[whole], live.start[whole], live.end[whole])
-        sets = Conflicts(stretches, self.size, pairs).cliques(fullest(live))
-        ptr = np.cumsum([0, *(len(one) for one in sets)])
-        return Rows(ptr, np.concatenate([NO_SETS.idx, *sets]))
+        return Conflicts(stretches, self.size, pairs).cliques(fullest(live))
 
     @cached_property
     def is_in_range(self) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.model.arrays import ROW_BITS, IntArray, bit_rows
+from optsched.packing.kernels.section_load import section_bits
 from optsched.packing.kernels.state import WORD_BITS
 
 BoolArray = npt.NDArray[np.bool_]
@@ -87,10 +88,7 @@ def cut_sections(
     words = 0 if np.array_equal(covered, last - first) else words_of(count)
     masks = np.zeros((buffers, words), np.int64)
     if words:
-        for i, a, b in zip(owner.tolist(), low.tolist(), high.tolist(), strict=True):
-            for word in range(a // WORD_BITS, -(-b // WORD_BITS)):
-                begins = max(0, a - word * WORD_BITS)
-                masks[i, word] |= (1 << min(WORD_BITS, b - word * WORD_BITS)) - (1 << begins)
+        section_bits.for_work(len(owner))(owner, low, high, masks)
     return Sections(count, first, last, masks, low, high)
 
 

@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from optsched.model.arrays import IntArray
+from optsched.model.arrays import IntArray, distinct
 from optsched.model.packing_problem import PackingProblem, Parts
 from optsched.packing.cliques import Sections, cut_sections, in_time_order
 from optsched.packing.kernels.section_load import section_load
@@ -270,10 +270,12 @@ def _joined_groups(group: IntArray, owner: IntArray, step: IntArray) -> IntArray
             root[number] = number = root[root[number]]
         return number
 
-    for members in np.split(group[owner], np.flatnonzero(np.diff(step)) + 1):
-        first = find(int(members[0]))
-        for number in np.unique(members).tolist():
-            root[find(number)] = first
+    # Neighbors in a set are connected. Most are of one group: few pairs of groups are left.
+    one, other = group[owner[:-1]], group[owner[1:]]
+    linked = (step[:-1] == step[1:]) & (one != other)
+    for link in distinct(one[linked] * len(root) + other[linked]).tolist():
+        low, high = sorted(map(find, divmod(link, len(root))))
+        root[high] = low
     kept, joined = np.unique([find(number) for number in root], return_inverse=True)
     return joined.astype(np.int64)[group] if len(kept) < len(root) else group
 

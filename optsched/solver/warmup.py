@@ -35,7 +35,6 @@ from optsched.packing.beam import search_beam
 from optsched.packing.components import make_components
 from optsched.packing.engine import PackingEngine
 from optsched.packing.kernels.branch import TIGHTEST
-from optsched.packing.kernels.section_load import section_load
 from optsched.packing.rules import PackingEffort
 from optsched.runtime import disk_cache
 from optsched.runtime import kernel as kernels
@@ -106,7 +105,7 @@ def compile_packings() -> None:
         packing(problem)
     problem, _ = packing_problem(wired_graph(OPS, 5), np.arange(OPS))
     solve_packing(with_halves(problem), limits=LIMITS)
-    section_load.for_work(1)(np.zeros((1, 1), np.int64), np.ones(1, np.int64), 1)
+    solve_packing(with_pair(problem), limits=LIMITS)
 
 
 def with_halves(problem: PackingProblem) -> PackingProblem:
@@ -120,6 +119,13 @@ def with_halves(problem: PackingProblem) -> PackingProblem:
         for start, end, half in halves
     )
     return replace(problem, gaps=tuple(gaps))
+
+
+def with_pair(problem: PackingProblem) -> PackingProblem:
+    """Keep two buffers apart that are never live together, so that sections become sets of bits."""
+    last = int(problem.start.argmax())
+    first = int(problem.end.argmin())
+    return replace(problem, keep_apart=((first, last),))
 
 
 def use_orders(graph: Graph, seed: int) -> None:

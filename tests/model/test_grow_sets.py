@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from optsched.model.arrays import bit_rows, build_rows
+from optsched.model.arrays import bit_rows, build_rows, transpose
 from optsched.model.conflicts import Conflicts, Whole
-from optsched.model.kernels.cliques import grow_set, heaviest_set
+from optsched.model.kernels.cliques import grow_set, grow_sets, heaviest_set
 
 
 def test_the_kernel_grows_the_same_sets() -> None:
@@ -20,7 +20,24 @@ def test_the_kernel_grows_the_same_sets() -> None:
         left = {a: set(conflicts._unseen(a)) for a in conflicts.apart}
         by_rows = conflicts._grow_by_rows({a: set(others) for a, others in left.items()})
         by_table = conflicts._grow_by_table()
-        assert [found.tolist() for found in by_table] == [found.tolist() for found in by_rows]
+        assert by_table.ptr.tolist() == by_rows.ptr.tolist()
+        assert by_table.idx.tolist() == by_rows.idx.tolist()
+
+
+def test_without_work_left_all_pairs_are_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        conflicts = random_conflicts(rng)
+        # Work for none, a few or all of them.
+        monkeypatch.setattr("optsched.model.conflicts.GROWTH_WORK", int(rng.integers(0, 800)))
+        found = conflicts.cliques()
+        covered = set[tuple[int, int]]()
+        for i in range(len(found.ptr) - 1):
+            row = found.row(i).tolist()
+            assert row == sorted(set(row))
+            assert all(conflicts.table[a, b] for a, b in combinations(row, 2))
+            covered.update(combinations(row, 2))
+        assert {(a, b) for a, b in conflicts.pairs.tolist() if not conflicts.met[a, b]} <= covered
 
 
 def test_compiled_or_not_is_the_same() -> None:
@@ -31,16 +48,22 @@ def test_compiled_or_not_is_the_same() -> None:
         masks, size = bit_rows(rows), np.sort(rng.integers(1, 9, k))[::-1].copy()
         left = build_rows([np.flatnonzero(rows[i] & (rng.random(k) < 0.5)) for i in range(k)])
         first, known = int(rng.integers(k)), int(rng.integers(9))
+        both = transpose(left, k)
+        left = build_rows([{*left.row(i).tolist(), *both.row(i).tolist()} for i in range(k)])
+        most_work = int(rng.integers(2 * k * k))
         answers = []
-        for grow, heaviest in (
-            (grow_set, heaviest_set),
-            (grow_set.compiled, heaviest_set.compiled),
+        for grow, grow_all, heaviest in (
+            (grow_set, grow_sets, heaviest_set),
+            (grow_set.compiled, grow_sets.compiled, heaviest_set.compiled),
         ):
             is_left, members = np.ones(len(left.idx), np.bool_), np.zeros(k, np.int64)
             count = grow(first, k, masks, left.ptr, left.idx, is_left, members)
             answers.append([members[:count].tolist(), is_left.tolist()])
             count = heaviest(masks, size, known, 2_000, members)
             answers[-1].append(members[:count].tolist())
+            members, ends = np.zeros(3 * k + 2 * len(left.idx), np.int64), np.zeros_like(left.idx)
+            count = grow_all(masks, left.ptr, left.idx, most_work, members, ends)
+            answers[-1] += [members.tolist(), ends.tolist(), count]
         assert answers[0] == answers[1]
 
 

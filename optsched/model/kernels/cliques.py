@@ -102,6 +102,52 @@ def grow_set(
 
 
 @kernel
+def grow_sets(
+    masks: IntArray,
+    ptr: IntArray,
+    partners: IntArray,
+    most_work: int,
+    members: IntArray,
+    ends: IntArray,
+) -> int:
+    """Write cliques that together contain all pairs to `members`; return their number.
+
+    Each is grown around the first buffer that has a pair in no clique yet. Once that has taken
+    `most_work`, every further pair is a clique of two: that pairs are covered matters, and large
+    cliques are a gain.
+
+    Parameters
+    ----------
+    masks, ptr, partners
+        As of :func:`grow_set`; the partners of each buffer ascend, and none comes twice.
+    most_work
+        Maximum number of buffers examined, exceeded by one clique at most.
+    members
+        The cliques one after another, long enough for all of them.
+    ends
+        Shape `(pairs,)`: the position in `members` after each clique.
+    """
+    k = len(ptr) - 1
+    is_left = np.ones(len(partners), np.bool_)
+    count, at, work = 0, 0, 0
+    for first in range(k):
+        for x in range(ptr[first], ptr[first + 1]):
+            # Pairs with a buffer of a smaller number are covered.
+            while is_left[x] and partners[x] > first:
+                if work > most_work:
+                    members[at], members[at + 1] = first, partners[x]
+                    is_left[x] = False
+                    more = 2
+                else:
+                    more = grow_set(first, k, masks, ptr, partners, is_left, members[at:])
+                work += k * more
+                at += more
+                ends[count] = at
+                count += 1
+    return count
+
+
+@kernel
 def heaviest_set(
     masks: IntArray, size: IntArray, known: int, most_work: int, found: IntArray
 ) -> int:

@@ -1,4 +1,4 @@
-"""Units live in each section, from one bit per buffer and section.
+"""Sections of each buffer as bits, and the units live in each section.
 
 A buffer may be live in several separate ranges, so that its sections are a bit set. The pairs of a
 buffer and a section may be 100 times as many as the words of these sets: they are counted one by
@@ -36,3 +36,16 @@ def section_load(masks: IntArray, size: IntArray, count: int) -> IntArray:
                 live = now
         change[masks.shape[1] * WORD_BITS] -= size[i] * live
     return np.cumsum(change)[:count]
+
+
+@kernel
+def section_bits(owner: IntArray, first: IntArray, last: IntArray, masks: IntArray) -> None:
+    """Set the bits of sections `[first, last)` in the row of the buffer `owner`, for each part."""
+    for x in range(len(owner)):
+        at = first[x]
+        while at < last[x]:
+            word = at // WORD_BITS
+            until = min(last[x], (word + 1) * WORD_BITS)
+            # `until - at` ones, from the bit of `at` on.
+            masks[owner[x], word] |= ((1 << (until - at)) - 1) << (at - word * WORD_BITS)
+            at = until
