@@ -75,7 +75,7 @@ class Conflicts:
         self.whole, self.size, self.pairs = whole, size, pairs
         # Both directions, so that the partners of a buffer are found by its number.
         both = np.concatenate([pairs, pairs[:, ::-1]])
-        self.apart = pack_rows(*both.T, len(size))
+        self.apart = pack_rows(both[:, 0], both[:, 1], len(size))
         # Intervals that meet another one begin before its end, and less than the longest before it.
         turn = np.argsort(whole.start, kind="stable")
         self.start, self.end, self.owner = whole.start[turn], whole.end[turn], whole.owner[turn]

@@ -125,7 +125,7 @@ def with_pair(problem: PackingProblem) -> PackingProblem:
     """Keep two buffers apart that are never live together, so that sections become sets of bits."""
     last = int(problem.start.argmax())
     first = int(problem.end.argmin())
-    return replace(problem, keep_apart=((first, last),))
+    return replace(problem, keep_apart=np.array([[first, last]]))
 
 
 def use_orders(graph: Graph, seed: int) -> None:

@@ -17,7 +17,8 @@ def test_the_kernel_grows_the_same_sets() -> None:
     rng = np.random.default_rng(0)
     for _ in range(400):
         conflicts = random_conflicts(rng)
-        left = {a: set(conflicts._unseen(a)) for a in conflicts.apart}
+        with_pairs = np.flatnonzero(np.diff(conflicts.apart.ptr)).tolist()
+        left = {a: set(conflicts._unseen(a)) for a in with_pairs}
         by_rows = conflicts._grow_by_rows({a: set(others) for a, others in left.items()})
         by_table = conflicts._grow_by_table()
         assert by_table.ptr.tolist() == by_rows.ptr.tolist()
