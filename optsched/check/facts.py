@@ -6,6 +6,7 @@ the flat arrays computed is used, so that an error there shows as a broken rule.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -109,17 +110,19 @@ class PlanFacts(OrderFacts):
     def placed(self) -> dict[int, int]:
         """Offsets of the roots that need bytes of their own at some step."""
         found = {}
+        buffers, offsets = self.graph.buffers, self.offsets
         for b, (start, end) in self.own.items():
-            offset = self.offsets[b]
+            offset = offsets[b]
             # Outputs that lie in their input for all of their life need no bytes of their own.
-            if offset is not None and self.graph.buffers[b].size and start < end:
+            if offset is not None and start < end and buffers[b].size:
                 found[b] = offset
         return found
 
     @cached_property
     def filled(self) -> dict[int, Extent]:
         """Return the bytes that each placed root fills; a group counts as its largest member."""
-        size = {b: self.graph.buffers[b].size for b in self.placed}
+        buffers = self.graph.buffers
+        size = {b: buffers[b].size for b in self.placed}
         for group in self.graph.must_share:
             members = [b for b in group if b in size]
             # All members fill as many bytes as the largest, wherever the others lie.
@@ -129,12 +132,12 @@ class PlanFacts(OrderFacts):
     @cached_property
     def slabs(self) -> dict[str, int]:
         """The slab of each pool that a buffer with an offset lies in: the end of its last byte."""
-        found: dict[str, int] = {}
-        for b, (buffer, offset) in enumerate(zip(self.graph.buffers, self.offsets, strict=True)):
-            if offset is not None and self.graph.roots[b] == b:
-                end = offset + buffer.size
-                found[buffer.pool] = max(end, found.get(buffer.pool, end))
-        return found
+        ends: dict[str, list[int]] = defaultdict(list)
+        rows = zip(self.graph.buffers, self.graph.roots, self.offsets, strict=True)
+        for b, (buffer, root, offset) in enumerate(rows):
+            if offset is not None and root == b:
+                ends[buffer.pool].append(offset + buffer.size)
+        return {pool: max(row) for pool, row in ends.items()}
 
     def name(self, b: int) -> str:
         """Return the quoted name of a buffer, for messages."""

@@ -29,6 +29,7 @@ from optsched.errors import GraphError, PlanError
 from optsched.model.elements import Buffer, Op
 from optsched.model.fused import FusedGraph
 from optsched.model.graph import Graph
+from optsched.runtime.integers import as_integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +106,9 @@ def _part_ids(fused: FusedGraph, groups: object) -> list[list[int]]:
         if not row:
             raise PlanError(f"{fused.graph.name}: a group of the split is empty")
         for v in row:
-            # True would be read as part 1.
-            if type(v) is not int:
+            if as_integer(v) is None:
                 raise PlanError(f"{fused.graph.name}: expected the id of a part, got {v!r}")
-    return [list(row) for row in rows]
+    return [[int(v) for v in row] for row in rows]
 
 
 def check_fusion(fused: FusedGraph, certificate: FusionCertificate) -> str:

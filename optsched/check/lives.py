@@ -23,20 +23,23 @@ def touched(graph: Graph) -> list[set[int]]:
 
 def live_spans(graph: Graph, step: Sequence[int]) -> Spans:
     """Return when each root lives, the ops running at some steps."""
-    ops, roots, kept = graph.ops, graph.roots, graph.kept
+    ops, roots = graph.ops, graph.roots
     # A graph without ops has one step, in which kept inputs are live.
     horizon = max(1, len(ops))
     ends = [0] * len(graph.buffers)
     # Ops in order: the last op that touches a root overwrites its entry.
     for v in sorted(range(len(ops)), key=step.__getitem__):
-        for b in (*ops[v].reads, *ops[v].uses, *ops[v].writes):
-            ends[roots[b]] = step[v] + 1
+        op, end = ops[v], step[v] + 1
+        for b in (*op.reads, *op.uses, *op.writes):
+            ends[roots[b]] = end
     spans = {}
-    for b, buffer in enumerate(graph.buffers):
+    rows = zip(graph.buffers, graph.producers, graph.kept, ends, strict=True)
+    for b, (buffer, producer, kept, last) in enumerate(rows):
         if buffer.alias_of is None and not buffer.external:
-            born = maker(graph, b)
+            # As in :func:`maker`, without a call per buffer.
+            born = producer if buffer.birth is None else buffer.birth
             start = 0 if born is None else step[born]
-            end = horizon if kept[b] else ends[b]
+            end = horizon if kept else last
             # Never live: it has no span.
             if end > start:
                 spans[b] = (start, end)

@@ -23,8 +23,9 @@ def _most_live(facts: OrderFacts) -> int:
     graph = facts.graph
     # One entry more than there are steps, so that the end of the last one has a place.
     change = [0] * (max(1, len(graph.ops)) + 1)
+    buffers = graph.buffers
     for b, (start, end) in facts.spans.items():
-        size = graph.buffers[b].size
+        size = buffers[b].size
         change[start] += size
         change[end] -= size
     # Bytes that the op of a step spares by writing in place: they count once.

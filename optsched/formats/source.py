@@ -116,14 +116,15 @@ def unpack(data: bytes, *, limit: int = MAX_BYTES) -> bytes:
     if not is_compressed(data):
         return data
     try:
-        size = 0
+        size, first = 0, b""
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
             while chunk := stream.read(_CHUNK):
+                first = first or chunk
                 size += len(chunk)
                 if size > limit:
                     raise FormatError(f"decompresses to more than the limit of {limit} bytes")
-        # A second pass: the first one only counted.
-        return gzip.decompress(data)
+        # A second pass for more than one chunk: the first pass only counted.
+        return first if len(first) == size else gzip.decompress(data)
     except EOFError:
         raise FormatError("gzip data is truncated") from None
     except (OSError, zlib.error):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import index
+from types import NoneType
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from optsched.model.inplace_choice import Pairs, heads
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
 from optsched.model.steps import Order
+from optsched.runtime.integers import as_integer
 from optsched.runtime.keywords import keywords
 from optsched.runtime.text import counted
 
@@ -56,9 +59,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Convert NumPy integers, whose sums could overflow silently, to Python integers."""
-        plain = (None if x is None else _as_integer(x) for x in self.offsets)
-        object.__setattr__(self, "offsets", tuple(plain))
-        object.__setattr__(self, "order", tuple(map(_as_integer, self.order)))
+        object.__setattr__(self, "offsets", _plain(self.offsets, NoneType))
+        object.__setattr__(self, "order", _plain(self.order))
         expect("pools of a plan", self.pools, tuple, list)
         object.__setattr__(self, "pools", tuple(self.pools))
 
@@ -137,13 +139,20 @@ class Plan:
         return peak_memory(self.placed(graph), self.order)
 
 
+def _plain(values: Iterable[Any], *others: type) -> tuple[Any, ...]:
+    """Return integers as `int`; values of the other types stay as they are."""
+    row = tuple(values)
+    # Nearly all rows are plain already, and a set of types shows that in one pass.
+    if {int, *others}.issuperset(map(type, row)):
+        return row
+    return tuple(x if type(x) in others else _as_integer(x) for x in row)
+
+
 def _as_integer(value: object) -> int:
-    # Testing `isinstance(value, SupportsIndex)` would take fifty times as long.
-    try:
-        # `index` accepts NumPy integers and rejects floats.
-        return index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise PlanError(f"op ids and offsets of a plan must be integers, got {value!r}") from None
+    number = as_integer(value)
+    if number is None:
+        raise PlanError(f"op ids and offsets of a plan must be integers, got {value!r}")
+    return number
 
 
 def make_plan(graph: Graph, order: Order, offsets: IntArray, chosen: Pairs = ()) -> Plan:

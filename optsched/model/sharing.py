@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import lcm
-from operator import index
-from typing import SupportsIndex, cast
+from typing import cast
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.lifetimes import Lifetimes
 from optsched.model.wiring import Wired
+from optsched.runtime.integers import as_integer
 
 Rectangle = tuple[int, int, int, int]
 """Half-open range of steps, then half-open range of bytes."""
@@ -50,13 +50,13 @@ def positions(
                 if x not in place:
                     raise GraphError(f"{what}: unknown buffer {x!r}")
                 members.append(place[x])
-            elif not isinstance(x, SupportsIndex):
+                continue
+            number = as_integer(x)
+            if number is None:
                 raise GraphError(f"{what}: a buffer is a name or a position, got {x!r}")
-            # `index` accepts NumPy integers and rejects floats.
-            elif 0 <= index(x) < len(names):
-                members.append(index(x))
-            else:
+            if not 0 <= number < len(names):
                 raise GraphError(f"{what}: unknown buffer number {x}")
+            members.append(number)
         found.append(tuple(members))
     return found
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from fractions import Fraction
 from typing import SupportsIndex
 
 from optsched.errors import UsageError
+from optsched.runtime.integers import as_integer
 
 _UNITS = {"": 1, "B": 1, "kB": 1000}
 for _power, _letter in enumerate("KMGT", start=1):
@@ -56,10 +56,7 @@ def parse_bytes(value: str | SupportsIndex) -> int:
             # A fraction is exact; 1.1GB as a float would lose a byte here and there.
             return int(Fraction(match[1]) * _UNITS[match[2]])
     else:
-        try:
-            count = operator.index(value)
-        except TypeError:
-            count = -1
-        if count >= 0:
+        count = as_integer(value)
+        if count is not None and count >= 0:
             return count
     raise UsageError(f"{value!r} is not a number of bytes: write 1048576, 64KiB or 2GB")

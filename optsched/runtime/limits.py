@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -10,6 +9,7 @@ from numbers import Real
 from typing import Any, SupportsFloat, SupportsIndex, TypedDict, TypeVar
 
 from optsched.errors import UsageError
+from optsched.runtime.integers import as_integer
 from optsched.runtime.keywords import keywords
 
 
@@ -222,10 +222,9 @@ def parse_integer(what: str, value: SupportsIndex, least: int, end: int = 2**62)
     UsageError
         If the value is not an integer in `[least, end)`; `what` is its name in the message.
     """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise UsageError(f"{what} must be an integer, got {value!r}") from None
+    number = as_integer(value)
+    if number is None:
+        raise UsageError(f"{what} must be an integer, got {value!r}")
     if number < least:
         raise UsageError(f"{what} must be at least {least}, got {number}")
     # Kernels have 64-bit integers; the rest of the range keeps sums from overflow.

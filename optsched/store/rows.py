@@ -27,6 +27,7 @@ from optsched.formats.fields import Record
 from optsched.formats.source import parse_json
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import SIZES, Objective, Proof
 from optsched.store.canonical import CanonicalGraph, canonical_form
 from optsched.store.document import canonical_document
@@ -116,6 +117,7 @@ class _Last(threading.local):
 _last = _Last()
 
 
+@paused_collector()
 def ask(graph: Graph) -> Asked:
     """Return a graph with its key, its numbers and the text that is compared."""
     expect("a store of plans", graph, Graph)
@@ -149,6 +151,7 @@ def find_graph(connection: sqlite3.Connection, graph: GraphText | GraphRow) -> i
     return None
 
 
+@paused_collector()
 def read_plan(asked: Asked, packed: object, peak: int, slab: int, question: StoredQuestion) -> Plan:
     """Return a stored plan for the graph at hand, after the checker passed it."""
     plan = localise_plan(asked.form, unpack_json(packed))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from optsched.errors import FormatError, UsageError
@@ -76,10 +77,10 @@ def localise_plan(form: CanonicalGraph, document: object) -> Plan:
     record.refuse_unknown({"order", "offsets", "pools"})
     order = localise_order(form, record.items("order"))
     offsets: list[int | None] = [None] * len(form.buffers)
-    for value, place in zip(_of_all(record, "offsets", form), form.buffers, strict=True):
-        # Not isinstance: True would pass as an integer.
-        if value is not None and type(value) is not int:
-            raise FormatError("plan: offsets must be integers or null")
+    values = _of_all(record, "offsets", form)
+    if not {int, NoneType}.issuperset(map(type, values)):
+        raise FormatError("plan: offsets must be integers or null")
+    for value, place in zip(values, form.buffers, strict=True):
         offsets[place] = value
     pools = [""] * len(form.buffers) if "pools" in record.value else []
     if pools:
@@ -114,9 +115,10 @@ def localise_order(form: CanonicalGraph, order: object) -> tuple[int, ...]:
     """Return a stored order in the numbers of this graph."""
     if not isinstance(order, list) or len(order) != len(form.ops):
         raise FormatError(f"an order must list the graph's {len(form.ops)} ops")
-    if not all(type(i) is int and 0 <= i < len(form.ops) for i in order):
+    # Not isinstance: True would pass as an integer.
+    if order and (set(map(type, order)) != {int} or min(order) < 0 or max(order) >= len(order)):
         raise FormatError("an order contains an unknown op id")
-    return tuple(form.ops[i] for i in order)
+    return tuple(map(form.ops.__getitem__, order))
 
 
 def globalise_certificate(

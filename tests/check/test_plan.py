@@ -60,6 +60,8 @@ CORRUPTIONS = {
     "unaligned": (lambda p: _move(p, 3, 13), "'b' at 13 is not aligned to 2"),
     "overlap": (lambda p: _move(p, 3, 10), "buffers 'b' .* and 'a' .* overlap|'a' .* and 'b'"),
     "part of a byte": (lambda p: _move(p, 3, 12.0), "must be integers, got 12.0"),
+    "True as an offset": (lambda p: _move(p, 3, True), "must be integers, got True"),
+    "True as an op": (lambda p: replace(p, order=(0, True, 2, 3)), "must be integers, got True"),
     "view elsewhere": (lambda p: _move(p, 2, 10), "'a2' at 10 is a view of 'a' at 8"),
 }
 

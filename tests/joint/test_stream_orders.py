@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from optsched.joint.enumerate import EnumerationEffort
+from optsched.joint.enumerate import EnumerationEffort, EnumerationOutcome
 from optsched.joint.stream_orders import _StreamSearch, enumerate_stream_orders
 from optsched.model import stream_relation
 from optsched.model.graph import Graph
@@ -33,19 +35,26 @@ def some_graphs(count: int, seed: int) -> list[Graph]:
     return found
 
 
+def enumerated(graph: Graph, objective: Objective, **options: Any) -> EnumerationOutcome:
+    """Go through all orders of a graph, of which nothing is known."""
+    ignored = {"offer": lambda plan: None, "offer_order": lambda order: None}
+    limits = Limits(seconds=60.0)
+    return enumerate_stream_orders(
+        graph, MUCH, objective=objective, limits=limits, **(ignored | options)
+    )
+
+
 @pytest.mark.parametrize("objective", SIZES)
 def test_all_orders_are_gone_through(objective: Objective) -> None:
     plans, orders = list[Plan](), list[tuple[int, ...]]()
     for graph in some_graphs(120, 1):
         plans.clear()
         orders.clear()
-        found = enumerate_stream_orders(
+        found = enumerated(
             graph,
-            MUCH,
-            objective=objective,
+            objective,
             offer=plans.append,
             offer_order=lambda order: orders.append(tuple(order)),
-            limits=Limits(seconds=60.0),
         )
         values = [plan.slab(graph) for plan in plans]
         values += [peak_memory(graph, order) for order in orders]
@@ -73,15 +82,7 @@ def test_each_order_is_looked_at_once() -> None:
 
 def test_it_gives_up_in_time() -> None:
     (graph,) = some_graphs(1, 3)
-    found = enumerate_stream_orders(
-        graph,
-        MUCH,
-        objective=Objective.PEAK,
-        offer=lambda plan: None,
-        offer_order=lambda order: None,
-        limits=Limits(seconds=60.0),
-        effort=EnumerationEffort(states=1),
-    )
+    found = enumerated(graph, Objective.PEAK, effort=EnumerationEffort(states=1))
     assert not found.complete
 
 
@@ -90,14 +91,7 @@ def test_widened_live_ranges_refute_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(stream_relation, "MOST_PAIRS", 0)
     given_up = 0
     for graph in some_graphs(60, 4):
-        found = enumerate_stream_orders(
-            graph,
-            MUCH,
-            objective=Objective.SLAB,
-            offer=lambda plan: None,
-            offer_order=lambda order: None,
-            limits=Limits(seconds=60.0),
-        )
+        found = enumerated(graph, Objective.SLAB)
         given_up += not found.complete
         assert not found.complete or found.refuted < (least_slab_of_orders(graph) or 0)
     assert given_up

@@ -44,6 +44,10 @@ def test_pairs_are_positions_each_once() -> None:
             {"keep_apart": [(0.5, 1)]},
             "keep apart: a buffer is a name or a position, got 0.5",
         ),
+        (
+            {"must_share": [(True, 2)]},
+            "must share: a buffer is a name or a position, got True",
+        ),
         ({"keep_apart": [("a", "a")]}, "keep apart: buffer 'a' is paired with itself"),
         ({"keep_apart": [("a", "b", "c")]}, "keep apart: expected two buffers, got 'a', 'b', 'c'"),
         ({"keep_apart": ["ab"]}, "keep apart: expected a list of buffers, got 'ab'"),

@@ -8,6 +8,7 @@ is checked in seconds.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from operator import itemgetter
 
 from optsched.check.facts import PlanFacts
@@ -19,10 +20,11 @@ Rectangle = tuple[int, int, int, int, str]
 
 def check(facts: PlanFacts) -> None:
     """Check the buffers of each pool."""
-    pools: dict[str, list[Rectangle]] = {}
-    for b, extent in facts.filled.items():
-        buffer = facts.graph.buffers[b]
-        pools.setdefault(buffer.pool, []).append((*facts.own[b], *extent, buffer.name))
+    pools: dict[str, list[Rectangle]] = defaultdict(list)
+    buffers, own = facts.graph.buffers, facts.own
+    for b, (low, high) in facts.filled.items():
+        buffer, (start, end) = buffers[b], own[b]
+        pools[buffer.pool].append((start, end, low, high, buffer.name))
     for rows in pools.values():
         check_overlap(rows)
 

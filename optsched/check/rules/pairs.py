@@ -11,6 +11,8 @@ from optsched.errors import PlanError
 def check(facts: PlanFacts) -> None:
     """Check the keep-apart pairs whose buffers lie in the same pool."""
     buffers = facts.graph.buffers
+    if not facts.graph.keep_apart:
+        return
     # In different pools two buffers cannot share a byte.
     inside = ((a, b) for a, b in facts.graph.keep_apart if buffers[a].pool == buffers[b].pool)
     check_pairs(inside, facts.filled, [buffer.name for buffer in buffers])

@@ -9,10 +9,12 @@ from optsched.model.elements import Buffer
 
 def check(facts: PlanFacts) -> None:
     """Check the offset of each root alone: presence, sign, alignment, pin."""
-    for b, (buffer, offset) in enumerate(zip(facts.graph.buffers, facts.offsets, strict=True)):
+    spans = facts.spans
+    rows = zip(facts.graph.buffers, facts.graph.roots, facts.offsets, strict=True)
+    for b, (buffer, root, offset) in enumerate(rows):
         # A view has the bytes of its root.
-        if facts.graph.roots[b] == b:
-            _check_offset(buffer, offset, is_live=b in facts.spans)
+        if root == b:
+            _check_offset(buffer, offset, is_live=b in spans)
 
 
 def _check_offset(buffer: Buffer, offset: int | None, *, is_live: bool) -> None:
