@@ -18,6 +18,7 @@ from optsched.runtime.collector import paused_collector
 from optsched.runtime.kernel import inner
 
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 Integers = Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
 """Types that callers may pass for an :data:`IntArray`."""
 ROW_BITS = 32

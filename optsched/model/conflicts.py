@@ -25,12 +25,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from optsched.model.arrays import IntArray, Rows, bit_rows, distinct, pack_rows
+from optsched.model.arrays import BoolArray, IntArray, Rows, bit_rows, distinct, pack_rows
 from optsched.model.kernels.cliques import grow_sets, heaviest_set
-
-BoolArray = npt.NDArray[np.bool_]
 
 TABLE_BUFFERS = 4096
 """Maximum number of buffers for which a table of all conflicts is made."""

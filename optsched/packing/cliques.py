@@ -16,13 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from optsched.model.arrays import ROW_BITS, IntArray, bit_rows
+from optsched.model.arrays import ROW_BITS, BoolArray, IntArray, bit_rows
 from optsched.packing.kernels.section_load import section_bits
 from optsched.packing.kernels.state import WORD_BITS
-
-BoolArray = npt.NDArray[np.bool_]
 
 MAX_TABLE = 1 << 24
 """Maximum number of buffers times sections for which sections are sorted in time order."""

@@ -133,6 +133,7 @@ def _in_pools(
     on_event: OnEvent | None,
 ) -> PackingResult:
     from optsched.solver.spill.pack import pack_in_pools
+    from optsched.solver.spill.pooled import PooledProblem
 
     if not pools:
         room = problem.capacity
@@ -142,7 +143,8 @@ def _in_pools(
                 f"{problem.name}: the file has one capacity, but its buffers are in "
                 f"{len(pools)} pools: give each its own, Pool(NAME, BYTES) or --pool NAME=BYTES"
             )
-    return pack_in_pools(problem, own_pools or [""] * len(problem), pools, clock, on_event)
+    asked = PooledProblem.of(problem, own_pools or [""] * len(problem), pools)
+    return pack_in_pools(asked, clock, on_event)
 
 
 def problem_of(problem: PackingProblem | PackingTable) -> PackingProblem:

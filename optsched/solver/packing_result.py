@@ -9,6 +9,7 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Proof, StopReason
 from optsched.runtime.shown import Shown
 from optsched.solver.in_pools import PackedInPools, PackingInPools
@@ -111,31 +112,18 @@ def status_in_pools(found: PackingInPools) -> Status:
 
 
 def result_in_pools(
-    found: PackingInPools,
-    offsets: IntArray,
-    live: int,
-    stop_reason: StopReason,
-    runtime: float = 0.0,
-    compile_seconds: float = 0.0,
+    problem: PackingProblem, found: PackingInPools, stop_reason: StopReason, clock: Clock
 ) -> PackingResult:
-    """Return the result of packings of all pools.
-
-    Parameters
-    ----------
-    found
-        The packings.
-    offsets
-        Shape `(k,)`.
-    live
-        Most bytes live at once.
-    stop_reason, runtime, compile_seconds
-        As in :class:`PackingResult`.
-    """
+    """Return the packings of all pools as a packing of the problem."""
+    offsets = np.zeros(len(problem), np.int64)
+    for part in found.packed:
+        if part.result.offsets is not None:
+            offsets[part.ids] = part.result.offsets
     results = [part.result for part in found.packed]
     placed = status_in_pools(found) in (Status.OPTIMAL, Status.FEASIBLE)
     # The pools' own bounds hold as long as every buffer stays in its own pool.
     in_own_pool = placed and not found.spilled
-    bound = sum(part.slab_bound for part in results) if in_own_pool else live
+    bound = sum(part.slab_bound for part in results) if in_own_pool else problem.peak
     slab = sum(part.slab or 0 for part in results) if placed else None
     proofs = {part.slab_proof for part in results}
     known = Proof.PACKING if not in_own_pool or proofs <= {Proof.PACKING} else Proof.PACKING_SEARCH
@@ -145,7 +133,7 @@ def result_in_pools(
         slab_bound=bound,
         slab_proof=known if slab == bound else None,
         stop_reason=stop_reason,
-        runtime=runtime,
-        compile_seconds=compile_seconds,
+        runtime=clock.seconds(),
+        compile_seconds=clock.compile_seconds(),
         in_pools=found,
     )

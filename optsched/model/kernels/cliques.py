@@ -19,12 +19,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from optsched.model.arrays import ROW_BITS, IntArray
+from optsched.model.arrays import ROW_BITS, BoolArray, IntArray
 from optsched.runtime.kernel import kernel
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 @kernel

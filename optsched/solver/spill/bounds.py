@@ -18,7 +18,7 @@ from optsched.runtime.clock import Clock
 from optsched.solver.effort import SPILL_CHOICE
 from optsched.solver.in_pools import Shortage
 from optsched.solver.result import Result
-from optsched.solver.spill.pack import find_numbers, find_too_large, room_of
+from optsched.solver.spill.pooled import find_numbers, find_too_large, room_of
 from optsched.solver.spill.search import Steps, least_leaving
 
 

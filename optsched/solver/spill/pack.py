@@ -19,7 +19,6 @@ from typing import Unpack
 import numpy as np
 
 from optsched.check.packing import check_packing
-from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.pools import Pool
@@ -32,46 +31,22 @@ from optsched.solver.effort import SPILL
 from optsched.solver.in_pools import PackedPool, PackingInPools, Shortage
 from optsched.solver.pack import pack, try_to_fit
 from optsched.solver.packing_result import PackingResult, result_in_pools, status_in_pools
+from optsched.solver.spill.pooled import PooledProblem, refuse_groups_apart, room_of
 from optsched.solver.spill.search import choose_spill, steps_of_pool
 from optsched.solver.status import Status
 
 
 def pack_in_pools(
-    problem: PackingProblem,
-    own_pools: Sequence[str],
-    pools: Sequence[Pool],
-    clock: Clock,
-    on_event: OnEvent | None = None,
+    asked: PooledProblem, clock: Clock, on_event: OnEvent | None = None
 ) -> PackingResult:
-    """Give every buffer a pool and an offset in it: :func:`optsched.pack` with pools.
-
-    Raises
-    ------
-    UsageError
-        If a buffer names no given pool, a pool is given twice, or buffers that share an offset
-        name different ones.
-    """
-    own_pool = find_numbers(own_pools, problem.names, pools)
-    refuse_groups_apart(problem, [pools[number].name for number in own_pool.tolist()])
-    # Capacities of pools replace the capacity of the problem.
-    joined = replace(problem, capacity=None).joined
-    own = joined.offsets(own_pool)
-    filler = _PoolFiller(joined.problem, own, pools, clock, on_event)
-    filled = filler.result()
+    """Give every buffer a pool and an offset in it: :func:`optsched.pack` with pools."""
+    filler = _PoolFiller(asked.joined(), clock, on_event)
+    found = filler.result()
+    reason = filler.stop_reason(found)
     # Groups were packed as one buffer; give every member its offset.
-    found = _with_members(filled, joined.place) if problem.must_share else filled
-    offsets = np.zeros(len(problem), np.int64)
-    for part in found.packed:
-        if part.result.offsets is not None:
-            offsets[part.ids] = part.result.offsets
-    return result_in_pools(
-        found,
-        offsets,
-        problem.peak,
-        filler.stop_reason(filled),
-        clock.seconds(),
-        clock.compile_seconds(),
-    )
+    if asked.problem.must_share:
+        found = _with_members(found, asked.problem.joined.place)
+    return result_in_pools(asked.problem, found, reason, clock)
 
 
 @renamed(homes="own_pools")
@@ -107,21 +82,6 @@ def pack_pools(
     )
 
 
-def refuse_groups_apart(problem: PackingProblem, pools: Sequence[str]) -> None:
-    """Stop where buffers that share an offset lie in different pools.
-
-    Raises
-    ------
-    UsageError
-        If two do.
-    """
-    for group in problem.must_share:
-        for i in group:
-            if pools[i] != pools[group[0]]:
-                a, b = (f"{problem.names[x]!r} (pool {pools[x]!r})" for x in (group[0], i))
-                raise UsageError(f"buffers {a} and {b} must share an offset")
-
-
 def _with_members(found: PackingInPools, place: IntArray) -> PackingInPools:
     """Return packings of one buffer for each group as packings of all buffers.
 
@@ -150,52 +110,6 @@ def _with_members(found: PackingInPools, place: IntArray) -> PackingInPools:
     )
 
 
-def find_numbers(own_pools: Sequence[str], names: Sequence[str], pools: Sequence[Pool]) -> IntArray:
-    """Return the number of the pool that each buffer names, or of the first if it names none.
-
-    Raises
-    ------
-    UsageError
-        If a buffer names no given pool, a pool is given twice or is none, or counts differ.
-    """
-    odd = next((pool for pool in pools if not isinstance(pool, Pool)), None)
-    if odd is not None:
-        raise UsageError(f"a pool is a Pool, with a name and perhaps a capacity, got {odd!r}")
-    if len(own_pools) != len(names):
-        raise UsageError(f"{len(own_pools)} pools are named for {len(names)} buffers")
-    numbers = {pool.name: number for number, pool in enumerate(pools)}
-    if len(numbers) < len(pools) or not pools:
-        raise UsageError("each pool is given once, and at least one")
-    for name, own_pool in zip(names, own_pools, strict=True):
-        if own_pool and own_pool not in numbers:
-            raise UsageError(f"buffer {name!r} names pool {own_pool!r}, which is not given")
-    # An empty name means the first pool.
-    return np.array([numbers[own_pool or pools[0].name] for own_pool in own_pools], np.int64)
-
-
-def find_too_large(
-    names: Sequence[str],
-    sizes: Sequence[int],
-    own_pool: IntArray,
-    ids: Sequence[int],
-    pools: Sequence[Pool],
-) -> Shortage | None:
-    """Return a buffer of `ids` that is larger than every pool it may lie in, if there is one."""
-    for i in ids:
-        rooms = [pool.capacity for pool in pools[int(own_pool[i]) :]]
-        room = max((x for x in rooms if x is not None), default=0)
-        if None not in rooms and sizes[i] > room:
-            text = f"buffer {names[i]!r} is larger than every pool it may lie in"
-            return Shortage(np.array([i]), sizes[i], room, text)
-    return None
-
-
-def room_of(pools: Sequence[Pool]) -> int | None:
-    """Return the bytes of several pools; None if one of them has no capacity."""
-    rooms = [pool.capacity for pool in pools]
-    return None if None in rooms else sum(room or 0 for room in rooms)
-
-
 def check_pools(problem: PackingProblem, pools: Sequence[str], offsets: Sequence[int]) -> int:
     """Check the offsets of each pool and return the bytes of all slabs together.
 
@@ -220,66 +134,47 @@ def check_pools(problem: PackingProblem, pools: Sequence[str], offsets: Sequence
 class _PoolFiller:
     """Fills the pools in turn."""
 
-    def __init__(
-        self,
-        problem: PackingProblem,
-        own_pool: IntArray,
-        pools: Sequence[Pool],
-        clock: Clock,
-        on_event: OnEvent | None,
-    ) -> None:
-        self.problem, self.own_pool, self.pools = problem, own_pool, pools
-        self.clock, self.on_event = clock, on_event
-        self.pinned = problem.pin >= 0
-        self.first = self.first_pools()
+    def __init__(self, asked: PooledProblem, clock: Clock, on_event: OnEvent | None) -> None:
+        self.asked, self.clock, self.on_event = asked, clock, on_event
         self.interrupted = False
         self.spilled_bound = 0
 
     def result(self) -> PackingInPools:
         """Pack all pools, or return the reason why that is impossible."""
-        shortage = self.shortage()
+        asked = self.asked
+        shortage = asked.shortage()
         packed: list[PackedPool] = []
-        at = self.own_pool.copy()
+        at = asked.own_pool.copy()
         if shortage is None:
-            for number, pool in enumerate(self.pools):
+            for number, pool in enumerate(asked.pools):
                 ids, result = self.fill(number, pool, np.flatnonzero(at == number))
                 # What does not fit moves on to the next pool, where it competes with that pool's
                 # own.
                 at[(at == number) & ~np.isin(np.arange(len(at)), ids)] += 1
                 packed.append(PackedPool(pool, ids, result))
             # The last pool cannot hold what must lie there, so no choice of pools does.
-            if result.status is Status.INFEASIBLE and (self.first[ids] == number).all():
+            if result.status is Status.INFEASIBLE and (asked.first[ids] == number).all():
                 text = f"pool {pool.name!r} cannot hold all buffers that fit into no other pool"
                 bytes_ = result.slab_bound
                 room = bytes_ if pool.capacity is None else pool.capacity
                 shortage = Shortage(ids, bytes_, room, text)
-        unplaced = np.flatnonzero(at == len(self.pools))
-        spilled = np.flatnonzero((at > self.own_pool) & (at < len(self.pools)))
+        unplaced = np.flatnonzero(at == len(asked.pools))
+        spilled = np.flatnonzero((at > asked.own_pool) & (at < len(asked.pools)))
         return PackingInPools(
             packed=tuple(packed),
             spilled=tuple(spilled.tolist()),
-            spilled_bytes=int(self.problem.size[spilled].sum()),
+            spilled_bytes=int(asked.problem.size[spilled].sum()),
             spilled_bound=self.spilled_bound,
             unplaced=tuple(unplaced.tolist()),
             shortage=shortage,
-            short=self.short(),
+            short=asked.short(),
         )
-
-    def first_pools(self) -> IntArray:
-        """Return, per buffer, the first pool from its own on that is large enough for it alone."""
-        live = self.problem.end > self.problem.start
-        size = np.where(live, self.problem.size, 0)
-        first = self.own_pool.copy()
-        for number, pool in enumerate(self.pools[:-1]):
-            if pool.capacity is not None:
-                # Larger than this pool: such a buffer can only lie in a later one.
-                first[(first == number) & ~self.pinned & (size > pool.capacity)] += 1
-        return first
 
     def fill(self, number: int, pool: Pool, members: IntArray) -> tuple[IntArray, PackingResult]:
         """Pack what a pool can hold of the buffers that want to lie in it."""
-        last = number + 1 == len(self.pools)
-        share = self.clock.share(1 / (len(self.pools) - number))
+        asked = self.asked
+        last = number + 1 == len(asked.pools)
+        share = self.clock.share(1 / (len(asked.pools) - number))
         result = self.pack(members, pool.capacity, share)
         # It fits, or the pool has no limit.
         if result.status in (Status.OPTIMAL, Status.FEASIBLE) or pool.capacity is None:
@@ -288,9 +183,9 @@ class _PoolFiller:
         if last and result.status is Status.INFEASIBLE:
             return members, result
         chosen = choose_spill(
-            self.problem,
+            asked.problem,
             members,
-            ~self.pinned[members],
+            ~asked.pinned[members],
             pool.capacity,
             self.try_packing,
             lambda leavers: self.has_room(number + 1, leavers),
@@ -298,28 +193,24 @@ class _PoolFiller:
         )
         bound = chosen.bound
         # Buffers from other pools were spilled there: only the pool's own buffers count here.
-        own = np.flatnonzero(self.own_pool == number)
+        own = asked.own(number)
         if not np.array_equal(own, members):
-            free = ~self.pinned[own]
-            steps = steps_of_pool(self.problem, own, free, pool.capacity)
+            free = ~asked.pinned[own]
+            steps = steps_of_pool(asked.problem, own, free, pool.capacity)
             bound = steps.more(np.ones(len(own), np.bool_), free, self.clock) or 0
         self.spilled_bound += bound
         return chosen.ids, chosen.result
 
     def has_room(self, later: int, leavers: IntArray) -> bool:
         """Return False only if the pools from `later` on have no room for more."""
-        pools = self.pools[later:]
-        room, ids = room_of(pools), np.union1d(np.flatnonzero(self.first >= later), leavers)
+        pools = self.asked.pools[later:]
+        room, ids = room_of(pools), np.union1d(self.asked.from_pool(later), leavers)
         if not pools or room is None:
             return True
         if len(pools) == 1:
             # Only a proof says no: a packing that was not found may exist.
             return self.try_packing(ids, room).status is not Status.INFEASIBLE
-        return self.load(ids) <= room
-
-    def load(self, ids: IntArray) -> int:
-        """Return the most bytes of some buffers that are live at once."""
-        return select(self.problem, ids).max_load
+        return self.asked.load(ids) <= room
 
     def try_packing(self, ids: IntArray, capacity: int) -> PackingResult:
         """Pack some buffers for a short while."""
@@ -327,12 +218,12 @@ class _PoolFiller:
         # Without a time limit one attempt must end at some time.
         if self.clock.left() is None:
             limits = replace(self.clock.limits, seconds=SPILL.try_seconds)
-        part = select(self.problem, ids)
+        part = select(self.asked.problem, ids)
         return self.noted(try_to_fit(part, capacity, limits, self.on_event))
 
     def pack(self, ids: IntArray, capacity: int | None, limits: Limits | Clock) -> PackingResult:
         """Pack some buffers."""
-        part = select(self.problem, ids)
+        part = select(self.asked.problem, ids)
         return self.noted(pack(part, capacity=capacity, limits=limits, on_event=self.on_event))
 
     def noted(self, result: PackingResult) -> PackingResult:
@@ -341,40 +232,6 @@ class _PoolFiller:
             self.interrupted = True
             self.clock.stop()
         return result
-
-    def shortage(self) -> Shortage | None:
-        """Return a reason why no choice of pools has room, if a simple one is found."""
-        for number, pool in enumerate(self.pools):
-            room, ids = room_of(self.pools[number:]), np.flatnonzero(self.first >= number)
-            # All buffers that cannot lie earlier must share the pools from here on.
-            live = self.load(ids)
-            if room is not None and live > room:
-                text = (
-                    f"{live:,} bytes are live at once or kept apart, pools from {pool.name!r} on "
-                    f"have {room:,}"
-                )
-                return Shortage(ids, live, room, text)
-            pinned = np.flatnonzero((self.own_pool == number) & self.pinned)
-            reach = select(self.problem, pinned).slab_bound
-            if pool.capacity is not None and reach > pool.capacity:
-                text = f"pins in pool {pool.name!r} reach {reach} bytes, it has {pool.capacity}"
-                return Shortage(pinned, reach, pool.capacity, text)
-        problem = self.problem
-        ids = np.flatnonzero(problem.end > problem.start)
-        return find_too_large(
-            problem.names, problem.size.tolist(), self.own_pool, ids.tolist(), self.pools
-        )
-
-    def short(self) -> dict[str, Shortage]:
-        """Return why pools cannot hold their buffers: live bytes of one step, or pins."""
-        found = {}
-        for number, pool in enumerate(self.pools):
-            own = np.flatnonzero(self.own_pool == number)
-            bytes_ = select(self.problem, own).slab_bound
-            if pool.capacity is not None and bytes_ > pool.capacity:
-                text = f"pool {pool.name!r} is too small for the buffers that name it"
-                found[pool.name] = Shortage(own, bytes_, pool.capacity, text)
-        return found
 
     def stop_reason(self, found: PackingInPools) -> StopReason:
         """Return why it ended."""

@@ -22,15 +22,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from optsched.model.arrays import IntArray
+from optsched.model.arrays import BoolArray, IntArray
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.selection import select
 from optsched.runtime.clock import Clock
 from optsched.solver.effort import SPILL_CHOICE
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.status import Status
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

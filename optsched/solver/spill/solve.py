@@ -40,6 +40,7 @@ from optsched.solver.result import Result
 from optsched.solver.schedule import Engine
 from optsched.solver.spill.bounds import OwnPools, find_own_pools, find_shortage, spilled_bound
 from optsched.solver.spill.pack import pack_in_pools
+from optsched.solver.spill.pooled import PooledProblem
 from optsched.solver.status import Status
 
 
@@ -179,9 +180,8 @@ class _PoolPlanner:
             proof = Proof.PACKING if slab == bound else None
             given = PackingResult(offsets[rows], slab, bound, proof, StopReason.DECIDED)
             packed.append(PackedPool(pool, rows, given))
-        packing = result_in_pools(
-            PackingInPools(tuple(packed)), offsets, problem.peak, before.stop_reason
-        )
+        in_pools = PackingInPools(tuple(packed))
+        packing = result_in_pools(problem, in_pools, before.stop_reason, self.clock)
         return self.finish(before, replace(before, plan=kept), problem, packing, 0)
 
     def spilled(self, before: Result, orders: Sequence[Sequence[int]]) -> Result:
@@ -197,7 +197,8 @@ class _PoolPlanner:
             problem, ids, chosen = choice
             own_pools = [self.pools[number].name for number in self.own_pool[ids].tolist()]
             share = self.clock.share(1.0 if left == 1 else SPILL.pack_share)
-            packing = pack_in_pools(problem, own_pools, self.pools, share, self.on_event)
+            asked = PooledProblem.of(problem, own_pools, self.pools)
+            packing = pack_in_pools(asked, share, self.on_event)
             plan = None
             if packing.slab is not None:
                 plan = self.plan(order, problem, ids, chosen, packing)
