@@ -36,7 +36,7 @@ def some_graphs(count: int, seed: int) -> list[Graph]:
 
 
 def enumerated(graph: Graph, objective: Objective, **options: Any) -> EnumerationOutcome:
-    """Go through all orders of a graph, of which nothing is known."""
+    """Go through all orders of a graph; no plan is known before."""
     ignored = {"offer": lambda plan: None, "offer_order": lambda order: None}
     limits = Limits(seconds=60.0)
     return enumerate_stream_orders(
