@@ -165,7 +165,7 @@ def certify(
     *,
     result: Result | None = None,
     inplace: bool = False,
-    limits: Limits | None = None,
+    limits: Limits | Clock | None = None,
     **named: Unpack[LimitKeywords],
 ) -> Written:
     """Write a proof that no order has a smaller peak, in a form that `optsched check` verifies.

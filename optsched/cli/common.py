@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from optsched.model.graph import Graph
     from optsched.model.module import Module
     from optsched.model.pools import Pool
+    from optsched.runtime.clock import Clock
 
 OK, CHECK_FAILED, BAD_INPUT, UNPROVED = 0, 1, 2, 3
 DOES_NOT_FIT, NOTHING_FOUND, INTERRUPTED = 4, 5, 130
@@ -322,6 +323,13 @@ def limits(args: argparse.Namespace) -> Limits:
     """Return the limits of the options."""
     seconds = args.time_limit if args.work is None else None
     return Limits(seconds=seconds, workers=args.workers, seed=args.seed, work=args.work)
+
+
+def clock(args: argparse.Namespace) -> Clock:
+    """Return a clock with the limits of the options, which starts now."""
+    from optsched.runtime.clock import Clock
+
+    return Clock.watched(limits(args))
 
 
 def capacity(args: argparse.Namespace) -> int | None:

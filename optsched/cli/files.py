@@ -134,7 +134,7 @@ def _explain(args: argparse.Namespace) -> int:
 
     graph = common.read_graph(args, args.graph, ordered=False)
     rules = common.reading(args).order_rules(graph)
-    found = explain(rules.apply(graph), limits=common.limits(args))
+    found = explain(rules.apply(graph), limits=common.clock(args))
     record, text = found.to_dict(), str(found)
     among = common.reading(args).restriction
     if among:

@@ -36,7 +36,7 @@ def solve_module(args: argparse.Namespace, module: Module) -> int:
             objective=args.objective,
             capacity=common.capacity(args),
             engine=args.engine,
-            limits=common.limits(args),
+            limits=common.clock(args),
             on_event=show,
         )
     record = module_record(found)
@@ -125,7 +125,7 @@ def _certify(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
     from optsched.formats import write_module_certificate
 
     written = certify_module(
-        found.module, found.orders, found.peak_bounds, limits=common.limits(args)
+        found.module, found.orders, found.peak_bounds, limits=common.clock(args)
     )
     for name, row in written.items():
         if row.missing:

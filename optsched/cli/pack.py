@@ -88,7 +88,7 @@ def _pack_slab(args: argparse.Namespace, packing: PackingTable) -> Answer:
         result = pack(
             packing.problem,
             reserved=regions,
-            limits=common.limits(args),
+            limits=common.clock(args),
             on_event=show,
         )
     if args.output and result.offsets is not None:
@@ -109,7 +109,7 @@ def _pack_pools(args: argparse.Namespace, packing: PackingTable, slabs: list[Poo
     if args.capacity or args.reserve:
         raise UsageError("--capacity and --reserve are for a single slab: give --pool NAME=BYTES")
     with ProgressLine(seconds=common.limits(args).seconds) as show:
-        result = pack(packing, pools=slabs, limits=common.limits(args), on_event=show)
+        result = pack(packing, pools=slabs, limits=common.clock(args), on_event=show)
     names, offsets = result.places(len(packing.problem))
     if args.output and result.slab is not None:
         write_packing(with_pools(packing, names), args.output, offsets)

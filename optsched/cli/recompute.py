@@ -93,11 +93,10 @@ def priced(args: argparse.Namespace, graph: Graph) -> Graph:
 
 
 def _plan(args: argparse.Namespace, graph: Graph) -> Sequence[RecomputeResult]:
-    from optsched.runtime.clock import Clock
     from optsched.solver.recompute.front import recompute
     from optsched.solver.recompute.solve import Planner
 
-    clock = Clock.of(common.limits(args))
+    clock = common.clock(args)
     peaks = [parse_bytes(text) for text in args.peak]
     if args.points is not None:
         planner = Planner(graph, args.loss)
@@ -223,7 +222,7 @@ def explain_peak(args: argparse.Namespace) -> int:
     # The next step down is a tenth, or a GiB where peaks are counted in those.
     less = GIB if peak >= 10 * GIB else max(1, peak // 10)
     graph = priced(args, read_training_graph(args))
-    at, below = recompute(graph, [peak, peak - less], limits=common.limits(args))
+    at, below = recompute(graph, [peak, peak - less], limits=common.clock(args))
     text = recompute_text(at)
     if at.extra is not None:
         text += f"\n{less:,} bytes less cost "

@@ -159,7 +159,7 @@ def _solve(
         result = solve(
             graph,
             engine=args.engine,
-            limits=common.limits(args),
+            limits=common.clock(args),
             warm_start=min(own, key=lambda plan: plan.slab(graph), default=None),
             on_event=show,
         )
@@ -208,11 +208,11 @@ def _pack(
 
     with ProgressLine(seconds=common.limits(args).seconds) as show:
         if not any(own_pools):
-            result = pack(problem, limits=common.limits(args), on_event=show)
+            result = pack(problem, limits=common.clock(args), on_event=show)
             return [result], result.offsets
         slabs = [Pool(name) for name in dict.fromkeys(own_pools)]
         found = pack(
-            problem, pools=slabs, own_pools=own_pools, limits=common.limits(args), on_event=show
+            problem, pools=slabs, own_pools=own_pools, limits=common.clock(args), on_event=show
         )
     return [part.result for part in found.packed], found.offsets
 

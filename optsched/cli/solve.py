@@ -63,7 +63,7 @@ def _solve(args: argparse.Namespace) -> int:
             objective=args.objective,
             capacity=common.capacity(args),
             engine=args.engine,
-            limits=common.limits(args),
+            limits=common.clock(args),
             warm_start=read_plan(args.warm_start, graph) if args.warm_start else None,
             order_rules=rules,
             baseline=baseline,
@@ -116,7 +116,7 @@ def _certify(args: argparse.Namespace, result: Result) -> dict[str, Any]:
 
     assert result.question is not None
     graph = result.question.graph
-    written = certify(graph, args.certificate, result=result, limits=common.limits(args))
+    written = certify(graph, args.certificate, result=result, limits=common.clock(args))
     if written.missing:
         common.show(f"optsched: certificate: {written.missing}", sys.stderr)
     bound = written.certificate.bound

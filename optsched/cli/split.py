@@ -146,12 +146,11 @@ def check_split_file(args: argparse.Namespace, groups: list[list[str]]) -> int:
 
 def _search(args: argparse.Namespace, path: str | Path) -> tuple[FusionResult, Front]:
     from optsched.formats.fused import read_fused
-    from optsched.runtime.clock import Clock
     from optsched.solver.fusion.front import find_front
     from optsched.solver.fusion.search import search_fusion
 
     fused = read_fused(path)
-    clock = Clock.of(common.limits(args))
+    clock = common.clock(args)
     result = search_fusion(fused, clock.share(SEARCH_SHARE))
     return result, find_front(result, clock)
 
@@ -165,10 +164,9 @@ def _reason(result: FusionResult, front: Front) -> StopReason:
 def _certify(args: argparse.Namespace, result: FusionResult) -> tuple[dict[str, Any], str]:
     from optsched.certificate.fusion import certify_fusion
     from optsched.formats.fused import write_fusion_certificate
-    from optsched.runtime.clock import Clock
     from optsched.runtime.limits import Proof
 
-    written = certify_fusion(result, Clock.of(common.limits(args)))
+    written = certify_fusion(result, common.clock(args))
     write_fusion_certificate(written.certificate, args.certificate, result.fused)
     bound = written.certificate.bound
     note = f"certificate: {Proof(written.rung).with_code}, no split below {bound:,} bytes"

@@ -36,7 +36,9 @@ MOST_PRECEDENCES = 300
 """Maximum number of precedences in an explanation; more would not explain anything."""
 
 
-def explain(graph: Graph, *, changes: int = CHANGES, limits: Limits | None = None) -> Explanation:
+def explain(
+    graph: Graph, *, changes: int = CHANGES, limits: Limits | Clock | None = None
+) -> Explanation:
     """Explain why no order has a peak below the best bound known, also after an interrupt.
 
     The effect of smaller sizes is tried for at most `changes` of the largest live buffers. Without

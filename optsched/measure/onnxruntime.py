@@ -51,6 +51,7 @@ OFF: Final = "ORT_DISABLE_ALL"
 _EXTENDED: Final = {"graph_optimization_level": "ORT_ENABLE_EXTENDED"}
 FUSED = "ops fused by ONNX Runtime"
 REPLACED = "ops that ONNX Runtime made of planned ones"
+ZEROS = "integer inputs are 0, as ONNX Runtime does not run the model with 1"
 REUSE = "freed buffers kept for reuse"
 
 
@@ -88,6 +89,8 @@ def measure(asked: Request) -> Measurement:
     before = _held(graph, own, found[1], fused=left < len(graph.ops))
     before = _with_reuse(before, found[0]["held"])
     notes, weights = _notes(len(graph.ops), left), _weight_bytes(path)
+    if found[0]["zeros"]:
+        notes = (ZEROS, *notes)
     runtime = f"ONNX Runtime {version('onnxruntime')}"
     if plan is None:
         return Measurement(graph.name, runtime, before, weights=weights, notes=notes)
@@ -246,7 +249,10 @@ def _changed(planned: str, ran: str) -> tuple[set[str], set[str]]:
 
 
 def describe_inputs(path: str, dims: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return names, element types, shapes and values of the inputs to feed."""
+    """Return names, element types, shapes and values of the inputs to feed.
+
+    A value is `fixed` if it is that of a dimension.
+    """
     from onnx import TensorProto, helper
 
     model = parse_model(open_source(path).data)
@@ -262,7 +268,9 @@ def describe_inputs(path: str, dims: Mapping[str, int]) -> list[dict[str, Any]]:
         kind = "string" if is_text else helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
         shape = [dim.dim_value for dim in tensor.shape.dim]
         number = dims.get(value.name, 1)
-        found.append({"name": value.name, "type": kind, "shape": shape, "value": number})
+        fixed = value.name in dims
+        row = {"name": value.name, "type": kind, "shape": shape, "value": number, "fixed": fixed}
+        found.append(row)
     return found
 
 

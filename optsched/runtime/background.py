@@ -61,6 +61,15 @@ class BackgroundCompiler:
             self._say(f"{json.dumps(request)}\n")
             return starts
 
+    def is_beside(self, file: str) -> bool:
+        """Return True if the process was asked for a kernel, runs, and has a processor of its own.
+
+        The kernel is then on disk sooner or later, without anybody waiting for it.
+        """
+        if not self.is_on or file not in self.asked or self._process is None:
+            return False
+        return processors() > 1 and self._process.poll() is None
+
     def finish(self) -> None:
         """Let the process finish all requests, even after this process has ended."""
         with self._lock:
@@ -103,6 +112,13 @@ class BackgroundCompiler:
         except OSError:
             # The process has ended and cannot compile any more.
             self.is_on = False
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def serve() -> None:

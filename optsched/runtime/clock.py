@@ -1,7 +1,8 @@
 """The clock of a run: the rest of the caller's limits, in seconds or in units of work.
 
 Every loop that may run long checks a :class:`Clock`. By default it measures time, minus the time
-spent on compiling kernels, which is needed only once and is not part of a search. If the caller has
+spent on compiling kernels, which is needed only once and is not part of a search. Somebody who
+waits for the answer sets an end to that (:meth:`Clock.watched`). If the caller has
 set `Limits.work`, it counts the work that engines report (:meth:`Clock.spend`) instead. The same
 input then stops at the same place on every machine, regardless of its speed.
 
@@ -13,12 +14,17 @@ input then stops at the same place on every machine, regardless of its speed.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 
+from optsched.runtime import kernel
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.kernel import compile_seconds
 from optsched.runtime.limits import Limits, StopReason
+
+COMPILING_SHARE = 0.1
+"""Part of a limit that compiling adds to it at most, if somebody waits for the answer."""
 
 
 @dataclass
@@ -27,11 +33,13 @@ class _Meter:
 
     by_work: bool
     work: int = 0
+    most_compiling: float = math.inf
+    """Seconds of compiling, since all kernels began to count, that are not measured at most."""
 
     def now(self) -> float:
         if self.by_work:
             return float(self.work)
-        return time.monotonic() - compile_seconds()
+        return time.monotonic() - min(compile_seconds(), self.most_compiling)
 
 
 @dataclass
@@ -59,6 +67,20 @@ class Clock:
         if isinstance(limits, Clock):
             return limits
         return cls(limits, _Meter(by_work=limits.work is not None))
+
+    @classmethod
+    def watched(cls, limits: Limits) -> Clock:
+        """Return a clock that starts now, for somebody who waits for the answer.
+
+        Kernels that are not on disk yet add at most :data:`COMPILING_SHARE` of the seconds to the
+        limit. What is found in this time is the answer; they go on compiling in the background.
+        """
+        clock, kernel.deadline = cls.of(limits), math.inf
+        if limits.seconds is not None and limits.work is None:
+            more = COMPILING_SHARE * limits.seconds
+            clock._meter.most_compiling = clock._compiled + more
+            kernel.deadline = clock._started + limits.seconds + more
+        return clock
 
     def seconds(self) -> float:
         """Return the wall-clock seconds since the start, for display."""

@@ -10,10 +10,13 @@ wait for a compiler:
    background process is asked to compile it (:mod:`optsched.runtime.background`).
 3. After the full estimated compile time, the kernel is compiled in this process, or loaded when
    another process that is compiling it has finished. A kernel thus takes at most about twice the
-   minimum time.
+   minimum time. Where the background process has a processor of its own, Python goes on for twice
+   as long (:data:`PATIENCE`), since it gets on while waiting would not.
 4. Once all kernels together have run as Python for a while (:data:`QUICK_SECONDS`), the question is
    not a quick one. A kernel whose next call alone would take a share of its compile time
-   (:data:`LARGE_SHARE`) is then compiled at once, unless that takes long (:data:`LONG_SECONDS`).
+   (:data:`LARGE_SHARE`) by the measured time of earlier calls is then compiled at once, unless that
+   takes long (:data:`LONG_SECONDS`), or the background process can compile it meanwhile.
+5. Nothing is compiled in this process that would not be done at the :data:`deadline`.
 
 Time limits do not count compiling, and for kernels that compile quickly also not the time of Python
 in its place (:func:`compile_seconds`). Heuristics thus get as far within a limit before their
@@ -33,6 +36,7 @@ Both forms go through identical states, so results do not depend on which one ra
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import sys
 import time
@@ -72,6 +76,9 @@ LONG_SECONDS = 3.0
 """Compile time above which a kernel is not compiled at once. Those of the exact searches take so
 long; heuristics answer without them.
 """
+
+PATIENCE = 2.0
+"""Python goes on for this many compile times while the background process compiles a kernel."""
 
 NUMBERS = r"None|(Int|int|bool|float)|tuple\[((Int|int|bool|float)(, )?)+\]"
 """Pattern of the return annotation of a kernel that does not return arrays."""
@@ -276,19 +283,31 @@ class Kernel(Generic[P, R]):
             # will cost as much in the runs to come.
             return Kernel.all_seconds + call >= importing / runs_to_come
         compiling = self._compile_estimate + importing
+        # The time of a first call is a guess, often a hundred times too high, which says nothing
+        # about ten calls.
+        is_large = (
+            self.elements > 0
+            and Kernel.all_seconds > QUICK_SECONDS
+            and call > LARGE_SHARE * compiling
+        )
+        # A tenth of the time has passed: the process next door may begin while Python goes on.
+        if is_large or seconds > ASKING_SHARE * (compiling + START_SECONDS):
+            self._ask(args)
+        if time.monotonic() + compiling > deadline:
+            return False
         # Two reasons to compile here: a call so large that it alone pays for compiling, or as much
         # time spent in Python as compiling takes. The latter costs at most twice the minimum, as
         # when skis are rented until the rent has reached their price.
-        is_large = Kernel.all_seconds > QUICK_SECONDS and call > LARGE_SHARE * compiling
-        if (is_large and self.is_missing) or seconds > compiling / runs_to_come:
-            return True
-        # A tenth of the time has passed: the process next door may begin while Python goes on.
-        if seconds > ASKING_SHARE * (compiling + START_SECONDS):
-            name = cast(FunctionType, self.function).__qualname__
-            if compiler.ask(self.function.__module__, name, self.file_name, args):
-                _tell()
-            disk_cache.warn_if_nowhere()
-        return False
+        if compiler.is_beside(self.file_name) and call < compiling:
+            return seconds > PATIENCE * compiling / runs_to_come
+        return (is_large and self.is_missing) or seconds > compiling / runs_to_come
+
+    def _ask(self, args: tuple[Any, ...]) -> None:
+        """Ask the background process to compile this kernel, once."""
+        name = cast(FunctionType, self.function).__qualname__
+        if compiler.ask(self.function.__module__, name, self.file_name, args):
+            _tell()
+        disk_cache.warn_if_nowhere()
 
     @cached_property
     def _compile_estimate(self) -> float:
@@ -329,6 +348,8 @@ runs_to_come = 1
 """Expected number of similar runs of this process; the time saved in all of them pays for
 compiling.
 """
+deadline = math.inf
+"""Time of `time.monotonic` at which the caller wants an answer."""
 force: Callable[[Kernel[..., Any]], Callable[..., Any]] | None = None
 """Function that chooses the form in :meth:`Kernel.for_work` regardless of the work, for tests."""
 

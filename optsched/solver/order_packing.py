@@ -74,6 +74,9 @@ def pack_quickly(known: Known, order: Order, source: str, packings: int | None =
         if pins_clash(graph, problem, ids):
             continue
         rows = pool_rows(graph, ids)
+        # No packing is below the load of a step, and one packer takes long as plain Python.
+        if not known.is_better(Measured(peak, _load(problem, rows), moved)):
+            continue
         begun = known.clock.now()
         for name, offsets in islice(candidate_offsets(problem, rows), packings):
             known.clock.spend(len(problem))
@@ -214,7 +217,7 @@ def _pack_choice(
         return True
     rows = pool_rows(graph, ids)
     # No packing is below the load of a step.
-    if _cannot_improve(known, order, sum(part.max_load for part in rows.reduce(problem))):
+    if _cannot_improve(known, order, _load(problem, rows)):
         return True
     packed = PooledPacking(known, problem, rows)
     packed.run(clock, stages)
@@ -231,6 +234,11 @@ def _pack_choice(
     if packed.settled:
         resume.packed[key] = None
     return packed.settled
+
+
+def _load(problem: PackingProblem, pools: ByPool) -> int:
+    """Return the most bytes live at a step, added up over the pools."""
+    return sum(part.max_load for part in pools.reduce(problem))
 
 
 def _cannot_improve(known: Known, order: Order, load: int) -> bool:

@@ -71,6 +71,25 @@ def test_what_was_asked_for_is_loaded_by_the_next_process(compiler: BackgroundCo
     compiler.forget()
 
 
+def test_a_process_that_was_asked_and_runs_on_a_processor_of_its_own_is_beside(
+    compiler: BackgroundCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "processors", lambda: 2)
+    monkeypatch.setattr(compiler, "_say", lambda text: None)
+    assert not compiler.is_beside(total.file_name)
+    assert ask(compiler)
+    assert compiler.is_beside(total.file_name)
+    assert not compiler.is_beside("another")
+    monkeypatch.setattr(background, "processors", lambda: 1)
+    assert not compiler.is_beside(total.file_name)
+    monkeypatch.setattr(background, "processors", lambda: 2)
+    # Its input ends without an empty line.
+    compiler.forget()
+    process_of(compiler).wait(100)
+    compiler.is_on = True
+    assert not compiler.is_beside(total.file_name)
+
+
 def test_one_process_is_started_and_asked_once_for_each_kernel(
     compiler: BackgroundCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,18 +76,73 @@ def test_a_large_call_is_compiled_at_once_where_the_question_is_not_quick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(disk_cache, "has_file", lambda name: False)
-    for spent, share, long, expected in (
-        (jit.QUICK_SECONDS + 0.1, 1.5, jit.LONG_SECONDS, True),
-        (jit.QUICK_SECONDS - 0.1, 1.5, jit.LONG_SECONDS, False),
-        (jit.QUICK_SECONDS + 0.1, 0.5, jit.LONG_SECONDS, False),
-        (jit.QUICK_SECONDS + 0.1, 1.5, 0.0, False),
+    for calls, spent, share, long, expected in (
+        (1, jit.QUICK_SECONDS + 0.1, 1.5, jit.LONG_SECONDS, True),
+        # How long a first call takes is a guess.
+        (0, jit.QUICK_SECONDS + 0.1, 1.5, jit.LONG_SECONDS, False),
+        (1, jit.QUICK_SECONDS - 0.1, 1.5, jit.LONG_SECONDS, False),
+        (1, jit.QUICK_SECONDS + 0.1, 0.5, jit.LONG_SECONDS, False),
+        (1, jit.QUICK_SECONDS + 0.1, 1.5, 0.0, False),
     ):
         monkeypatch.setattr(Kernel, "all_seconds", spent)
         monkeypatch.setattr(jit, "LONG_SECONDS", long)
         each = Kernel(square.function)
+        each.elements, each.seconds = calls, calls * jit.ELEMENT_SECONDS
         call = share * jit.LARGE_SHARE * each._compile_estimate
         assert each.for_work(int(call / jit.ELEMENT_SECONDS))(3) == 9
         assert is_compiled(each) == expected
+
+
+def test_python_goes_on_while_the_background_process_compiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twice as long as without it, but not if one call takes as long as compiling."""
+    monkeypatch.setattr(disk_cache, "has_file", lambda name: False)
+    asked: list[str] = []
+    monkeypatch.setattr(background.compiler, "ask", lambda *request: asked.append(request[2]))
+    for share, large, is_beside, expected in (
+        (1.5, False, True, False),
+        (1.5, False, False, True),
+        (jit.PATIENCE + 0.5, False, True, True),
+        (0.5, True, True, True),
+    ):
+        monkeypatch.setattr(background.compiler, "is_beside", lambda file, is_=is_beside: is_)
+        each = Kernel(square.function)
+        each.seconds, each.elements = share * each._compile_estimate, 10**6
+        work = 10**9 if large else 1
+        assert each.for_work(work)(3) == 9
+        assert is_compiled(each) == expected
+        assert asked.pop() == each.file_name
+
+
+def test_nothing_is_compiled_that_would_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_cache, "has_file", lambda name: False)
+    for left, expected in ((0.5, False), (2.0, True)):
+        each = Kernel(square.function)
+        monkeypatch.setattr(jit, "deadline", time.monotonic() + left * each._compile_estimate)
+        # As if Python had taken long.
+        each.seconds, each.elements = 10.0, 10**6
+        assert each.for_work(1)(3) == 9
+        assert is_compiled(each) == expected
+        monkeypatch.setattr(jit, "deadline", time.monotonic() + 60)
+
+
+def test_somebody_who_waits_gets_an_answer_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, compiling = [100.0], [7.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clock_module, "compile_seconds", lambda: compiling[0])
+    monkeypatch.setattr(jit, "deadline", 0.0)
+    watched, other = Clock.watched(Limits(seconds=10)), Clock.of(Limits(seconds=10))
+    most = 10 * clock_module.COMPILING_SHARE
+    assert jit.deadline == 110 + most
+    now[0] += 9
+    compiling[0] += most + 5
+    assert other.left() == 1 + most + 5
+    assert watched.left() == watched.share(1.0).left() == 1 + most
+    # Without a limit in seconds nothing is late.
+    for limits in (Limits(), Limits(work=10)):
+        assert Clock.watched(limits).left() == limits.work
+        assert jit.deadline == float("inf")
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -39,7 +39,7 @@ from optsched.solver.status import Status
 from tests.support.brute import least_peak
 from tests.support.families.small import SMALL_GRAPHS, diamond
 from tests.support.families.wiring import random_wiring
-from tests.support.generators import PLANNABLE, random_graph
+from tests.support.generators import FEATURES, PLANNABLE, random_graph, random_order
 
 
 @pytest.mark.parametrize("make", SMALL_GRAPHS, ids=lambda make: make.__name__)
@@ -346,3 +346,35 @@ def test_an_order_that_the_file_records_is_packed_first() -> None:
         (_, offsets), *_ = candidate_offsets(problem)
         assert short.slab <= sum_of_slabs(problem, ONE_POOL, offsets)
         assert short.slab_bound <= best.slab
+
+
+@pytest.mark.parametrize("objective", SIZES)
+def test_orders_whose_load_is_too_large_need_no_packing(
+    objective: Objective, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer packings, the same plans."""
+    count = [0]
+
+    def counted(*given: Any) -> Iterator[tuple[str, IntArray]]:
+        for found in candidate_offsets(*given):
+            count[0] += 1
+            yield found
+
+    monkeypatch.setattr(order_packing, "candidate_offsets", counted)
+    rng, packings = np.random.default_rng(8), [0, 0]
+    for _ in range(250):
+        ops, features = int(rng.integers(2, 16)), FEATURES - {"shuffled", "pins"}
+        graph = random_graph(rng, ops, features=features)
+        graph = graph.with_inplace() if rng.integers(2) else graph
+        recorded = random_order(rng, graph)
+        graph = replace(graph, origin=Origin("native", {"own": recorded}))
+        found = []
+        for number, load in enumerate((lambda *_: 0, order_packing._load)):
+            with monkeypatch.context() as patched:
+                patched.setattr(order_packing, "_load", load)
+                count[0] = 0
+                result = solve(graph, engine="heuristics", objective=objective)
+                packings[number] += count[0]
+            found.append((result.plan, result.peak, result.slab, result.slab_bound))
+        assert found[0] == found[1]
+    assert packings[1] < packings[0]
