@@ -80,6 +80,8 @@ def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
     # At the end of the time no packing stage is left that would search the best order again.
     is_late = left_before_last_packing(known) == 0.0
     clock = before_last_packing(known, resume, clock)
+    if not is_late:
+        clock = clock.share(PACKING.others_early_share)
     orders = [(known.measured.peak, np.array(known.plan.order, np.int64))]
     orders += known.best_orders(PACKING.packed_orders)
     # No order has a peak below the bound, and orders of least peak are tried first.
@@ -141,7 +143,10 @@ def neighborhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
         return
     from optsched.joint.neighborhood import better_plans
 
-    clock = before_last_packing(known, resume, clock)
+    # While the peak is open, a packing proves nothing, so that the last one needs no time of its
+    # own.
+    if known.order_done():
+        clock = before_last_packing(known, resume, clock)
     # Each round draws other neighborhoods, also where a search is resumed.
     resume.searches += 1
     floor, seed = known.slab_bound, resume.searches

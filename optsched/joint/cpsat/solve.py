@@ -13,17 +13,14 @@ are kept separate from proved ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from heuristics.orderings.program import program
 from heuristics.portfolio import candidate_orders
-from optsched.check.plan import check_plan
-from optsched.errors import PlanError
-from optsched.joint.claims import refutation, report
 from optsched.joint.cpsat.benders import can_decompose, decompose
+from optsched.joint.cpsat.incumbent import CpSatOutcome, Incumbent
 from optsched.joint.cpsat.joint_model import JointModel
 from optsched.joint.cpsat.order import OrderClaim, has_time_to_build, solve_order_cpsat
 from optsched.joint.cpsat.point import ModelPoint
@@ -36,7 +33,7 @@ from optsched.model.liveness import peak_memory
 from optsched.model.plan import Plan
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
-from optsched.runtime.limits import Event, Limits, Objective, OnEvent, StopReason
+from optsched.runtime.limits import Limits, Objective, OnEvent, StopReason
 
 ORDER_SHARE = 0.6
 """Share of the time for the order of minimum peak."""
@@ -50,34 +47,6 @@ FIRST_SHARE = 0.6
 """Share of the remaining time for the first of the two joint methods."""
 SMALL_ITEMS = 80
 """Number of buffers up to which the model of order and offsets comes before the decomposition."""
-
-
-@dataclass(frozen=True, slots=True)
-class CpSatOutcome:
-    """The best plan, and CP-SAT's claim about all other plans."""
-
-    value: int | None
-    """Value of the objective (slab or peak) in bytes, or None without a plan."""
-    bound: int
-    """Claimed lower bound in bytes: at least the bound passed in, and above the capacity if CP-SAT
-    reports that no plan fits.
-    """
-    stop_reason: StopReason
-    """EXHAUSTED: CP-SAT reports that its search is complete. DECIDED: a plan fits the capacity."""
-    plan: Plan | None = None
-    """Order and offsets, or None."""
-    refuted: str = ""
-    """Line that says which claim was refuted and dropped, or an empty string."""
-
-    @property
-    def optimal(self) -> bool:
-        """Return True if the plan is claimed to be optimal: its value equals the bound."""
-        return self.value is not None and self.value <= self.bound
-
-    @property
-    def infeasible(self) -> bool:
-        """Return True if it is claimed that no plan satisfies the pins or the capacity."""
-        return self.value is None and self.stop_reason is StopReason.EXHAUSTED
 
 
 def solve_joint(
@@ -135,8 +104,9 @@ def solve_joint(
     """
     graph.refuse_streams("the CP-SAT model")
     clock = Clock.of(limits or Limits())
-    search = _JointSearch(graph, objective, capacity, clock, on_event, effort)
-    return search.run(warm_start, peak_bound, slab_bound, independent)
+    proved = slab_bound if objective is Objective.SLAB else peak_bound
+    best = Incumbent(graph, objective, capacity, clock, on_event, warm_start, proved)
+    return _JointSearch(graph, best, effort).run(peak_bound, slab_bound, independent)
 
 
 def _has_time_for_model(graph: Graph, clock: Clock) -> bool:
@@ -159,59 +129,34 @@ def _first_order(graph: Graph, clock: Clock) -> Sequence[int]:
 
 
 class _JointSearch:
-    """The best plan and the claimed bound, in bytes, while the models are solved."""
+    """The models of one graph, in turn."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        objective: Objective,
-        capacity: int | None,
-        clock: Clock,
-        on_event: OnEvent | None,
-        effort: CpSatEffort,
-    ) -> None:
-        self.graph, self.instance = graph, graph_instance(graph)
-        self.is_slab, self.capacity = objective is Objective.SLAB, capacity
+    def __init__(self, graph: Graph, best: Incumbent, effort: CpSatEffort) -> None:
+        self.graph, self.instance, self.best = graph, graph_instance(graph), best
         # A limit above this number of bytes does not constrain any plan.
         self.room = self.instance.slab_limit * self.instance.unit
-        self.clock, self.on_event, self.effort = clock, on_event, effort
-        self.plan: Plan | None = None
-        self.value: int | None = None
-        self.bound = 0
-        self.refuted = ""
+        self.clock, self.effort = best.clock, effort
 
-    def run(
-        self, warm_start: Plan | None, peak_bound: int, slab_bound: int, independent: bool
-    ) -> CpSatOutcome:
+    def run(self, peak_bound: int, slab_bound: int, independent: bool) -> CpSatOutcome:
         """Return a plan with fewer bytes than the warm start, or the warm start."""
-        proved = self.bound = slab_bound if self.is_slab else peak_bound
-        if warm_start is not None:
-            checked = check_plan(self.graph, warm_start)
-            self.plan, self.value = warm_start, checked.slab if self.is_slab else checked.peak
         try:
             reason = self._solve(peak_bound, slab_bound, independent)
         except KeyboardInterrupt:
             reason = StopReason.INTERRUPTED
-        line = self.refuted or refutation("cpsat", self.bound, self.value)
-        # The line of a refuted plan was reported when it was refuted.
-        if line and not self.refuted:
-            report(line)
-        if line:
-            # With one wrong claim, no other claim of this run can be kept.
-            self.bound = proved
-        return CpSatOutcome(self.value, self.bound, reason, self.plan, line)
+        return self.best.outcome(reason)
 
     def _solve(self, peak_bound: int, slab_bound: int, independent: bool) -> StopReason:
         """Run the models in turn; return why the search ended."""
-        if self._fits():
+        best = self.best
+        if best.fits():
             return StopReason.DECIDED
         # Nothing is claimed where nothing was run.
         if self.clock.expired():
             return self.clock.limit_reason()
         with held_interrupts():
-            start = _first_order(self.graph, self.clock) if self.plan is None else self.plan.order
+            start = _first_order(self.graph, self.clock) if best.plan is None else best.plan.order
             claim = self._solve_order(start, peak_bound, independent)
-        if not independent and self.is_slab and can_decompose(self.graph):
+        if not independent and best.is_slab and can_decompose(self.graph):
             self._pack_others(claim)
         bounds = claim.bound, slab_bound
         methods = [
@@ -221,8 +166,8 @@ class _JointSearch:
         if len(self.instance.items) <= SMALL_ITEMS:
             methods.reverse()
         for method, share in zip(methods, (FIRST_SHARE, 1.0), strict=True):
-            if self._is_settled():
-                return self._settled()
+            if best.is_settled():
+                return best.settled()
             if self.clock.expired():
                 break
             reason = method(self.clock.share(share))
@@ -242,6 +187,7 @@ class _JointSearch:
 
     def _solve_order(self, start: Sequence[int], peak_bound: int, independent: bool) -> OrderClaim:
         """Improve the order and pack it."""
+        best = self.best
         claim = solve_order_cpsat(
             self.graph,
             start,
@@ -249,138 +195,100 @@ class _JointSearch:
             bound=peak_bound,
             independent=independent,
             effort=self.effort,
-            note=lambda _, bound: self._raise(bound),
+            note=lambda _, bound: best.raise_bound(bound),
         )
-        self.refuted = claim.refuted
-        self._raise(claim.bound)
-        if claim.order is not None and not claim.interrupted and not self._is_settled():
+        best.refuted = claim.refuted
+        best.raise_bound(claim.bound)
+        if claim.order is not None and not claim.interrupted and not best.is_settled():
             clock = self.clock.share(PACKING_SHARE)
             # A packing at the bound, or within the capacity, is as good as any.
-            target = max(self.bound, self.capacity or 0)
+            target = max(best.bound, best.capacity or 0)
             plan = best_plan(self.graph, claim.order, clock, target=target)
             if plan is not None:
-                self._offer(plan)
+                best.offer(plan)
         if claim.interrupted:
             raise KeyboardInterrupt
         return claim
 
     def _pack_others(self, claim: OrderClaim) -> None:
         """Pack other orders of the peak that is reached: they may pack into it, or nearly so."""
-        if claim.order is None or claim.peak is None or self._is_settled():
+        if claim.order is None or claim.peak is None or self.best.is_settled():
             return
         orders = [np.array(claim.order, np.int64)]
-        room = max(claim.peak, self.capacity or 0)
+        room = max(claim.peak, self.best.capacity or 0)
         clock = self.clock.share(PACKING_SHARE)
         for plan in other_plans(
             self.graph, orders, room, bound=claim.bound, limits=clock, effort=OTHERS
         ):
-            self._offer(plan)
-            if self._is_settled():
+            self.best.offer(plan)
+            if self.best.is_settled():
                 break
 
     def _decompose(
         self, start: Sequence[int], independent: bool, clock: Clock
     ) -> StopReason | None:
         """Pack one order after another; return why the search ended, None if it did not."""
-        pairs = len(self.graph.ops) ** 2 // 2
-        if independent or not self.is_slab or not can_decompose(self.graph):
+        best, pairs = self.best, len(self.graph.ops) ** 2 // 2
+        if independent or not best.is_slab or not can_decompose(self.graph):
             return None
         if not has_time_to_build(pairs, clock):
             return None
-        limits = [self.capacity, None if self.value is None else self.value - 1, self.room]
+        limits = [best.capacity, None if best.value is None else best.value - 1, self.room]
         found = decompose(
             self.graph,
             min(limit for limit in limits if limit is not None),
-            floor=self.bound,
-            offer=self._offer,
+            floor=best.bound,
+            offer=best.offer,
             clock=clock,
             start=start,
-            once=self.capacity is not None,
+            once=best.capacity is not None,
             effort=self.effort,
         )
         # With room for all items, only pins can refute every order.
         if found.refuted >= self.room:
             return StopReason.EXHAUSTED
-        self._raise(found.refuted + 1)
-        return self._settled() if self._is_settled() else None
-
-    def _is_settled(self) -> bool:
-        if self.capacity is not None and self.bound > self.capacity:
-            return True
-        return self._fits() or (self.value is not None and self.value <= self.bound)
-
-    def _settled(self) -> StopReason:
-        return StopReason.DECIDED if self._fits() else StopReason.EXHAUSTED
-
-    def _offer(self, plan: Plan) -> None:
-        """Check a plan, and keep it if it is better and fits the capacity."""
-        checked = check_plan(self.graph, plan)
-        value = checked.slab if self.is_slab else checked.peak
-        # Only plans that answer the question count as a value.
-        if self.capacity is not None and value > self.capacity:
-            return
-        if self.value is None or value < self.value:
-            self.plan, self.value = plan, value
-            self._tell()
-
-    def _raise(self, bound: int) -> None:
-        if bound > self.bound:
-            self.bound = bound
-            self._tell()
-
-    def _tell(self) -> None:
-        if self.on_event is not None:
-            self.on_event(Event(self.clock.seconds(), self.value, self.bound, "cpsat"))
+        best.raise_bound(found.refuted + 1)
+        return best.settled() if best.is_settled() else None
 
     def _model(self, peak_bound: int, slab_bound: int) -> JointModel:
         """Return the model, with the requirement to improve on known values."""
+        best = self.best
         variables = JointModel(self.instance, peak_bound=peak_bound, slab_bound=slab_bound)
-        target = variables.slab if self.is_slab else variables.peak
-        if self.capacity is None:
+        target = variables.slab if best.is_slab else variables.peak
+        if best.capacity is None:
             # With a capacity any solution will do, so no objective is set.
             variables.model.minimize(target)
-        limit = self.value if self.capacity is None else self.capacity
+        limit = best.value if best.capacity is None else best.capacity
         if limit is not None and limit < self.room:
             variables.model.add(target <= max(-1, limit // self.instance.unit))
-        if self.plan is not None:
-            variables.add_hint(ModelPoint.of_plan(self.instance, self.plan))
+        if best.plan is not None:
+            variables.add_hint(ModelPoint.of_plan(self.instance, best.plan))
         return variables
 
     def _stop_reason(self, found: CpSatRun[ModelPoint]) -> StopReason | None:
         """Return why the search ended, None if it did not; a refuted capacity raises the bound."""
+        best = self.best
         if found.interrupted:
             return StopReason.INTERRUPTED
         if not found.finished:
             return None
-        if self._fits():
+        if best.fits():
             return StopReason.DECIDED
         # With room for all items, infeasibility is due to the pins and not to the capacity.
-        if self.capacity is not None and self.capacity < self.room:
-            self.bound = max(self.bound, self.capacity + 1)
+        if best.capacity is not None and best.capacity < self.room:
+            best.bound = max(best.bound, best.capacity + 1)
         return StopReason.EXHAUSTED
 
     def _note(self, state: CpSatRun[ModelPoint]) -> None:
         """Record what CP-SAT has found so far, and report improvements."""
+        unit = self.instance.unit
         if state.bound is not None:
-            self._raise(state.bound * self.instance.unit)
-        if state.best is None:
-            return
-        found = self._units(state.best) * self.instance.unit
-        # Only better plans are worth the check.
-        if self.value is not None and found >= self.value:
-            return
-        try:
-            self._offer(self._plan_of(state.best))
-        except PlanError as error:
-            self.refuted = report(f"cpsat: claimed a plan of {found:,} bytes, refuted: {error}")
+            self.best.raise_bound(state.bound * unit)
+        if state.best is not None:
+            self.best.offer_claimed(self._plan_of(state.best), self._units(state.best) * unit)
 
     def _units(self, point: ModelPoint) -> int:
-        return point.slab if self.is_slab else point.peak
-
-    def _fits(self) -> bool:
-        if self.capacity is None or self.value is None:
-            return False
-        return self.value <= self.capacity
+        return point.slab if self.best.is_slab else point.peak
 
     def _plan_of(self, point: ModelPoint) -> Plan:
         items = zip(self.instance.items, point.offsets, strict=True)
