@@ -4,7 +4,7 @@ A neighborhood frees the order of the ops of a few consecutive steps, the offset
 allocated or released there, that of one buffer at the top of the slab, and those of other buffers,
 first of those that are live with it. All else is fixed. The question is whether all that is free
 fits below the top (:mod:`optsched.joint.cpsat.neighborhood_model`). Other buffers at the top stay
-where they are: once none is left, the slab is lower.
+where they are: once they are all gone, the slab is lower.
 
 Every second neighborhood frees offsets only. One that is refuted soon makes the next one of its
 kind larger, and one that is not decided makes it smaller.
