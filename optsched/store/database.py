@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import NoneType
@@ -22,11 +21,11 @@ from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.question import Question
 from optsched.runtime.keywords import keywords
-from optsched.runtime.limits import Objective, Proof, StopReason
+from optsched.runtime.limits import Objective
 from optsched.solver.result import Result
 from optsched.solver.resume import Resume
 from optsched.store import rows
-from optsched.store.file import SALVAGE, StoreFile
+from optsched.store.file import StoreFile
 from optsched.store.open_record import OpenRecord
 from optsched.store.prepared import (
     PreparedResult,
@@ -39,10 +38,10 @@ from optsched.store.question import (
     RecordChange,
     StoredQuestion,
     StoredRecord,
-    objective_bound,
     provenance,
     stored_question,
 )
+from optsched.store.stored_plan import stored_result
 from optsched.store.translate import (
     globalise_certificate,
     globalise_search,
@@ -165,23 +164,14 @@ class PlanStore:
         """
         given = graph
         asked, question = _asked(graph, question)
+        about = given if isinstance(given, Question) else question.about(asked.graph)
 
         def query(connection: sqlite3.Connection) -> Result | None:
-            number = rows.find_record(connection, asked, question)
-            row = _plan_row(connection, number)
-            # A record may lack a plan, as a bound alone can be stored.
-            if number is None or row is None:
-                return None
-            known = rows.bounds_of(connection, number)
             try:
-                plan = rows.read_plan(asked, *row, question)
-            # The file is read back as untrusted: a damaged plan is an error, never an answer.
+                return stored_result(connection, asked, question, about)
             except (FormatError, PlanError) as error:
-                text = f"store {self.path}: graph {asked.graph.name!r}: {error}; {SALVAGE}"
                 # The same type, so that callers distinguish a bad file from a bad plan.
-                raise type(error)(text) from None
-            about = given if isinstance(given, Question) else question.about(asked.graph)
-            return _result(about, plan, row[1:], known)
+                raise type(error)(f"store {self.path}: {error}") from None
 
         return self.read(query)
 
@@ -515,31 +505,3 @@ def _asked(about: Graph | Question, question: StoredQuestion) -> tuple[rows.Aske
         about, question = stored_question(about)
     expect("a store of plans", question, StoredQuestion)
     return rows.ask(about), question
-
-
-def _result(
-    question: Question, plan: Plan, figures: tuple[int, int], bounds: tuple[Bound, ...]
-) -> Result:
-    """Return a stored plan, its peak and slab, and the bounds that count, as a result."""
-    (peak, peak_proof), (slab, slab_proof) = (
-        _proved(objective_bound(bounds, quantity), reached)
-        for quantity, reached in zip((Objective.PEAK, Objective.SLAB), figures, strict=True)
-    )
-    # EXHAUSTED until shown otherwise: a stored plan is the best known, not the best possible.
-    found = Result(
-        plan, *figures, peak, slab, peak_proof, slab_proof, StopReason.EXHAUSTED, question
-    )
-    met = found.value == found.bound
-    return replace(found, stop_reason=StopReason.PROVED) if met else found
-
-
-def _proved(bound: Bound, reached: int) -> tuple[int, Proof | None]:
-    """Return the value of a bound, and its proof if the plan meets it."""
-    # A proof is of the value reached. A bound below it proves nothing about this plan.
-    return bound.value, Proof(bound.proof) if bound.proof and bound.value == reached else None
-
-
-def _plan_row(connection: sqlite3.Connection, record: int | None) -> tuple[Any, int, int] | None:
-    query = "SELECT plan, peak, slab FROM records WHERE id = ? AND plan IS NOT NULL"
-    row: tuple[Any, int, int] | None = connection.execute(query, (record,)).fetchone()
-    return row

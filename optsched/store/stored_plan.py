@@ -1,0 +1,67 @@
+"""A stored plan as a result: read back as untrusted data, checked, with the bounds that count."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from typing import Any
+
+from optsched.errors import FormatError, PlanError
+from optsched.model.plan import Plan
+from optsched.model.question import Question
+from optsched.runtime.limits import Objective, Proof, StopReason
+from optsched.solver.result import Result
+from optsched.store import rows
+from optsched.store.file import SALVAGE
+from optsched.store.question import Bound, StoredQuestion, objective_bound
+
+
+def stored_result(
+    connection: sqlite3.Connection, asked: rows.Asked, question: StoredQuestion, about: Question
+) -> Result | None:
+    """Return the plan stored for a question, as a result of `about`; None without one.
+
+    Raises
+    ------
+    FormatError, PlanError
+        If the stored plan is damaged, or does not fit the graph.
+    """
+    number = rows.find_record(connection, asked, question)
+    row = _plan_row(connection, number)
+    # A record may lack a plan, as a bound alone can be stored.
+    if number is None or row is None:
+        return None
+    try:
+        plan = rows.read_plan(asked, *row, question)
+    # The file is read back as untrusted: a damaged plan is an error, never an answer.
+    except (FormatError, PlanError) as error:
+        raise type(error)(f"graph {asked.graph.name!r}: {error}; {SALVAGE}") from None
+    return _result(about, plan, row[1:], rows.bounds_of(connection, number))
+
+
+def _plan_row(connection: sqlite3.Connection, record: int | None) -> tuple[Any, int, int] | None:
+    query = "SELECT plan, peak, slab FROM records WHERE id = ? AND plan IS NOT NULL"
+    row: tuple[Any, int, int] | None = connection.execute(query, (record,)).fetchone()
+    return row
+
+
+def _result(
+    question: Question, plan: Plan, figures: tuple[int, int], bounds: tuple[Bound, ...]
+) -> Result:
+    """Return a stored plan, its peak and slab, and the bounds that count, as a result."""
+    (peak, peak_proof), (slab, slab_proof) = (
+        _proved(objective_bound(bounds, quantity), reached)
+        for quantity, reached in zip((Objective.PEAK, Objective.SLAB), figures, strict=True)
+    )
+    # EXHAUSTED until shown otherwise: a stored plan is the best known, not the best possible.
+    found = Result(
+        plan, *figures, peak, slab, peak_proof, slab_proof, StopReason.EXHAUSTED, question
+    )
+    met = found.value == found.bound
+    return replace(found, stop_reason=StopReason.PROVED) if met else found
+
+
+def _proved(bound: Bound, reached: int) -> tuple[int, Proof | None]:
+    """Return the value of a bound, and its proof if the plan meets it."""
+    # A proof is of the value reached. A bound below it proves nothing about this plan.
+    return bound.value, Proof(bound.proof) if bound.proof and bound.value == reached else None
