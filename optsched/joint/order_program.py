@@ -151,17 +151,14 @@ class OrderProgram:
         return rows
 
 
-def instance_program(instance: ModelInstance, divisor: int = 1) -> OrderProgram:
-    """Return the program of a graph; sizes are divided by `divisor` and rounded down.
-
-    Smaller buffers make a relaxation: the minimum peak is at most that of the graph.
-    """
+def instance_program(instance: ModelInstance) -> OrderProgram:
+    """Return the program of a graph."""
     n = instance.op_count
     rise, delta = [0] * n, [0] * n
     shared: dict[tuple[int, ...], int] = {}
     base = 0
-    sizes = [item.size // divisor for item in instance.items]
-    for item, size in zip(instance.items, sizes, strict=True):
+    for item in instance.items:
+        size = item.size
         if item.birth == INPUT:
             base += size
         else:
@@ -182,7 +179,7 @@ def instance_program(instance: ModelInstance, divisor: int = 1) -> OrderProgram:
         needs = tuple(sorted(set(instance.items[pair.source].users) - {pair.op}))
         # An output is written once, an input overwritten once; `~` keeps their numbers apart.
         groups = (pair.output, ~pair.source)
-        savings.append(Saving(pair.op, sizes[pair.output], needs, groups))
+        savings.append(Saving(pair.op, instance.items[pair.output].size, needs, groups))
     rows = tuple((size, users) for users, size in shared.items())
     return OrderProgram(base, instance.preds, tuple(rise), tuple(delta), rows, tuple(savings))
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
 from optsched.reports.view import View
@@ -55,12 +56,12 @@ def painting(views: Sequence[View]) -> Painting:
     counted = np.flatnonzero(size > 0)
     kinds = subject.kinds or ("buffer",) * len(size)
     legend = by_kind([kinds[b] for b in counted], size[counted].tolist())
-    shades = dict(zip(counted.tolist(), by_size(size[counted]), strict=True))
+    known = dict(zip(counted.tolist(), by_size(size[counted]), strict=True))
     return Painting(
         unit,
         scale,
         # Missing buffers have no bytes and are never drawn.
-        tuple(shades.get(b, INK) for b in range(len(kinds))),
+        tuple(known.get(b, INK) for b in range(len(kinds))),
         tuple(legend.get(kind, INK) for kind in kinds),
         legend,
         least_shade(size[counted]),
@@ -82,14 +83,17 @@ def least_shade(sizes: IntArray) -> int:
     return max(int(sizes.min(initial=2**62)), int(sizes.max(initial=0)) // SPAN, 1)
 
 
-def by_size(sizes: IntArray) -> list[str]:
-    """Return a color for each size, on a logarithmic scale from :func:`least_shade` up."""
-    if not len(sizes):
-        return []
+def shades(sizes: IntArray) -> npt.NDArray[np.float64]:
+    """Return the shade of each size: 0 up to :func:`least_shade`, 1 for the largest."""
     # Logarithms, since sizes differ by factors.
     height = np.log(np.maximum(least_shade(sizes), sizes).astype(float))
-    low, high = np.log(float(least_shade(sizes))), height.max()
-    at = (height - low) / (high - low) if high > low else np.ones_like(height)
+    low, high = np.log(float(least_shade(sizes))), height.max(initial=0.0)
+    return (height - low) / (high - low) if high > low else np.ones_like(height)
+
+
+def by_size(sizes: IntArray) -> list[str]:
+    """Return a color for each size, on the logarithmic scale of :func:`shades`."""
+    at = shades(sizes)
     anchors = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in VIRIDIS])
     places = np.linspace(0, 1, len(VIRIDIS))
     channels = [np.interp(at, places, anchors[:, k]).round().astype(int) for k in range(3)]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.reports.colors import BOUND, VIRIDIS, by_size
+from optsched.reports.colors import BOUND, VIRIDIS, by_size, shades
 from optsched.reports.tables import safe
 from optsched.reports.view import DRAWN, View, bars, both, thinned
 from optsched.runtime.bytes import format_bytes, unit_of
@@ -87,7 +87,7 @@ def _corners(shown: View, top: int, most: int) -> Iterator[tuple[IntArray, list[
 
 def _rectangles(shown: View, top: int, most: int) -> Iterator[str]:
     sizes = shown.subject.sizes
-    shades = by_size(sizes)
+    colors = by_size(sizes)
     offsets = {
         int(b): int(o) for s in shown.slabs for b, o in zip(s.buffers, s.offset, strict=True)
     }
@@ -96,7 +96,7 @@ def _rectangles(shown: View, top: int, most: int) -> Iterator[str]:
             x, y, wide, high = row.split()
             label = f"{both(int(sizes[b]))}, {shown.lifetime(b)}, offset {offsets[b]:,}"
             yield (
-                f'<rect x="{x}" y="{y}" width="{wide}" height="{high}" fill="{shades[b]}">'
+                f'<rect x="{x}" y="{y}" width="{wide}" height="{high}" fill="{colors[b]}">'
                 f"<title>{safe(shown.subject.buffers[b])}: {safe(label)}</title></rect>"
             )
 
@@ -104,10 +104,8 @@ def _rectangles(shown: View, top: int, most: int) -> Iterator[str]:
 def _shades(shown: View, top: int, most: int) -> Iterator[str]:
     """Yield one path per shade with all its rectangles."""
     paths = [""] * len(VIRIDIS)
-    sizes = np.maximum(shown.subject.sizes, 1)
-    # A logarithmic scale, as in the pictures with colors per buffer.
-    height = np.log(sizes) / max(1e-9, float(np.log(sizes.max(initial=2))))
-    shade = (height * (len(VIRIDIS) - 1)).round().astype(int)
+    # The scale of the pictures with colors per buffer.
+    shade = (shades(shown.subject.sizes) * (len(VIRIDIS) - 1)).round().astype(int)
     for ids, corners in _corners(shown, top, most):
         for b, row in zip(ids.tolist(), corners, strict=True):
             x, y, wide, high = row.split()

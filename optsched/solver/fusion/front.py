@@ -54,19 +54,19 @@ class Front:
     stop_reason: StopReason
 
 
-def find_front(result: FusionResult, clock: Clock, shares: Sequence[Fraction] = SHARES) -> Front:
+def find_front(result: FusionResult, clock: Clock) -> Front:
     """Return splits of few kernels for several parts of the saving.
 
     An interrupt ends the search; the split of least peak is part of the front in any case.
     """
     found, reason = [result.whole, result.best], result.stop_reason
-    for i, share in enumerate(shares):
+    for i, share in enumerate(SHARES):
         budget = result.whole.peak - int(result.saved * share)
         if budget == result.whole.peak:
             continue
         if reason is StopReason.INTERRUPTED or clock.expired():
             break
-        limit = clock.share(1 / (len(shares) - i))
+        limit = clock.share(1 / (len(SHARES) - i))
         shrinker = Shrinker(Oracle(result.fused, limit), result, budget)
         reason = shrinker.run()
         found.append(shrinker.point())
