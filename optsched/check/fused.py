@@ -280,7 +280,9 @@ def _overwrites(
     for v, output, source in fused.graph.inplace_candidates:
         if v in group and _may_overwrite(fused, group, (v, output, source)):
             direct.setdefault(output, []).append(source)
-    # A buffer that takes bytes inside the kernel takes no others.
+    # A buffer that takes bytes inside the kernel takes no others, and nothing else takes them.
+    gone = set(taken.values())
+    direct = {output: [x for x in row if x not in gone] for output, row in direct.items()}
     direct.update({output: [source] for output, source in taken.items() if output in direct})
     inner = {*inner, *taken.values()}
     made = {b for v in group for b in fused.graph.ops[v].writes}

@@ -7,7 +7,7 @@ users are all in one group are gone. An op may overwrite an input if one of its 
 other part of the group can use the input later or is a blocker of the pair. A part that
 may overwrite a local buffer of the group may overwrite what that buffer may overwrite. A buffer
 that is absorbed inside the group is gone, too, and what it may overwrite counts for the one that
-absorbs it, whose other pairs do not count.
+absorbs it, whose other pairs do not count, and for no other part that may overwrite it.
 
 *Exactness.* An order of the merged graph is, by this definition, the order in which the kernels of
 the split run, so its peak is that of the split. Only choices need to be searched, although there
@@ -275,8 +275,10 @@ def _pairs(
     inside = set(group)
     made = {b for v in group for b in fused.graph.ops[v].writes}
     takes: dict[int, list[int]] = {}
+    gone = set(absorbed.values())
     for v, output, source in _in_order(fused, rows):
-        if absorbed.get(output, source) != source:
+        # The bytes of an absorbed buffer are those of the one that absorbs it, and of no other.
+        if absorbed.get(output, source) != source or (source in gone and output not in absorbed):
             continue
         if not _survives(fused, v, output, source, inside):
             continue

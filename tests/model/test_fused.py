@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from optsched.check.fused import check_split
 from optsched.errors import GraphError
 from optsched.model.builder import GraphBuilder
 from optsched.model.fused import FusedGraph
 from optsched.model.fusion import finest_split, is_acyclic, kernels, merge, traffic, whole_split
 from optsched.model.graph import Graph
+from optsched.solver.pipeline import solve
+from tests.support.brute_fusion import least_peak
 
 
 def chain(inplace: bool = False) -> Graph:
@@ -35,6 +38,25 @@ def test_whole_nodes_have_no_local_buffers() -> None:
     assert [buffer.name for buffer in graph.buffers] == ["x", "y"]
     # `c` takes the bytes of `x` by way of two buffers that are gone.
     assert graph.inplace == ((0, 1, 0),)
+
+
+def test_an_absorbed_buffer_gives_its_bytes_to_one_other() -> None:
+    build = GraphBuilder("two outputs")
+    build.input("x", 8, policy="freed")
+    build.input("w", 8, policy="freed")
+    build.op("a", reads=["x", "w"], writes={"t": 8})
+    build.op("b", reads=["t"], writes={"y": 8, "z": 8})
+    for op, output, source in (("a", "t", "x"), ("a", "t", "w"), ("b", "y", "t"), ("b", "z", "t")):
+        build.inplace(op, output, source)
+    build.output("y", "z")
+    graph = build.build().with_inplace()
+    one = FusedGraph(graph=graph, nodes=((0, 1),), local=frozenset(), absorbed=((3, 2),))
+    merged = merge(one, ((0, 1),))
+    names = [buffer.name for buffer in merged.buffers]
+    # `t` lies in `y`, which may take the bytes of an input; `z` cannot lie there, too.
+    assert [(names[y], names[x]) for _, y, x in merged.inplace] == [("y", "x"), ("y", "w")]
+    truth = least_peak(one, ((0, 1),))
+    assert truth == check_split(one, [(0, 1)]).peak == solve(merged, objective="peak").peak == 24
 
 
 def test_a_split_that_waits_in_a_circle_is_joined() -> None:
