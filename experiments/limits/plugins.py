@@ -157,6 +157,8 @@ def executorch_program(graph: Graph) -> Any:
         node[b] = made.call_function(torch.ops.aten.cat.out, (reads,), {"out": out})
         node[b].meta["spec"] = spec(b)
     kept = [node[b] for b in range(len(graph.buffers)) if graph.arrays.keep[b]]
+    # A program must return something.
+    kept = kept or [list(node.values())[-1]]
     made.output(tuple(kept)).meta["spec"] = [x.meta["spec"] for x in kept]
     return torch.fx.GraphModule(torch.nn.Module(), made)
 

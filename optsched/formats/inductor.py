@@ -171,8 +171,9 @@ def _uses(
         used = [d for d in deps if d not in own]
         # A direct use names the buffer as it is; others come through views, as Inductor's estimate
         # has them.
-        direct = [d for d in used if raw is None or rows[d].is_input or d in raw[v]]
-        found.append(Uses(direct, [d for d in used if d not in direct]))
+        named = set(used if raw is None else [d for d in raw[v] if isinstance(d, str)])
+        direct = dict.fromkeys(d for d in used if rows[d].is_input or d in named)
+        found.append(Uses(list(direct), [d for d in used if d not in direct]))
     return found
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, parse_gain
-from optsched.plugins.inductor import candidates
-from optsched.plugins.inductor.candidates import Decision, decide
-from optsched.plugins.inductor.simulate import simulate
+from optsched.plugins.inductor import candidates, choice
+from optsched.plugins.inductor.candidates import OPTIMUM, Decision, decide
+from optsched.plugins.inductor.simulate import Simulation, simulate
 from optsched.plugins.inductor.wrapper import OwnedInput, WrapperFacts, is_valid_order
 from tests.plugins.test_inductor_moves import NODES, random_calls
 
@@ -78,3 +78,29 @@ def test_small_gains_move_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _can_gain(facts: WrapperFacts, monkeypatch: pytest.MonkeyPatch) -> bool:
     return choose(facts, parse_gain(0), monkeypatch).gains
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_after_the_limit_only_what_is_needed_is_simulated(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = replace(with_gradients(3), extreme_inputs=())
+    orders = list(all_orders(facts).values())
+    done: list[tuple[tuple[int, ...], bool]] = []
+
+    def counted(facts: WrapperFacts, order: tuple[int, ...], *, reuse: bool) -> Simulation:
+        done.append((order, reuse))
+        return simulate(facts, order, reuse=reuse)
+
+    # Every simulation counts as a slow one.
+    monkeypatch.setattr(choice, "SLOW_SECONDS", -1.0)
+    monkeypatch.setattr(choice, "simulate", counted)
+    monkeypatch.setattr(candidates._Solver, "orders", lambda *_: {OPTIMUM: orders[-1]})
+    recorded = {"baseline": FRAMEWORK, "other": orders[1]}
+    document = {"extra": {"orders": recorded, "chosen": "baseline"}}
+    decision = decide(facts, document, reuse=True, seconds=seconds, name="calls")
+    assert decision.own.order == FRAMEWORK
+    needed = [(FRAMEWORK, True), (orders[-1], True)]
+    optional = [(FRAMEWORK, False), (orders[1], True), (orders[1], False), (orders[-1], False)]
+    # Each once, however often it is asked for.
+    assert sorted(done) == sorted(needed + (optional if seconds else []))

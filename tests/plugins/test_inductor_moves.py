@@ -8,7 +8,8 @@ import random
 import pytest
 
 from optsched.model.order_rules import moved_ops
-from optsched.plugins.inductor.candidates import Choice, with_fewest_moves
+from optsched.plugins.inductor.candidates import with_fewest_moves
+from optsched.plugins.inductor.choice import Choice
 from optsched.plugins.inductor.runtime_graph import build_runtime_graph
 from optsched.plugins.inductor.simulate import simulate
 from optsched.plugins.inductor.wrapper import (

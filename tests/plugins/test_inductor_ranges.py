@@ -14,7 +14,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402,N812
 
 from optsched.plugins.gain import MinGain  # noqa: E402
-from optsched.plugins.inductor.candidates import Choice, Decision  # noqa: E402
+from optsched.plugins.inductor.candidates import Decision  # noqa: E402
+from optsched.plugins.inductor.choice import Choice  # noqa: E402
 from tests.support.planned_calls import PlannedCall, plan_and_measure  # noqa: E402
 
 FEW, MANY = 16, 128

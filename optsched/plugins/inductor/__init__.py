@@ -64,7 +64,7 @@ def enabled(
     Parameters
     ----------
     time_limit
-        Seconds for the solver, per graph: for the order, then for cuts and the order after them.
+        Seconds per graph: for the order, then for cuts and the order after them.
     store
         File of plans. The solver runs only for graphs without a plan there, and its plans are added
         to the file.

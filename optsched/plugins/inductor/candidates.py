@@ -28,8 +28,9 @@ from optsched.model.plan import Plan, make_plan
 from optsched.ordering.improve.few_moves import move_back
 from optsched.ordering.moves import fewest_moves
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, worth_it
+from optsched.plugins.inductor.choice import Choice, Scale, weigh
 from optsched.plugins.inductor.runtime_graph import RuntimeGraph, build_runtime_graph
-from optsched.plugins.inductor.simulate import Order, simulate
+from optsched.plugins.inductor.simulate import Order
 from optsched.plugins.inductor.wrapper import WrapperFacts, is_valid_order
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
@@ -41,69 +42,7 @@ OPTIMUM, ESTIMATE, STORED = "optimum", "optimum of the estimate", "store"
 """Names of our orders."""
 
 MOVES_SHARE = 0.1
-"""Share of the solver's time for an order of the same peak that moves fewer nodes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A candidate order with its simulated peak.
-
-    Parameters
-    ----------
-    name
-        Source of the order.
-    order
-        Positions of nodes.
-    reuse
-        True if the wrapper reuses freed buffers for later ones.
-    peak
-        Simulated peak in bytes.
-    moved
-        Number of nodes moved relative to the framework's order.
-    extremes
-        Simulated peaks if the caller leaves the fewest inputs to the graph, and the most; empty if
-        the inputs that it leaves are known.
-    worst
-        Simulated peak at the upper ends of symbolic sizes; 0 if no size has a range.
-    """
-
-    name: str
-    order: Order
-    reuse: bool
-    peak: int
-    moved: int = 0
-    extremes: tuple[int, ...] = ()
-    worst: int = 0
-
-    def needs_no_more(self, other: Choice) -> bool:
-        """Return True if this choice needs at most as much as another.
-
-        That is for any held inputs, and at the upper ends of symbolic sizes.
-        """
-        pairs = zip(
-            (self.peak, self.worst, *self.extremes),
-            (other.peak, other.worst, *other.extremes),
-            strict=True,
-        )
-        # In every case, not only in the expected one: an order that saves on one assumption may
-        # cost on another.
-        return all(ours <= theirs for ours, theirs in pairs)
-
-
-def weigh(facts: WrapperFacts, name: str, order: Order, *, reuse: bool, framework: Order) -> Choice:
-    """Return the choice of an order, simulated."""
-    return Choice(
-        name,
-        order,
-        reuse,
-        simulate(facts, order, reuse=reuse).peak,
-        moved_ops(order, framework),
-        tuple(
-            simulate(facts.with_inputs(inputs), order, reuse=reuse).peak
-            for inputs in facts.extreme_inputs
-        ),
-        simulate(facts, order, reuse=reuse, worst=True).peak if facts.worst else 0,
-    )
+"""Share of the time for an order of the same peak that moves fewer nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +114,7 @@ def decide(
     reuse
         True if the wrapper reuses buffers by default.
     seconds
-        Time for the solver.
+        Time for all of it. On graphs of a few thousand nodes nearly all of it is the solver's.
     name
         Name of the graph.
     store
@@ -185,16 +124,17 @@ def decide(
     """
     recorded = {k: tuple(v) for k, v in document["extra"]["orders"].items()}
     framework = recorded[document["extra"]["chosen"]]
-    own = weigh(facts, "inductor", framework, reuse=reuse, framework=framework)
+    scale = Scale(facts, framework, seconds)
+    own = scale.weigh("inductor", framework, reuse)
     # The solver runs on a graph of ops and buffers; the wrapper's own rules are for the
     # simulation.
-    solver = _Solver(facts, document, build_runtime_graph(facts, name), seconds)
-    orders = {**recorded, **solver.orders(own.peak, store)}
+    solver = _Solver(facts, document, build_runtime_graph(facts, name), scale)
+    ours = solver.orders(own.peak, store)
     settings = (True, False) if reuse else (False,)
     # Other random numbers are as good, so they make no order of the framework's invalid.
     choices = [own] if is_valid_order(facts, framework, draws=False) else []
     valid = bool(choices)
-    found = _weigh_all(facts, orders, settings, framework)
+    found = _weigh_all(scale, recorded, ours, settings)
     # Not only the expected case counts, see needs_no_more.
     choices += [choice for choice in found if not valid or choice.needs_no_more(own)]
     if not choices:
@@ -204,8 +144,8 @@ def decide(
     # Measured before moves are taken back, as that keeps the peak.
     replaces = not valid or _saves(own, best, min_gain)
     # A stored plan was improved when it was stored.
-    if replaces and best.name != STORED and best.moved:
-        left = min(MOVES_SHARE * seconds, solver.left())
+    if replaces and best.name != STORED and best.moved and not scale.is_late():
+        left = min(MOVES_SHARE * seconds, scale.clock.left() or 0.0)
         best = with_fewest_moves(facts, solver.runtime, best, framework, left)
     if store is not None and best.name != ESTIMATE:
         solver.keep(store, best)
@@ -223,20 +163,23 @@ def _input_bytes(facts: WrapperFacts) -> list[int]:
 
 
 def _weigh_all(
-    facts: WrapperFacts,
-    orders: Mapping[str, Order],
+    scale: Scale,
+    recorded: Mapping[str, Order],
+    ours: Mapping[str, Order],
     settings: Sequence[bool],
-    framework: Order,
 ) -> Iterator[Choice]:
     seen: set[Order] = set()
-    for name, order in orders.items():
+    for name, order in {**recorded, **ours}.items():
         # An order that breaks a mutation computes wrong numbers, so it is not a candidate at any
         # peak.
-        if order in seen or not is_valid_order(facts, order):
+        if order in seen or not is_valid_order(scale.facts, order):
             continue
         seen.add(order)
         for reuse in settings:
-            yield weigh(facts, name, order, reuse=reuse, framework=framework)
+            # After the limit our orders are simulated, and only as the wrapper is by default.
+            is_needed = name in ours and reuse is settings[0]
+            if is_needed or (order, reuse) in scale.known or not scale.is_late():
+                yield scale.weigh(name, order, reuse)
 
 
 def with_fewest_moves(
@@ -281,12 +224,12 @@ class _Solver:
         facts: WrapperFacts,
         document: Mapping[str, Any],
         runtime: RuntimeGraph,
-        seconds: float,
+        scale: Scale,
     ) -> None:
         self.facts = facts
         self.document = document
         self.runtime = runtime
-        self.seconds = seconds
+        self.scale = scale
         self.bound: int | None = None
         self.proof = ""
         self.seconds_spent = 0.0
@@ -300,9 +243,11 @@ class _Solver:
             self.bound, self.proof = stored.bound, str(stored.proof or "")
             return {STORED: self.runtime.node_order(stored.plan.order)}
         found = self._least_runtime()
-        reached = [simulate(self.facts, order, reuse=False).peak for order in found.values()]
+        if self.scale.is_late():
+            return found
+        reached = [self.scale.weigh(name, order, False).peak for name, order in found.items()]
         # At the bound no other order can be better, so the second search is not needed.
-        if min([to_beat, *reached]) > (self.bound or 0):
+        if min([to_beat, *reached]) > (self.bound or 0) and not self.scale.is_late():
             found.update(self._least_estimate())
         return found
 
@@ -338,15 +283,11 @@ class _Solver:
             return {}
         return {ESTIMATE: self.runtime.node_order(self.runtime.op_order(result.plan.order))}
 
-    def left(self) -> float:
-        """Return the seconds left for the solver."""
-        return max(0.0, self.seconds - self.seconds_spent)
-
     def _solve(self, graph: Graph) -> Result:
         start = time.perf_counter()
         try:
             # Half of the rest: the second search needs a share as well.
-            limits = Limits(seconds=self.left() / 2)
+            limits = Limits(seconds=(self.scale.clock.left() or 0.0) / 2)
             result = solve(graph, objective=Objective.PEAK, limits=limits)
         finally:
             self.seconds_spent += time.perf_counter() - start

@@ -29,7 +29,8 @@ from torch._inductor.virtualized import V
 from optsched.errors import OptschedError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, kept_reason
 from optsched.plugins.inductor.cached import leave_record
-from optsched.plugins.inductor.candidates import Choice, Decision
+from optsched.plugins.inductor.candidates import Decision
+from optsched.plugins.inductor.choice import Choice
 from optsched.plugins.inductor.cuts import Cuts, find_cuts
 from optsched.plugins.inductor.kernel_memory import MeasuredKernels, measure_kernels
 from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
