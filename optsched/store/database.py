@@ -34,6 +34,7 @@ from optsched.store.prepared import (
 )
 from optsched.store.question import (
     MINIMUM_SLAB,
+    Asking,
     Bound,
     RecordChange,
     StoredQuestion,
@@ -134,9 +135,7 @@ class PlanStore:
     def __repr__(self) -> str:
         return f"PlanStore({str(self.path)!r})"
 
-    def get(
-        self, graph: Graph | Question, question: StoredQuestion = MINIMUM_SLAB
-    ) -> Result | None:
+    def get(self, graph: Graph | Question, question: Asking = MINIMUM_SLAB) -> Result | None:
         """Return the best stored plan of a graph or a question with its bounds, or None.
 
         Parameters
@@ -145,7 +144,7 @@ class PlanStore:
             A graph, for its plan of minimum slab, as :func:`optsched.solve` makes it by
             default; or a :class:`Question`.
         question
-            The rest of the question, if `graph` is a graph.
+            A :class:`Question` about the graph, or the part of one beside the graph.
 
         Examples
         --------
@@ -158,11 +157,12 @@ class PlanStore:
         >>> with TemporaryDirectory() as folder, PlanStore(f"{folder}/plans.db") as store:
         ...     stored = store.put_result(graph, solve(graph))
         ...     stored, store.get(graph).slab, len(store), graph in store
-        ...     store.get(Question(graph, objective=Objective.PEAK)) is None
+        ...     peak = Question(graph, objective=Objective.PEAK)
+        ...     store.get(peak) is None, store.get(graph, peak) is None
         (True, 10, 1, True)
-        True
+        (True, True)
         """
-        given = graph
+        given = question if isinstance(question, Question) else graph
         asked, question = _asked(graph, question)
         about = given if isinstance(given, Question) else question.about(asked.graph)
 
@@ -182,7 +182,7 @@ class PlanStore:
         *,
         bound: int = 0,
         proof: str = "",
-        question: StoredQuestion = MINIMUM_SLAB,
+        question: Asking = MINIMUM_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a plan and a bound, each unless the store has an equal or a better one.
@@ -224,7 +224,7 @@ class PlanStore:
         proof: str = "",
         *,
         quantity: Objective | None = None,
-        question: StoredQuestion = MINIMUM_SLAB,
+        question: Asking = MINIMUM_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a bound that an engine proved, unless an equal or higher one is stored.
@@ -259,7 +259,7 @@ class PlanStore:
         graph: Graph | Question,
         certificate: Certificate,
         *,
-        question: StoredQuestion = MINIMUM_SLAB,
+        question: Asking = MINIMUM_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a certificate of a bound on the peak, if the checker accepts it.
@@ -325,7 +325,7 @@ class PlanStore:
         return kept
 
     def certificate(
-        self, graph: Graph | Question, question: StoredQuestion = MINIMUM_SLAB
+        self, graph: Graph | Question, question: Asking = MINIMUM_SLAB
     ) -> Certificate | None:
         """Return the certificate of the highest bound that has one, without checking it again."""
         asked, question = _asked(graph, question)
@@ -348,7 +348,7 @@ class PlanStore:
         graph: Graph | Question,
         state: Resume | None,
         *,
-        question: StoredQuestion = MINIMUM_SLAB,
+        question: Asking = MINIMUM_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store the state of a search in place of an earlier one; None deletes it.
@@ -368,9 +368,7 @@ class PlanStore:
             record.keep_search(packed, origin or provenance(), units)
         return True
 
-    def search(
-        self, graph: Graph | Question, question: StoredQuestion = MINIMUM_SLAB
-    ) -> Resume | None:
+    def search(self, graph: Graph | Question, question: Asking = MINIMUM_SLAB) -> Resume | None:
         """Return the state of the last search, in the ids of this graph; it is not verified."""
         asked, question = _asked(graph, question)
 
@@ -383,7 +381,7 @@ class PlanStore:
         return self.read(query)
 
     def record(
-        self, graph: Graph | Question, question: StoredQuestion = MINIMUM_SLAB
+        self, graph: Graph | Question, question: Asking = MINIMUM_SLAB
     ) -> StoredRecord | None:
         """Return the record of a question: bounds, proofs, provenance."""
         asked, question = _asked(graph, question)
@@ -499,9 +497,14 @@ class PlanStore:
         return self.file.read(query) if self.path.exists() else None
 
 
-def _asked(about: Graph | Question, question: StoredQuestion) -> tuple[rows.Asked, StoredQuestion]:
+def _asked(about: Graph | Question, question: Asking) -> tuple[rows.Asked, StoredQuestion]:
     """Return a graph in canonical form, and the rest of the question about it."""
+    if isinstance(question, Question):
+        # Sizes and in-place pairs are part of both graphs: one of them would be ignored.
+        if (about.graph if isinstance(about, Question) else about) != question.graph:
+            raise UsageError("the graph is not that of the question; give a store one of the two")
+        return _asked(question, MINIMUM_SLAB)
     if isinstance(about, Question):
         about, question = stored_question(about)
-    expect("a store of plans", question, StoredQuestion)
+    expect("a store of plans", question, Question, StoredQuestion)
     return rows.ask(about), question

@@ -125,6 +125,8 @@ def read_question(document: object) -> StoredQuestion:
     )
 
 
+Asking = StoredQuestion | Question
+"""Second argument of a store: a question about the graph, or the part of one beside the graph."""
 MINIMUM_SLAB = StoredQuestion()
 """Question of :func:`optsched.solve` and :func:`optsched.tune` if nothing else is asked."""
 MINIMUM_PEAK = StoredQuestion(Objective.PEAK)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optsched import GraphBuilder, Limits, MemoryModel, certify, read_graph
+from optsched import GraphBuilder, Limits, MemoryModel, Question, certify, read_graph
 from optsched.check.certificate import check_certificate
 from optsched.check.plan import check_order, check_plan
 from optsched.errors import FormatError, PlanError, UsageError
@@ -296,3 +296,25 @@ def test_a_file_of_version_1_is_refused(tmp_path: Path) -> None:
     shutil.copy(DATA / "version1.db", tmp_path / "old.db")
     with pytest.raises(FormatError, match=r"old\.db: version 1 kept no graphs"):
         PlanStore(tmp_path / "old.db").get(diamond())
+
+
+@pytest.mark.parametrize("objective", list(Objective)[:2])
+def test_a_question_beside_its_graph_is_the_question(
+    store: PlanStore, objective: Objective
+) -> None:
+    graph = read_graph(SMALL / "two_towers.json")
+    question = Question(graph, objective=objective)
+    assert store.put_result(graph, solve(graph, objective=objective, limits=Limits(work=1000)))
+    found, alone = store.get(graph, question), store.get(question)
+    assert found is not None
+    assert alone is not None
+    assert found.plan == alone.plan
+    assert found.question == question
+    assert store.record(graph, question) == store.record(question) is not None
+    assert store.put(graph, found.plan or best(graph), question=question) is False
+    # The question in another memory model, or about another graph, is not the one of this graph.
+    for other in (MemoryModel(align=64).apply(graph), diamond()):
+        with pytest.raises(UsageError, match="not that of the question"):
+            store.get(other, question)
+    with pytest.raises(UsageError, match="wants a Question or StoredQuestion, got str"):
+        store.get(graph, "peak")  # type: ignore[arg-type]
