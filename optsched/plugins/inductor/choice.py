@@ -20,8 +20,8 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
 SLOW_SECONDS = 0.1
-"""Time of a simulation above which none is made after the limit, unless it is needed. That of 1,000
-nodes takes a sixth of it.
+"""Time of a simulation above which only those that are needed are made after the limit. A graph of
+1,000 nodes takes a sixth of it.
 """
 
 
