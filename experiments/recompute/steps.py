@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 import torch
 from torch._functorch import config as functorch_config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch._inductor import config as inductor_config
 
 from experiments.recompute.networks import STEPS
 from experiments.recompute.processor import limit_by_processor
@@ -62,20 +61,22 @@ class Step:
     """A training step, eager or compiled with some settings."""
 
     def __init__(self, name: str, settings: dict[str, Any] | None, budget: float = 1.0) -> None:
-        torch._dynamo.reset()
+        # No reset of dynamo: steps compiled before would be compiled again, without their settings.
         torch.manual_seed(0)
         self.module, self.args = STEPS[name]()
-        self.call, self.seconds = self.module, 0.0
+        self.call: Any = self.module
+        self.seconds = 0.0
         if settings is not None:
-            start = time.perf_counter()
+            start = time.process_time()
             forget()
-            # Inductor computes other random numbers than eager, in its own kernels.
-            fixed = {"fx_graph_cache": False, **settings}
+            fixed = {"fx_graph_cache": False, "compile_threads": 1, **settings}
             uncached = {"enable_autograd_cache": False, "activation_memory_budget": budget}
-            with inductor_config.patch(fixed), functorch_config.patch(uncached):
-                self.call = torch.compile(self.module)
+            # As options, settings tell steps of one network apart: dynamo would otherwise run the
+            # code that it has compiled before.
+            self.call = torch.compile(self.module, dynamic=False, options=fixed)
+            with functorch_config.patch(uncached):
                 self.gradients()
-            self.seconds = time.perf_counter() - start
+            self.seconds = time.process_time() - start
             self.joint = records()[0] if records() else None
 
     def gradients(self) -> list[torch.Tensor]:
@@ -105,6 +106,8 @@ class Step:
 
 def study(name: str, pairs: int, seconds: float) -> None:
     """Print the lines of a network."""
+    # Networks share classes, and dynamo compiles the code of one only a few times.
+    torch._dynamo.reset()
     budgets = TorchBudgets(1, seconds)
     default = Step(name, {"custom_partitioner_fn": budgets})
     drops = name == "dropout"
