@@ -27,7 +27,7 @@ from experiments.recompute.networks import STEPS
 from experiments.recompute.processor import limit_by_processor
 from optsched.plugins import inductor
 from optsched.plugins.inductor import candidates, partition
-from optsched.plugins.inductor.calibrate import step_peak
+from optsched.plugins.inductor.calibrate import simulate_step
 from optsched.plugins.inductor.joint_graph import Modules
 from optsched.plugins.inductor.partition import PeakPartitioner, _Partition
 from optsched.plugins.records import forget, records
@@ -52,7 +52,8 @@ class TorchBudgets(PeakPartitioner):
         found = _Partition(self, "torch", gm, joint_inputs, how)
         total = found.problem.total
         for split in found.splits:
-            peak = step_peak(split.modules, 1.0, found.outputs, found.static, ordered=False)
+            known = split.modules, 1.0, found.outputs, found.static
+            peak = simulate_step(*known, ordered=False).peak
             self.rows.append((peak, split.extra, total, split.budget))
         return default
 

@@ -189,12 +189,12 @@ class CutToFit(CustomPartitionerFn):  # type: ignore[misc]
         modules = min_cut_rematerialization_partition(joint, inputs, **how)
         static = how.get("static_lifetime_input_indices") or ()
         given = (modules, LIMIT, how["num_fwd_outputs"], static)
-        plain = calibrate.step_peak(*given)
+        plain = calibrate.simulate_step(*given).peak
         for part in (0.95, 0.1):
             budget = int(part * plain)
-            found = calibrate.step_peak(*given, budget=budget, split="peak")
+            found = calibrate.simulate_step(*given, budget=budget, split="peak").peak
             self.peaks.append(found - budget)
-        self.peaks.append(calibrate.step_peak(*given, budget=plain, split="peak") - plain)
+        self.peaks.append(calibrate.simulate_step(*given, budget=plain, split="peak").peak - plain)
         return modules
 
 

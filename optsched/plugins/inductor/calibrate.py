@@ -18,7 +18,7 @@ import copy
 import logging
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._functorch import config as functorch_config
@@ -31,6 +31,7 @@ from torch.fx import GraphModule
 from optsched.plugins.gain import MinGain
 from optsched.plugins.inductor.candidates import Decision
 from optsched.plugins.inductor.cuts import find_cuts
+from optsched.plugins.inductor.hidden_bytes import HiddenBytes, read_copies, read_workspaces
 from optsched.plugins.inductor.joint_graph import storage_of
 from optsched.plugins.inductor.kernel_memory import KernelMemory, measure_kernels
 from optsched.plugins.inductor.nodes import decide_order
@@ -45,6 +46,13 @@ STEP = "step"
 """Name of the graphs that are measured."""
 
 
+class StepMemory(NamedTuple):
+    """The peak of a simulated step, and bytes of it that no graph of ATen ops shows."""
+
+    peak: int
+    hidden: HiddenBytes
+
+
 class _MeasuredError(BaseException):
     """Ends a compilation after fusion; no `except Exception` on the way may swallow it."""
 
@@ -57,6 +65,10 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
     ) -> None:
         self.seconds, self.ordered, self.peak = seconds, ordered, 0
         self.budget, self.split = budget, split
+        self.saved: list[str] = []
+        """Names of a forward graph's outputs; Inductor copies its settings, so no nodes."""
+        self.workspaces: dict[str, int] = {}
+        self.copies: dict[str, int] = {}
         self.strides: list[list[int] | None] = []
         """Strides of the graph's outputs, which Inductor chooses."""
 
@@ -66,6 +78,9 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
     def __call__(self, nodes: list[Any]) -> list[Any]:
         kernels = measure_kernels(nodes).by_name
         facts, found = decide_order(nodes, kernels, seconds=self.seconds, name=STEP)
+        self.workspaces = read_workspaces(nodes, kernels)
+        if self.saved:
+            self.copies = read_copies(facts, V.graph.graph_outputs, self.saved)
         choice = found.best if found.gains and self.ordered else found.own
         self.peak = choice.peak
         if self.split and self.budget is not None and self.peak > self.budget:
@@ -102,7 +117,7 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
             self.peak = cuts.decision.best.peak
 
 
-def step_peak(
+def simulate_step(
     modules: Sequence[GraphModule],
     seconds: float,
     outputs: int,
@@ -111,8 +126,8 @@ def step_peak(
     ordered: bool = True,
     budget: int | None = None,
     split: str | bool = False,
-) -> int:
-    """Return the most bytes of a forward and a backward graph as Inductor would run them.
+) -> StepMemory:
+    """Return the memory of a forward and a backward graph as Inductor would run them.
 
     Parameters
     ----------
@@ -139,19 +154,28 @@ def step_peak(
         static_input_indices=list(static),
         bw_donated_idxs=donated(modules, outputs),
     )
-    peaks: list[int] = []
+    rows: list[_Measure] = []
     strides: list[list[int] | None] = []
     # The forward graph first: its strides decide the layout of what the backward graph reads.
     for module, backward in zip(modules, (False, True), strict=True):
         measure = _Measure(min(seconds, ORDER_SECONDS), ordered, budget, split)
+        measure.saved = [] if backward else _input_names(module)
         with tracing(context), config.patch(_post_fusion_custom_pass=measure):
             _lower(module, backward, context, strides)
-        peaks.append(measure.peak)
+        rows.append(measure)
         # The outputs after the user's own are the saved tensors, in the order of the backward's
         # inputs.
         strides = measure.strides[outputs:]
-    logger.debug("forward %s, backward %s", *peaks)
-    return max(peaks)
+    forward, behind = rows
+    logger.debug("forward %s, backward %s", forward.peak, behind.peak)
+    hidden = HiddenBytes(behind.workspaces | forward.workspaces, forward.copies)
+    return StepMemory(max(forward.peak, behind.peak), hidden)
+
+
+def _input_names(module: GraphModule) -> list[str]:
+    """Return the names of the outputs of a graph that are its inputs; empty for all others."""
+    listed = module.graph.output_node().args[0]
+    return [node.name if getattr(node, "op", "") == "placeholder" else "" for node in listed]
 
 
 def donated(modules: Sequence[GraphModule], outputs: int) -> list[int]:

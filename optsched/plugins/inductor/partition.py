@@ -40,7 +40,8 @@ from optsched.errors import OptschedError
 from optsched.formats.costs import with_costs
 from optsched.formats.fx import from_fx
 from optsched.model.graph import Graph
-from optsched.plugins.inductor.calibrate import step_peak
+from optsched.plugins.inductor.calibrate import StepMemory, simulate_step
+from optsched.plugins.inductor.hidden_bytes import with_hidden
 from optsched.plugins.inductor.joint_graph import Modules, forward_ends, require_known
 from optsched.plugins.inductor.models import Model, TorchSplit, make_model, torch_splits
 from optsched.plugins.inductor.split import split_joint
@@ -129,10 +130,10 @@ class Tried(NamedTuple):
 
 def next_budget(aim: int, low: int, high: int) -> int:
     """Return the next budget to plan: the aim, between budgets known to be too low and too high."""
-    if high and low and not low < aim < high:
-        # The aim is outside the range, so bisect.
-        return (low + high) // 2
-    if high:
+    if low < high and low:
+        # An aim outside the range says nothing, so bisect.
+        return aim if low < aim < high else (low + high) // 2
+    if high > low:
         return min(aim, high * 19 // 20)
     return max(aim, low * 21 // 20)
 
@@ -155,13 +156,26 @@ class _Partition:
         joint.graph = fx_graph_cse(joint.graph)
         joint.recompile()
         self.joint, self.outputs = joint, int(how["num_fwd_outputs"])
+        self.nodes = {node.name for node in joint.graph.nodes}
         self.static: Sequence[int] = how.get("static_lifetime_input_indices") or ()
         self.graph: Graph = with_costs(from_fx(joint, name=name), settings.cost)
-        self.problem = make_problem(self.graph, forward_ends(joint, self.graph, self.outputs))
-        self.peaks: dict[Modules, int] = {}
+        self.ends = forward_ends(joint, self.graph, self.outputs)
+        self.problem = make_problem(self.graph, self.ends)
+        self.known: dict[Modules, StepMemory] = {}
         self.blocker = ""
         self.splits = torch_splits(joint, inputs, how, self.graph)
         self.torch = self.splits[0].modules
+        if settings.calibrated:
+            self._add_hidden()
+
+    def _add_hidden(self) -> None:
+        """Add bytes to the graph that only a lowered step shows, as PyTorch's default split does."""
+        self._simulate(self.torch)
+        count = len(self.graph.ops)
+        self.graph = with_hidden(self.graph, self.known[self.torch].hidden)
+        self.problem = make_problem(self.graph, self.ends)
+        copies = range(count, len(self.graph.ops))
+        self.splits = [split._replace(ops=[*copies, *split.ops]) for split in self.splits]
 
     def _models(self) -> Iterator[Model]:
         """Yield ATen ops, and ops joined to kernels, which are often nearer to what is compiled.
@@ -192,7 +206,8 @@ class _Partition:
         """Plan and simulate with other budgets until the simulated step fits closely."""
         budget = self.settings.peak
         planned, low, high = self._first_aim(model, budget), 0, 0
-        for _ in range(ROUNDS):
+        rounds = len(tried) + ROUNDS
+        for _ in range(2 * ROUNDS):
             # A third for each plan, as several rounds share the time limit.
             seconds = Limits(seconds=self.settings.time_limit / 3)
             result = model.planner.plan(planned, Clock.of(seconds))
@@ -201,23 +216,33 @@ class _Partition:
                 if not self.settings.calibrated:
                     break
                 # Fused kernels may need less than the ops that were planned.
-                low = planned
-                planned = (planned + high) // 2 if high else planned * 5 // 4
-                continue
-            simulated = self._try(model, result, tried)
-            logger.debug("%s: planned %s, simulated %s", self.name, planned, simulated)
-            if simulated is None or CLOSE * budget <= simulated <= budget:
-                break
-            if simulated <= budget:
-                # Nothing runs again and the step fits, so a larger budget cannot cost less.
-                if not result.repeats:
-                    break
-                low = max(low, planned)
+                low, aim = planned, planned * 5 // 4
+            elif self._is_too_dear(result, tried):
+                # What a smaller budget costs is not less, so its bytes need not be known.
+                low, aim = planned, planned * 21 // 20
             else:
-                high = planned
-            # The ratio of planned to simulated bytes changes little between plans of one graph.
-            aim = int(planned * budget * (1 + CLOSE) / 2 / max(1, simulated))
+                simulated = self._try(model, result, tried)
+                logger.debug("%s: planned %s, simulated %s", self.name, planned, simulated)
+                if simulated is None or CLOSE * budget <= simulated <= budget:
+                    break
+                if simulated > budget:
+                    high = planned
+                elif result.repeats:
+                    low = max(low, planned)
+                else:
+                    # Nothing runs again and the step fits, so a larger budget cannot cost less.
+                    break
+                # The ratio of planned to simulated bytes changes little between plans of one graph.
+                aim = int(planned * budget * (1 + CLOSE) / 2 / max(1, simulated))
+            if len(tried) >= rounds or 0 < high - low < low // 100:
+                break
             planned = next_budget(aim, low, high)
+
+    def _is_too_dear(self, result: RecomputeResult, tried: Sequence[Tried]) -> bool:
+        """Return True if a plan costs as much as one that fits as simulated."""
+        fits = [row.price[0] for row in tried if row.fits(self.settings.peak)]
+        same = any(row.result.sequence == result.sequence for row in tried)
+        return not same and (result.extra or 0) >= min(fits, default=(result.extra or 0) + 1)
 
     def _try(self, model: Model, result: RecomputeResult, tried: list[Tried]) -> int | None:
         """Split and simulate a plan, unless it is known."""
@@ -230,12 +255,13 @@ class _Partition:
         return known.simulated
 
     def _first_aim(self, model: Model, budget: int) -> int:
-        """Return the bytes to plan first, by PyTorch's split of the nearest peak."""
-        if not model.known or not self.settings.calibrated:
+        """Return the bytes to plan first, by PyTorch's simulated split of the nearest peak."""
+        known = [row for row in model.known if row[1] in self.known]
+        if not known:
             return budget
-        peak, modules = min(model.known, key=lambda row: abs(row[0] - budget))
+        peak, modules = min(known, key=lambda row: abs(row[0] - budget))
         # The same ratio, from a split whose two numbers are known before any plan is made.
-        return int(budget * peak / max(1, self._simulate(modules) or peak))
+        return int(budget * peak / max(1, self.known[modules].peak))
 
     def _torch_fit(self, budget: int, below: int | None) -> TorchSplit | None:
         """Return PyTorch's split of least extra cost that fits as simulated, if it is below ours.
@@ -287,7 +313,8 @@ class _Partition:
     def _split(self, model: Model, sequence: Sequence[int]) -> Modules:
         runs, seen = [], set[int]()
         for op in sequence:
-            runs += [(name, op in seen) for name in model.ops.names(op)]
+            # Copies of inputs are Inductor's, not nodes of the joint graph.
+            runs += [(name, op in seen) for name in model.ops.names(op) if name in self.nodes]
             seen.add(op)
         forward = {self.problem.name(u) for u in self.problem.forward}
         modules: Modules = split_joint(self.joint, runs, forward, self.outputs, self.static)
@@ -296,9 +323,9 @@ class _Partition:
     def _simulate(self, modules: Modules) -> int | None:
         if not self.settings.calibrated:
             return None
-        if modules not in self.peaks:
+        if modules not in self.known:
             settings = self.settings
-            self.peaks[modules] = step_peak(
+            self.known[modules] = simulate_step(
                 modules,
                 settings.time_limit,
                 self.outputs,
@@ -306,4 +333,4 @@ class _Partition:
                 budget=settings.peak,
                 split=settings.split,
             )
-        return self.peaks[modules]
+        return self.known[modules].peak
