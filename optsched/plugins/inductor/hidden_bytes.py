@@ -44,7 +44,7 @@ def read_workspaces(nodes: Sequence[Any], kernels: Mapping[str, KernelMemory]) -
 
 
 def _origins(kernel: Any) -> list[Any]:
-    """Return the calls that a kernel stands for; those fused into its operands are no such calls."""
+    """Return the calls that a kernel stands for, without those that made its operands."""
     if kernel.get_origin_node() is not None:
         return [kernel.get_origin_node()]
     return [node for node in kernel.get_origins() if node.target is kernel.op_overload]

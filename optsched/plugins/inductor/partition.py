@@ -5,12 +5,14 @@ It reads the joint graph, plans the cheapest repeats with which the peak fits
 it is as good, if no plan is found, and for graphs with what the plan does not know: collectives,
 effects, symbolic sizes, user checkpoint tags, mutations in the backward graph.
 
-ATen ops are fused after the split, so the compiled step needs other bytes than planned. The
-partitioner therefore plans ATen ops, and ATen ops joined to likely kernels
-(:mod:`optsched.solver.recompute.kernels`). It lowers each split without generating code, simulates
-its memory (:mod:`optsched.plugins.inductor.calibrate`), cuts of fused nodes included, and moves the
-planned budget until the simulated step fits, at most five times. The cheapest split that fits is
-taken, be it PyTorch's; bounds are those of the ops that were planned.
+Workspaces of extern kernels and copies of inputs, which only a lowered step shows, are part of the
+graph that is planned (:mod:`optsched.plugins.inductor.hidden_bytes`). ATen ops are fused after the
+split, so the compiled step still needs other bytes than planned. The partitioner therefore plans
+ATen ops, and ATen ops joined to likely kernels (:mod:`optsched.solver.recompute.kernels`). It
+lowers each split without generating code, simulates its memory
+(:mod:`optsched.plugins.inductor.calibrate`), cuts of fused nodes included, and moves the planned
+budget until the simulated step fits, at most five times. The cheapest split that fits is taken, be
+it PyTorch's; bounds are those of the ops that were planned.
 
 Example: budget 10 MB. The first plan is made for 10 MB of ATen ops and simulated with 11 MB after
 fusion. The next plan aims at a smaller number of bytes, until the simulated step fits.
@@ -169,7 +171,7 @@ class _Partition:
             self._add_hidden()
 
     def _add_hidden(self) -> None:
-        """Add bytes to the graph that only a lowered step shows, as PyTorch's default split does."""
+        """Add bytes to the graph that only a lowered step shows, here PyTorch's default split."""
         self._simulate(self.torch)
         count = len(self.graph.ops)
         self.graph = with_hidden(self.graph, self.known[self.torch].hidden)

@@ -113,6 +113,10 @@ def test_budgets_approach_the_simulated_peak() -> None:
     assert next_budget(99, 0, 100) == 95
     assert next_budget(120, 50, 100) == 75
     assert next_budget(40, 50, 0) == 52
+    # Above a budget that fits, however near the next one is.
+    assert next_budget(97, 96, 100) == 97
+    # Budgets that contradict each other bound nothing.
+    assert next_budget(120, 100, 90) == 120
 
 
 def test_flops_are_those_of_torch() -> None:
