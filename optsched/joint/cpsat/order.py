@@ -42,6 +42,8 @@ ROUND_SHARES = (0.2, 0.5, 1.0)
 """Share of the remaining time for each round of budgets."""
 SEGMENT_SHARE = 0.7
 """Share of the remaining time for a segment that is not the last."""
+FEW_OPS = 5_000
+"""Ops that are cut into segments also after the limit: segments of few orders need no search."""
 
 Note = Callable[[int | None, int], None]
 """Called with the best peak and the claimed bound in bytes."""
@@ -151,6 +153,10 @@ class _OrderSearch:
 
     def _run_round(self, clock: Clock) -> None:
         """Solve segment by segment until the largest load of all is claimed to be minimum."""
+        # Cutting a large program takes as long as making it did.
+        if len(self.order) > FEW_OPS and clock.expired():
+            self.finished = False
+            return
         led, program = self.source.shrink(self.order), self._within_budget(clock)
         # A budget below the best peak is refuted: the best peak is the minimum.
         if program is None:

@@ -242,7 +242,8 @@ class _Solver:
         if stored is not None and stored.plan is not None:
             self.bound, self.proof = stored.bound, str(stored.proof or "")
             return {STORED: self.runtime.node_order(stored.plan.order)}
-        found = self._least_runtime()
+        # Reading a very large graph may have taken all the time.
+        found = {} if self.scale.is_late() else self._least_runtime()
         if self.scale.is_late():
             return found
         reached = [self.scale.weigh(name, order, False).peak for name, order in found.items()]
