@@ -33,13 +33,11 @@ class _Meter:
 
     by_work: bool
     work: int = 0
-    most_compiling: float = math.inf
-    """Seconds of compiling, since all kernels began to count, that are not measured at most."""
 
     def now(self) -> float:
         if self.by_work:
             return float(self.work)
-        return time.monotonic() - min(compile_seconds(), self.most_compiling)
+        return time.monotonic() - compile_seconds()
 
 
 @dataclass
@@ -53,6 +51,8 @@ class Clock:
     # End in the unit of the meter; None without a limit.
     _end: float | None = field(init=False, repr=False)
     _compiled: float = field(init=False, repr=False)
+    # Time of `time.monotonic` that ends it, however much of it went into compiling.
+    _latest: float = field(init=False, repr=False, default=math.inf)
 
     def __post_init__(self) -> None:
         # Two starts: wall-clock seconds for display, and the meter's reading for the limit.
@@ -73,13 +73,13 @@ class Clock:
         """Return a clock that starts now, for somebody who waits for the answer.
 
         Kernels that are not on disk yet add at most :data:`COMPILING_SHARE` of the seconds to the
-        limit. What is found in this time is the answer; they go on compiling in the background.
+        limit. The first stages still get their shares without compiling, so it is the last ones
+        that find less than with compiled kernels.
         """
         clock, kernel.deadline = cls.of(limits), math.inf
         if limits.seconds is not None and limits.work is None:
-            more = COMPILING_SHARE * limits.seconds
-            clock._meter.most_compiling = clock._compiled + more
-            kernel.deadline = clock._started + limits.seconds + more
+            most = (1 + COMPILING_SHARE) * limits.seconds
+            clock._latest = kernel.deadline = clock._started + most
         return clock
 
     def seconds(self) -> float:
@@ -101,13 +101,15 @@ class Clock:
 
     def left(self) -> float | None:
         """Return the remaining limit in the unit of :meth:`now`; None without a limit."""
-        return None if self._end is None else max(0.0, self._end - self.now())
+        if self._end is None:
+            return None
+        return max(0.0, min(self._end - self.now(), self._real_left()))
 
     def expired(self) -> bool:
         """Return True if the limit is reached; raise a pending interrupt."""
         # Every loop that may run long comes by here, so this is where Ctrl-C takes effect.
         take_interrupt()
-        return self._end is not None and self.now() >= self._end
+        return self._end is not None and (self.now() >= self._end or self._real_left() <= 0)
 
     def limit_reason(self) -> StopReason:
         """Return the stop reason of a run that this clock has ended."""
@@ -141,4 +143,10 @@ class Clock:
         made._end = (
             None if left is None else self.now() + max(0.0, min(left * part, left - reserve))
         )
+        real = self._real_left()
+        made._latest = time.monotonic() + max(0.0, min(real * part, real - reserve))
         return made
+
+    def _real_left(self) -> float:
+        """Return the remaining seconds with all compiling counted; infinite unless watched."""
+        return self._latest - time.monotonic()

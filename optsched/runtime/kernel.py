@@ -298,7 +298,7 @@ class Kernel(Generic[P, R]):
         # Two reasons to compile here: a call so large that it alone pays for compiling, or as much
         # time spent in Python as compiling takes. The latter costs at most twice the minimum, as
         # when skis are rented until the rent has reached their price.
-        if compiler.is_beside(self.file_name) and call < compiling:
+        if compiler.is_beside(self.file_name):
             return seconds > PATIENCE * compiling / runs_to_come
         return (is_large and self.is_missing) or seconds > compiling / runs_to_come
 
