@@ -171,7 +171,11 @@ def run_cuts(seed: int, cut: Callable[..., PackingProblem]) -> int:
             outcome = solve_packing(problem, limits=Limits(seconds=20))
             assert outcome.offsets is not None
             check_packing(problem, outcome.offsets.tolist(), slab=outcome.slab)
-            if outcome.slab != 40 * pieces or outcome.bound != 40 * pieces:
-                wrong += 1
-                print(f"cut into {pieces}, number {number}: {outcome.slab}, {outcome.bound}")
+            if outcome.slab == outcome.bound == 40 * pieces:
+                continue
+            # With little of the processor, the limit may end a search: it is open, not wrong.
+            is_open = outcome.stop_reason.is_limit and outcome.bound <= 40 * pieces
+            wrong += not is_open
+            found = f"{outcome.slab}, {outcome.bound}{', open' if is_open else ''}"
+            print(f"cut into {pieces}, number {number}: {found}")
     return wrong
