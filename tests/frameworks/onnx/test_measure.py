@@ -197,3 +197,14 @@ def test_the_original_is_kept_where_a_plan_holds_more() -> None:
         "measured: holds 12 bytes at best, the default session of the original model 10"
     )
     assert SessionSettings({}, 10, 10).load.startswith("Load with the default settings")
+
+
+def test_integers_are_zero_where_one_is_no_index(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    rows (float[1, 64] x, int64[2] i) => (float[2, 64] y) { h = Gather(x, i) y = Tanh(h) }"""
+    model = tmp_path / "rows.onnx"
+    onnx.save(onnx.parser.parse_model(text), model)
+    assert main(["measure", str(model)]) == 0
+    assert "integer inputs are 0, as ONNX Runtime does not run" in capsys.readouterr().out
