@@ -58,9 +58,11 @@ from optsched.solver.recompute.result import RecomputeResult
 
 logger = logging.getLogger("optsched.plugins.inductor")
 ROUNDS = 5
-"""Most splits that are lowered and simulated."""
+"""Most splits of each planned graph that are lowered and simulated."""
 CLOSE = 0.97
-"""A simulated peak of at least this part of the budget is not raised further."""
+"""A simulated peak of at least this part of the budget is raised in small steps."""
+PATIENCE = 4
+"""Time limits of a plan after which no better one is sought once a split fits."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,7 @@ class _Partition:
         how: dict[str, Any],
     ) -> None:
         self.settings, self.name = settings, name
+        self.clock = Clock.of(Limits(seconds=PATIENCE * settings.time_limit))
         require_known(joint)
         joint.graph.eliminate_dead_code()
         # PyTorch does the same first: ops that compute equal values must not count as repeats.
@@ -195,7 +198,7 @@ class _Partition:
         for model in self._models():
             self._approach(model, tried)
             least = min((row.price[0] for row in tried if row.fits(budget)), default=None)
-            if least == 0:
+            if least == 0 or self._has_enough(tried):
                 break
         theirs = self._torch_fit(budget, least)
         if theirs is not None:
@@ -225,20 +228,21 @@ class _Partition:
             else:
                 simulated = self._try(model, result, tried)
                 logger.debug("%s: planned %s, simulated %s", self.name, planned, simulated)
-                if simulated is None or CLOSE * budget <= simulated <= budget:
-                    break
-                if simulated > budget:
-                    high = planned
-                elif result.repeats:
-                    low = max(low, planned)
-                else:
-                    # Nothing runs again and the step fits, so a larger budget cannot cost less.
+                # What costs nothing and fits cannot cost less with a larger budget.
+                if simulated is None or (simulated <= budget and not result.extra):
                     break
                 # The ratio of planned to simulated bytes changes little between plans of one graph.
                 aim = int(planned * budget * (1 + CLOSE) / 2 / max(1, simulated))
-            if len(tried) >= rounds or 0 < high - low < low // 100:
+                if simulated > budget:
+                    high = planned
+                else:
+                    low, aim = max(low, planned), max(aim, planned * 26 // 25)
+            if len(tried) >= rounds or 0 < high - low < low // 100 or self._has_enough(tried):
                 break
             planned = next_budget(aim, low, high)
+
+    def _has_enough(self, tried: Sequence[Tried]) -> bool:
+        return self.clock.expired() and any(row.fits(self.settings.peak) for row in tried)
 
     def _is_too_dear(self, result: RecomputeResult, tried: Sequence[Tried]) -> bool:
         """Return True if a plan costs as much as one that fits as simulated."""
