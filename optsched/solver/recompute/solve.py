@@ -226,7 +226,8 @@ class Planner:
         """Ask the master and search orders.
 
         Return the last schedule, the cost of its set, and True if no set satisfies the rows at
-        smaller cost. The cost is :data:`IMPOSSIBLE` if no set satisfies them.
+        smaller cost, but for the prices of ties: sets of nearly equal cost count as equal, and only
+        a proof tells them apart. The cost is :data:`IMPOSSIBLE` if no set satisfies them.
         """
         found, target, exact = self.base, 0, False
         widest = max(range(len(self.problem.ops)), key=self.problem.own_bytes, default=0)
