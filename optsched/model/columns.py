@@ -26,9 +26,11 @@ def integers(what: str, given: Integers) -> IntArray:
         raise GraphError(f"{what}: expected a list of integers, got shape {values.shape}")
     if values.dtype.kind not in "iu" and len(values):
         raise GraphError(f"{what}: expected integers of at most 64 bits, got {values.dtype}")
-    # Values above 2**63 - 1 would turn negative.
+    # Values above 2**63 - 1 would turn negative here; those above the limit of their column are
+    # refused with the rest of the problem.
     if values.dtype.kind == "u" and values.max(initial=0) >= 2**63:
-        raise GraphError(f"{what}: {values.max()} is above the limit of 2**63 - 1")
+        limit = "2**63 - 1" if what == "pin" else "2**62"
+        raise GraphError(f"{what}: {values.max()} is above the limit of {limit}")
     return values.astype(np.int64, copy=False)
 
 

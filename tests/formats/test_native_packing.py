@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,15 @@ HUGE = [
 def test_what_would_overflow_is_named(change: dict[str, Any], said: str) -> None:
     with pytest.raises(GraphError, match=f"^buffer 'b0': {said}"):
         PackingProblem(**{"size": [4], "start": [0], "end": [1], **change})
+
+
+@pytest.mark.parametrize(
+    ("what", "limit"), [("size", "2**62"), ("alignment", "2**62"), ("pin", "2**63 - 1")]
+)
+def test_what_has_no_place_in_an_array_is_refused_with_its_limit(what: str, limit: str) -> None:
+    said = f"{what}: 9223372036854775808 is above the limit of {limit}"
+    with pytest.raises(GraphError, match=f"^{re.escape(said)}$"):
+        PackingProblem(**{"size": [4], "start": [0], "end": [1], what: [2**63]})
 
 
 @pytest.mark.parametrize("name", [*AWKWARD, "two words", " ", "a b'c,d"])
