@@ -17,7 +17,8 @@ from experiments.runtimes.inductor.networks import STEPS
 from experiments.runtimes.inductor.steps import compiled_step
 from experiments.tables import markdown
 from optsched import plugins
-from optsched.plugins.inductor import candidates, enabled
+from optsched.plugins.inductor import candidates, enabled, nodes
+from optsched.plugins.inductor.candidates import Decision
 from optsched.plugins.inductor.scheduler_pass import SchedulerPass
 from optsched.solver.pipeline import solve
 from tests.support.compiled_memory import NO_CACHE, QUICK_KERNELS, Call, measure_calls
@@ -68,13 +69,13 @@ def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[Trip
     with config.patch(QUICK_KERNELS if gradients else NO_CACHE):
         theirs, their_step, their_compile = _run(name)
         stock = gradients_of(their_step)
-        with enabled(time_limit=seconds, min_gain=0), _beside_solver() as beside:
+        with enabled(time_limit=seconds, min_gain=0), _watched() as passes:
             plugins.forget()
             ours, our_step, our_compile = _run(name)
-    rows = zip(plugins.records(), theirs, ours, beside, strict=True)
-    for record, their, our, processor_seconds in rows:
-        # What the graph owns when it is called counts for both.
-        owned = (record.after or 0) - our.peak
+    rows = zip(plugins.records(), theirs, ours, passes, strict=True)
+    for record, their, our, noted in rows:
+        # What the graph frees of its inputs counts for both.
+        owned = noted.start
         errors = _errors(name, stock, gradients_of(our_step)) if gradients else {}
         yield TripRow(
             step=name,
@@ -92,38 +93,55 @@ def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[Trip
             plugin_seconds=round(record.seconds, 2),
             compile_seconds_before=round(their_compile, 1),
             compile_seconds_after=round(our_compile, 1),
-            beside_seconds=f"{processor_seconds:.2f}",
+            beside_seconds=f"{noted.beside_seconds:.2f}",
             **errors,
         )
 
 
-@contextlib.contextmanager
-def _beside_solver() -> Iterator[list[float]]:
-    """Note, graph by graph, the processor seconds of the plugin that are not its solver's."""
-    found: list[float] = []
-    choose, search = SchedulerPass.__call__, solve
+@dataclass
+class _Pass:
+    """Seconds that the plugin took beside its solver for one graph, and bytes of freed inputs."""
 
-    def choose_timed(scheduler_pass: SchedulerPass, nodes: list[Any]) -> list[Any]:
-        # Start with minus the time now; adding the time at the end leaves the difference.
-        found.append(-time.thread_time())
-        try:
-            return choose(scheduler_pass, nodes)
-        finally:
-            found[-1] += time.thread_time()
+    beside_seconds: float = 0.0
+    start: int = 0
+
+
+@contextlib.contextmanager
+def _watched() -> Iterator[list[_Pass]]:
+    """Note, graph by graph, seconds of the processor beside the solver, and freed inputs."""
+    found: list[_Pass] = []
+    choose, search, decide = SchedulerPass.__call__, solve, nodes.decide
+
+    def choose_timed(scheduler_pass: SchedulerPass, given: list[Any]) -> list[Any]:
+        found.append(_Pass())
+        with _adds_seconds(found[-1], 1):
+            return choose(scheduler_pass, given)
 
     def search_timed(*args: Any, **named: Any) -> Any:
-        start = time.thread_time()
-        try:
+        # The solver runs within the pass, whose time it is taken from.
+        with _adds_seconds(found[-1], -1):
             return search(*args, **named)
-        finally:
-            # The solver runs within the pass, whose time it is taken from.
-            found[-1] -= time.thread_time() - start
+
+    def decide_noted(*args: Any, **named: Any) -> Decision:
+        decision = decide(*args, **named)
+        found[-1].start = decision.start
+        return decision
 
     with (
         mock.patch.object(SchedulerPass, "__call__", choose_timed),
         mock.patch.object(candidates, "solve", search_timed),
+        mock.patch.object(nodes, "decide", decide_noted),
     ):
         yield found
+
+
+@contextlib.contextmanager
+def _adds_seconds(noted: _Pass, sign: int) -> Iterator[None]:
+    start = time.thread_time()
+    try:
+        yield
+    finally:
+        noted.beside_seconds += sign * (time.thread_time() - start)
 
 
 def _run(name: str) -> tuple[list[Call], torch.nn.Module, float]:
