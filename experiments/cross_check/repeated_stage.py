@@ -17,7 +17,6 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,7 +29,7 @@ from experiments.tables import markdown
 from optsched.joint.cpsat import benders, order, parts, solve
 from optsched.joint.cpsat.solver import SolverThread
 from optsched.model.graph import Graph
-from optsched.solver import joint_stages, pipeline
+from optsched.solver import pipeline
 from optsched.solver.joint_stages import neighborhoods, order_windows
 from optsched.solver.schedule import schedule
 from tests.support.families.shapes import layered
@@ -85,10 +84,6 @@ def _work(pipe: Connection, graph: Graph, seconds: float, stages: bool) -> None:
         return tuple(stage for stage in schedule(*args, **named) if stage.run not in left_out)
 
     pipeline.schedule = chosen  # type: ignore[attr-defined]
-    if not stages:
-        # Without them, other orders have the time that neighborhoods would take.
-        whole = replace(joint_stages.PACKING, others_early_share=1.0)
-        joint_stages.PACKING = whole  # type: ignore[attr-defined]
     for module in (parts, solve, order, benders):
         module.SolverThread = _ProcessorThread  # type: ignore[attr-defined]
     with watched():

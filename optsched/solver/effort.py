@@ -47,8 +47,6 @@ class OrderPackingEffort:
     """Share for packing the first order of minimum peak; other orders may pack more easily."""
     others_share: float = 0.5
     """Share for packing other orders, each round."""
-    others_early_share: float = 0.6
-    """Share for that of the time before the last packing; neighborhoods have the rest."""
     least_peak_share: float = 0.5
     """Part of `others_share` for orders of minimum peak; the rest is for those of higher peak."""
     last_packing: float = 0.35

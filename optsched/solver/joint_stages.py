@@ -80,8 +80,6 @@ def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
     # At the end of the time no packing stage is left that would search the best order again.
     is_late = left_before_last_packing(known) == 0.0
     clock = before_last_packing(known, resume, clock)
-    if not is_late:
-        clock = clock.share(PACKING.others_early_share)
     orders = [(known.measured.peak, np.array(known.plan.order, np.int64))]
     orders += known.best_orders(PACKING.packed_orders)
     # No order has a peak below the bound, and orders of least peak are tried first.
