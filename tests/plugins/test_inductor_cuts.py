@@ -91,6 +91,34 @@ def test_cut_steps_need_what_is_simulated(monkeypatch: pytest.MonkeyPatch) -> No
     assert backward.bound <= found[-1].point.peak
 
 
+def test_cuts_that_need_more_in_the_orders_found_are_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[int] = []
+
+    def find(nodes: Any, facts: Any, decision: Any, kernels: Any, decide: Any, **how: Any) -> Any:
+        before = decision.best if decision.gains else decision.own
+
+        def hurried(made: Any, seconds: float) -> Any:
+            # As if no good order of the nodes after cuts were found in time.
+            made_facts, found = decide(made, seconds)
+            tried.append(before.peak)
+            return made_facts, replace(found, best=replace(found.best, peak=before.peak + 1))
+
+        made = cuts.find_cuts(nodes, facts, decision, kernels, hurried, **how)
+        assert made is None
+        return made
+
+    monkeypatch.setattr(scheduler_pass, "find_cuts", find)
+    monkeypatch.setattr(cuts, "find_front", only_the_best_split)
+    with compiled_step("peak"):
+        pass
+    assert tried
+    assert not any(record.fusion for record in records())
+    # The order alone is what is compiled.
+    assert records()[1].after == tried[-1]
+
+
 def test_nodes_that_cannot_be_rebuilt_stay(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

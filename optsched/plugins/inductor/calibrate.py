@@ -17,6 +17,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.virtualized import V
 from torch.fx import GraphModule
 
-from optsched.plugins.gain import MinGain
+from optsched.plugins.gain import DEFAULT_GAIN
 from optsched.plugins.inductor.candidates import Decision
 from optsched.plugins.inductor.cuts import find_cuts
 from optsched.plugins.inductor.hidden_bytes import HiddenBytes, read_copies, read_workspaces
@@ -47,9 +48,13 @@ STEP = "step"
 
 
 class StepMemory(NamedTuple):
-    """The peak of a simulated step, and bytes of it that no graph of ATen ops shows."""
+    """The peaks of a simulated step, and bytes of it that no graph of ATen ops shows.
+
+    `peak` is the one after cuts of fused nodes, and `whole` the one without.
+    """
 
     peak: int
+    whole: int
     hidden: HiddenBytes
 
 
@@ -63,7 +68,7 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
     def __init__(
         self, seconds: float, ordered: bool, budget: int | None, split: str | bool
     ) -> None:
-        self.seconds, self.ordered, self.peak = seconds, ordered, 0
+        self.seconds, self.ordered, self.peak, self.whole = seconds, ordered, 0, 0
         self.budget, self.split = budget, split
         self.saved: list[str] = []
         """Names of a forward graph's outputs; Inductor copies its settings, so no nodes."""
@@ -82,7 +87,7 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
         if self.saved:
             self.copies = read_copies(facts, V.graph.graph_outputs, self.saved)
         choice = found.best if found.gains and self.ordered else found.own
-        self.peak = choice.peak
+        self.peak = self.whole = choice.peak
         if self.split and self.budget is not None and self.peak > self.budget:
             self._cut(nodes, facts, found, kernels, self.peak - self.budget)
         self.strides = [_strides(out) for out in V.graph.graph_outputs]
@@ -107,7 +112,8 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
                 lambda made, seconds: decide_order(made, kernels, seconds=seconds, name=STEP),
                 split=str(self.split),
                 clock=Clock.of(Limits(seconds=self.seconds)),
-                min_gain=MinGain(size=excess),
+                # The pass refuses cuts below the minimum gain, even if the step fits with them.
+                min_gain=replace(DEFAULT_GAIN, size=max(excess, DEFAULT_GAIN.size)),
                 name=STEP,
             )
         except Exception as error:
@@ -169,7 +175,8 @@ def simulate_step(
     forward, behind = rows
     logger.debug("forward %s, backward %s", forward.peak, behind.peak)
     hidden = HiddenBytes(behind.workspaces | forward.workspaces, forward.copies)
-    return StepMemory(max(forward.peak, behind.peak), hidden)
+    whole = max(forward.whole, behind.whole)
+    return StepMemory(max(forward.peak, behind.peak), whole, hidden)
 
 
 def _input_names(module: GraphModule) -> list[str]:

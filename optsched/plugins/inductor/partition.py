@@ -10,9 +10,10 @@ graph that is planned (:mod:`optsched.plugins.inductor.hidden_bytes`). ATen ops 
 split, so the compiled step still needs other bytes than planned. The partitioner therefore plans
 ATen ops, and ATen ops joined to likely kernels (:mod:`optsched.solver.recompute.kernels`). It
 lowers each split without generating code, simulates its memory
-(:mod:`optsched.plugins.inductor.calibrate`), cuts of fused nodes included, and moves the planned
-budget until the simulated step fits, at most five times. The cheapest split that fits is taken, be
-it PyTorch's; bounds are those of the ops that were planned.
+(:mod:`optsched.plugins.inductor.calibrate`), and moves the planned budget until the simulated step
+fits, at most five times: first by what the steps need without cuts of fused nodes, then by what
+they need with them. The cheapest split that fits is taken, be it PyTorch's; bounds are those of the
+ops that were planned.
 
 Example: budget 10 MB. The first plan is made for 10 MB of ATen ops and simulated with 11 MB after
 fusion. The next plan aims at a smaller number of bytes, until the simulated step fits.
@@ -115,21 +116,31 @@ class PeakPartitioner(CustomPartitionerFn):  # type: ignore[misc]
 
 
 class Tried(NamedTuple):
-    """A plan, its split, and the simulated peak of the split."""
+    """A plan, its split, and the memory of the split as simulated, if it was."""
 
-    simulated: int | None
+    memory: StepMemory | None
     result: RecomputeResult
     modules: Modules
     what: str
+
+    @property
+    def simulated(self) -> int | None:
+        """Return the simulated peak, after cuts."""
+        return None if self.memory is None else self.memory.peak
 
     @property
     def price(self) -> tuple[int, int]:
         """Extra cost and number of repeats."""
         return self.result.extra or 0, sum(row.count for row in self.result.repeats)
 
-    def fits(self, budget: int) -> bool:
+    def peak(self, cuts: bool) -> int | None:
+        """Return the simulated peak, with or without cuts."""
+        return None if self.memory is None else self.memory.peak if cuts else self.memory.whole
+
+    def fits(self, budget: int, cuts: bool = True) -> bool:
         """Return True if it is not simulated above a budget."""
-        return self.simulated is None or self.simulated <= budget
+        peak = self.peak(cuts)
+        return peak is None or peak <= budget
 
 
 def next_budget(aim: int, low: int, high: int) -> int:
@@ -194,11 +205,16 @@ class _Partition:
 
     def run(self) -> tuple[Modules, CompiledGraph]:
         budget, tried = self.settings.peak, list[Tried]()
-        least: int | None = None
-        for model in self._models():
-            self._approach(model, tried)
-            least = min((row.price[0] for row in tried if row.fits(budget)), default=None)
-            if least == 0 or self._has_enough(tried):
+        models, least = list(self._models()), None
+        # Steered by peaks after cuts alone, plans can lie where they cost more than without cuts:
+        # a plan that just fits after cuts lies beside one that no cuts lower.
+        for cuts in (False, True) if self._may_cut() else (False,):
+            for model in models:
+                self._approach(model, tried, cuts)
+                least = min((row.price[0] for row in tried if row.fits(budget)), default=None)
+                if least == 0 or self._has_enough(tried, cuts):
+                    break
+            if least == 0:
                 break
         theirs = self._torch_fit(budget, least)
         if theirs is not None:
@@ -207,10 +223,16 @@ class _Partition:
             raise KeptOrderError(f"no plan within {budget:,} bytes: {self.blocker}")
         return self._choose(budget, tried)
 
-    def _approach(self, model: Model, tried: list[Tried]) -> None:
-        """Plan and simulate with other budgets until the simulated step fits closely."""
+    def _may_cut(self) -> bool:
+        return self.settings.calibrated and bool(self.settings.split)
+
+    def _approach(self, model: Model, tried: list[Tried], cuts: bool) -> None:
+        """Plan and simulate with other budgets until the simulated step fits closely.
+
+        Whether it does is asked of its peak with cuts or without.
+        """
         budget = self.settings.peak
-        planned, low, high = self._first_aim(model, budget), 0, 0
+        planned, low, high = self._first_aim(model, budget, cuts), 0, 0
         rounds = len(tried) + ROUNDS
         for _ in range(2 * ROUNDS):
             # A third for each plan, as several rounds share the time limit.
@@ -222,14 +244,15 @@ class _Partition:
                     break
                 # Fused kernels may need less than the ops that were planned.
                 low, aim = planned, planned * 5 // 4
-            elif self._is_too_dear(result, tried):
+            elif self._is_too_dear(result, tried, cuts):
                 # What a smaller budget costs is not less, so its bytes need not be known.
                 low, aim = planned, planned * 21 // 20
             else:
-                simulated = self._try(model, result, tried)
-                logger.debug("%s: planned %s, simulated %s", self.name, planned, simulated)
+                row = self._try(model, result, tried)
+                simulated = row.peak(cuts)
+                logger.debug("%s: planned %s, simulated %s", self.name, planned, row.memory)
                 # What costs nothing and fits cannot cost less with a larger budget.
-                if simulated is None or (simulated <= budget and not result.extra):
+                if simulated is None or (row.fits(budget) and not result.extra):
                     break
                 # The ratio of planned to simulated bytes changes little between plans of one graph.
                 aim = int(planned * budget * (1 + CLOSE) / 2 / max(1, simulated))
@@ -237,20 +260,20 @@ class _Partition:
                     high = planned
                 else:
                     low, aim = max(low, planned), max(aim, planned * 26 // 25)
-            if len(tried) >= rounds or 0 < high - low < low // 100 or self._has_enough(tried):
+            if len(tried) >= rounds or 0 < high - low < low // 100 or self._has_enough(tried, cuts):
                 break
             planned = next_budget(aim, low, high)
 
-    def _has_enough(self, tried: Sequence[Tried]) -> bool:
-        return self.clock.expired() and any(row.fits(self.settings.peak) for row in tried)
+    def _has_enough(self, tried: Sequence[Tried], cuts: bool) -> bool:
+        return self.clock.expired() and any(row.fits(self.settings.peak, cuts) for row in tried)
 
-    def _is_too_dear(self, result: RecomputeResult, tried: Sequence[Tried]) -> bool:
+    def _is_too_dear(self, result: RecomputeResult, tried: Sequence[Tried], cuts: bool) -> bool:
         """Return True if a plan costs as much as one that fits as simulated."""
-        fits = [row.price[0] for row in tried if row.fits(self.settings.peak)]
+        fits = [row.price[0] for row in tried if row.fits(self.settings.peak, cuts)]
         same = any(row.result.sequence == result.sequence for row in tried)
         return not same and (result.extra or 0) >= min(fits, default=(result.extra or 0) + 1)
 
-    def _try(self, model: Model, result: RecomputeResult, tried: list[Tried]) -> int | None:
+    def _try(self, model: Model, result: RecomputeResult, tried: list[Tried]) -> Tried:
         """Split and simulate a plan, unless it is known."""
         same = (row for row in tried if row.what == model.what)
         known = next((row for row in same if row.result.sequence == result.sequence), None)
@@ -258,16 +281,17 @@ class _Partition:
             modules = self._split(model, result.sequence or ())
             known = Tried(self._simulate(modules), result, modules, model.what)
             tried.append(known)
-        return known.simulated
+        return known
 
-    def _first_aim(self, model: Model, budget: int) -> int:
+    def _first_aim(self, model: Model, budget: int, cuts: bool) -> int:
         """Return the bytes to plan first, by PyTorch's simulated split of the nearest peak."""
         known = [row for row in model.known if row[1] in self.known]
         if not known:
             return budget
         peak, modules = min(known, key=lambda row: abs(row[0] - budget))
         # The same ratio, from a split whose two numbers are known before any plan is made.
-        return int(budget * peak / max(1, self.known[modules].peak))
+        memory = self.known[modules]
+        return int(budget * peak / max(1, memory.peak if cuts else memory.whole))
 
     def _torch_fit(self, budget: int, below: int | None) -> TorchSplit | None:
         """Return PyTorch's split of least extra cost that fits as simulated, if it is below ours.
@@ -280,12 +304,12 @@ class _Partition:
             # Lowering takes seconds, and what is saved alone tells of many that they do not fit.
             if split.saved > budget:
                 continue
-            if (self._simulate(split.modules) or 0) <= budget:
+            if (self._simulated(split.modules) or 0) <= budget:
                 return split
         return None
 
     def _record_theirs(self, budget: int, split: TorchSplit) -> tuple[Modules, CompiledGraph]:
-        own, simulated = self._simulate(self.torch), self._simulate(split.modules)
+        own, simulated = self._simulated(self.torch), self._simulated(split.modules)
         share = 100 * split.extra / max(1, self.problem.total)
         text = f"recompute: asked {budget:,} bytes, a split of PyTorch's, simulated "
         text += f"{simulated:,}, extra {share:.2f} % ({self.graph.cost_unit})"
@@ -299,7 +323,8 @@ class _Partition:
             chosen = min(fits, key=lambda row: row.price)
         else:
             chosen = min(tried, key=lambda row: row.simulated or 0)
-        simulated, result, modules, what = chosen
+        memory, result, modules, what = chosen
+        simulated = None if memory is None else memory.peak
         repeats = chosen.price[1]
         share = 100 / max(1, result.total)
         text = f"recompute: asked {budget:,} bytes, planned {result.peak or 0:,}"
@@ -307,7 +332,7 @@ class _Partition:
         text += f", {repeats} repeats, extra {share * (result.extra or 0):.2f} %"
         text += f" (bound {share * (result.bound or 0):.2f} % of {what}, {self.graph.cost_unit})"
         record = CompiledGraph("inductor", self.name, len(self.graph.ops), order=text)
-        own = self._simulate(self.torch)
+        own = self._simulated(self.torch)
         record = replace(record, before=own, after=simulated)
         if own is None or simulated is None or simulated <= budget:
             return modules, record
@@ -326,7 +351,11 @@ class _Partition:
         modules: Modules = split_joint(self.joint, runs, forward, self.outputs, self.static)
         return modules
 
-    def _simulate(self, modules: Modules) -> int | None:
+    def _simulated(self, modules: Modules) -> int | None:
+        memory = self._simulate(modules)
+        return None if memory is None else memory.peak
+
+    def _simulate(self, modules: Modules) -> StepMemory | None:
         if not self.settings.calibrated:
             return None
         if modules not in self.known:
@@ -339,4 +368,4 @@ class _Partition:
                 budget=settings.peak,
                 split=settings.split,
             )
-        return self.known[modules].peak
+        return self.known[modules]
