@@ -1,13 +1,14 @@
 """Compile training steps with a peak, run them, and compare with PyTorch's budgets.
 
-    python -m experiments.recompute.steps NETWORK [--pairs N] [--seconds S]
+    python -m experiments.recompute.steps NETWORK [--pairs N] [--seconds S] [--parts P ...]
 
 For each network: PyTorch's split at its eleven activation memory budgets, as simulated in
 Inductor's own order; the lowest of these peaks, compiled and run by PyTorch and by the plugin; and
-the plugin at 0.8 and 0.65 of it. A line has bytes asked, planned, simulated and allocated above
-the bytes held before, the extra compute and its bound in % of a step, and the largest difference of
-a gradient from eager's (with dropout: from that of PyTorch's default). The two steps of equal peak
-are timed in alternating pairs after two that are not counted. Times are those of the processor.
+the plugin at parts of it (0.8 and 0.65 by default). A line has bytes asked, planned, simulated and
+allocated above the bytes held before, the extra compute and its bound in % of a step, and the
+largest difference of a gradient from eager's (with dropout: from that of PyTorch's default). The
+two steps of equal peak are timed in alternating pairs after two that are not counted. Times are
+those of the processor.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class Step:
         return time.process_time() - start
 
 
-def study(name: str, pairs: int, seconds: float) -> None:
+def study(name: str, pairs: int, seconds: float, parts: Sequence[float]) -> None:
     """Print the lines of a network."""
     # Networks share classes, and dynamo compiles the code of one only a few times.
     torch._dynamo.reset()
@@ -128,7 +129,7 @@ def study(name: str, pairs: int, seconds: float) -> None:
     lowest, extra, total, budget = min(budgets.rows)
     theirs = Step(name, {}, budget)
     show(f"torch {budget}", theirs, f"simulated {lowest:,}, extra {100 * extra / total:.2f} %")
-    for part in (1.0, *PARTS):
+    for part in (1.0, *parts):
         asked = int(lowest * part)
         ours = Step(name, inductor.options(peak=asked, time_limit=seconds))
         joint = ours.joint
@@ -152,11 +153,12 @@ def main() -> None:
     parser.add_argument("networks", nargs="*", default=list(STEPS))
     parser.add_argument("--pairs", type=int, default=41)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--parts", type=float, nargs="*", default=PARTS)
     args = parser.parse_args()
     torch.set_num_threads(1)
     limit_by_processor(partition, candidates)
     for name in args.networks:
-        study(name, args.pairs, args.seconds)
+        study(name, args.pairs, args.seconds, args.parts)
 
 
 if __name__ == "__main__":

@@ -249,6 +249,19 @@ def test_cuts_are_tried_before_more_is_repeated(monkeypatch: pytest.MonkeyPatch)
     assert len(searched) <= 4
 
 
+def test_a_step_within_its_peak_is_compiled_as_it_was_simulated() -> None:
+    with compiled_step("peak", peak=2**30) as step:
+        calls = measure_calls(step)
+    joint, forward, backward = records()
+    assert joint.after is not None
+    # Cuts would save bytes that nobody asked for, and need more kernels.
+    assert not forward.fusion
+    assert not backward.fusion
+    assert joint.after == max(forward.planned or 0, backward.planned or 0)
+    # The backward graph is given what is saved, and no bytes of its own are freed before that.
+    assert calls[0].peak == forward.planned
+
+
 def test_unknown_kinds_are_left_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     from optsched.plugins.inductor import fused_parts
 

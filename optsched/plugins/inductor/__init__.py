@@ -80,8 +80,9 @@ def enabled(
     peak
         Bytes such as `"2GiB"` that a training step may allocate beside its inputs: forward ops run
         again in the backward graph where this is needed
-        (:mod:`optsched.plugins.inductor.partition`), after cuts by `split`, which cost less. None:
-        what is saved and what runs again is PyTorch's choice.
+        (:mod:`optsched.plugins.inductor.partition`), after cuts by `split`, which cost less and are
+        made only in graphs above the peak. None: what is saved and what runs again is PyTorch's
+        choice.
     cuda
         True to order graphs of a single GPU, too. Their peaks are simulated from the wrapper that
         the GPU runs; they were compared with a fake device, not with a GPU. Bytes that cuBLAS,
@@ -190,31 +191,36 @@ def options(
     # A context within another one: keep the settings from before the outer one.
     if present is not None:
         reorder, reuse = present.reorder, present.reuse
-    parted = {} if budget is None else _partitioner(config, budget, float(time_limit), split)
+    scheduler = SchedulerPass(
+        time_limit=float(time_limit),
+        store=path,
+        reorder=reorder,
+        reuse=reuse,
+        lifecycle=lifecycle is not None,
+        min_gain=gain,
+        cuda=bool(cuda),
+        measure=bool(measure),
+        split=split,
+        budget=budget,
+    )
     return {
-        **parted,
-        "_post_fusion_custom_pass": SchedulerPass(
-            time_limit=float(time_limit),
-            store=path,
-            reorder=reorder,
-            reuse=reuse,
-            lifecycle=lifecycle is not None,
-            min_gain=gain,
-            cuda=bool(cuda),
-            measure=bool(measure),
-            split=split,
-        ),
+        **({} if budget is None else _partitioner(config, budget, scheduler)),
+        "_post_fusion_custom_pass": scheduler,
         # The pass sets these for each graph; listed here, they are restored afterwards.
         "reorder_for_peak_memory": reorder,
         "allow_buffer_reuse": reuse,
     }
 
 
-def _partitioner(config: Any, budget: int, time_limit: float, split: str | bool) -> dict[str, Any]:
+def _partitioner(config: Any, budget: int, scheduler: Any) -> dict[str, Any]:
     """Return the setting that splits joint graphs so that a step needs at most `budget` bytes."""
     from optsched.plugins.inductor.partition import PeakPartitioner
 
     present = config.custom_partitioner_fn
     if present is not None and not isinstance(present, PeakPartitioner):
         raise UsageError(f"Inductor's custom_partitioner_fn is taken by {present!r}")
-    return {"custom_partitioner_fn": PeakPartitioner(budget, time_limit, split=split)}
+    # Steps are simulated by the rules of the pass that compiles them.
+    found = PeakPartitioner(
+        budget, scheduler.time_limit, split=scheduler.split, min_gain=scheduler.min_gain
+    )
+    return {"custom_partitioner_fn": found}

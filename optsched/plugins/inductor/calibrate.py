@@ -1,10 +1,11 @@
 """The memory of a compiled step before any code is generated: both graphs lowered and simulated.
 
 Inductor lowers and fuses a graph up to the place of the pass after fusion. There the memory of its
-wrapper is simulated (:mod:`optsched.plugins.inductor.simulate`) in the order that the scheduler
-pass would choose, and the compilation is left. If that is above the budget, cuts of fused nodes are
-tried (:mod:`optsched.plugins.inductor.cuts`), as they cost less than repeats. The peak of a step is
-the larger one of its forward and backward graphs; what the forward saves is counted in both.
+wrapper is simulated (:mod:`optsched.plugins.inductor.simulate`) in the order, and with the cuts of
+fused nodes, that the scheduler pass chooses (:mod:`optsched.plugins.inductor.scheduler_pass`), and
+the compilation is left. Only graphs above the budget are cut, as cuts cost less than repeats, but
+more than nothing. The peak of a step is the larger one of its forward and backward graphs; what the
+forward saves is counted in both.
 
 Example: a split saves 6 MB. Its forward graph needs 10 MB, its backward graph 12 MB, the saved
 tensors included in both. The peak of the step is 12 MB.
@@ -16,8 +17,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -29,14 +29,11 @@ from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.virtualized import V
 from torch.fx import GraphModule
 
-from optsched.plugins.gain import DEFAULT_GAIN
-from optsched.plugins.inductor.candidates import Decision
-from optsched.plugins.inductor.cuts import find_cuts
+from optsched.plugins.gain import DEFAULT_GAIN, MinGain
 from optsched.plugins.inductor.hidden_bytes import HiddenBytes, read_copies, read_workspaces
 from optsched.plugins.inductor.joint_graph import storage_of
-from optsched.plugins.inductor.kernel_memory import KernelMemory, measure_kernels
-from optsched.plugins.inductor.nodes import decide_order
-from optsched.plugins.inductor.wrapper import WrapperFacts
+from optsched.plugins.inductor.kernel_memory import measure_kernels
+from optsched.plugins.inductor.scheduler_pass import SchedulerPass
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
@@ -65,11 +62,9 @@ class _MeasuredError(BaseException):
 class _Measure(CustomSchedulerPass):  # type: ignore[misc]
     """Simulates the graph that it is called for, and ends its compilation."""
 
-    def __init__(
-        self, seconds: float, ordered: bool, budget: int | None, split: str | bool
-    ) -> None:
-        self.seconds, self.ordered, self.peak, self.whole = seconds, ordered, 0, 0
-        self.budget, self.split = budget, split
+    def __init__(self, rules: SchedulerPass, ordered: bool) -> None:
+        # The pass that will compile the nodes makes the choices here as well.
+        self.rules, self.ordered, self.peak, self.whole = rules, ordered, 0, 0
         self.saved: list[str] = []
         """Names of a forward graph's outputs; Inductor copies its settings, so no nodes."""
         self.workspaces: dict[str, int] = {}
@@ -82,45 +77,19 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
 
     def __call__(self, nodes: list[Any]) -> list[Any]:
         kernels = measure_kernels(nodes).by_name
-        facts, found = decide_order(nodes, kernels, seconds=self.seconds, name=STEP)
+        seconds = self.rules.time_limit
+        facts, found = self.rules.decide(nodes, kernels, STEP, seconds)
         self.workspaces = read_workspaces(nodes, kernels)
         if self.saved:
             self.copies = read_copies(facts, V.graph.graph_outputs, self.saved)
         choice = found.best if found.gains and self.ordered else found.own
-        self.peak = self.whole = choice.peak
-        if self.split and self.budget is not None and self.peak > self.budget:
-            self._cut(nodes, facts, found, kernels, self.peak - self.budget)
+        limit = Clock.of(Limits(seconds=seconds))
+        cuts = self.rules.cut(nodes, facts, found, kernels, STEP, limit)
+        self.whole = choice.peak
+        self.peak = choice.peak if cuts is None else cuts.decision.best.peak
         self.strides = [_strides(out) for out in V.graph.graph_outputs]
         logger.debug("own %s best %s extremes %s", found.own.peak, choice.peak, choice.extremes)
         raise _MeasuredError
-
-    def _cut(
-        self,
-        nodes: list[Any],
-        facts: WrapperFacts,
-        found: Decision,
-        kernels: Mapping[str, KernelMemory],
-        excess: int,
-    ) -> None:
-        """Lower the peak by cuts, if they save at least the excess over the budget."""
-        try:
-            cuts = find_cuts(
-                nodes,
-                facts,
-                found,
-                kernels,
-                lambda made, seconds: decide_order(made, kernels, seconds=seconds, name=STEP),
-                split=str(self.split),
-                clock=Clock.of(Limits(seconds=self.seconds)),
-                # The pass refuses cuts below the minimum gain, even if the step fits with them.
-                min_gain=replace(DEFAULT_GAIN, size=max(excess, DEFAULT_GAIN.size)),
-                name=STEP,
-            )
-        except Exception as error:
-            logger.warning("fused nodes are not cut while a step is calibrated: %s", error)
-            return
-        if cuts is not None:
-            self.peak = cuts.decision.best.peak
 
 
 def simulate_step(
@@ -132,6 +101,7 @@ def simulate_step(
     ordered: bool = True,
     budget: int | None = None,
     split: str | bool = False,
+    min_gain: MinGain = DEFAULT_GAIN,
 ) -> StepMemory:
     """Return the memory of a forward and a backward graph as Inductor would run them.
 
@@ -147,9 +117,9 @@ def simulate_step(
         Positions of inputs that the model holds.
     ordered
         False for Inductor's own order instead of the one that the scheduler pass chooses.
-    budget, split
-        If a graph needs more bytes than the budget, cuts of its fused nodes are tried by this
-        setting of the scheduler pass.
+    budget, split, min_gain
+        Settings of the scheduler pass: cuts where a graph needs more bytes than the budget, and the
+        least saving of an order.
     """
     # Inside torch.compile a context exists already, with the fake tensors of this graph.
     outer = TracingContext.try_get()
@@ -160,11 +130,20 @@ def simulate_step(
         static_input_indices=list(static),
         bw_donated_idxs=donated(modules, outputs),
     )
+    rules = SchedulerPass(
+        min(seconds, ORDER_SECONDS),
+        store=None,
+        reorder=True,
+        reuse=True,
+        min_gain=min_gain,
+        split=split if budget is not None else False,
+        budget=budget,
+    )
     rows: list[_Measure] = []
     strides: list[list[int] | None] = []
     # The forward graph first: its strides decide the layout of what the backward graph reads.
     for module, backward in zip(modules, (False, True), strict=True):
-        measure = _Measure(min(seconds, ORDER_SECONDS), ordered, budget, split)
+        measure = _Measure(rules, ordered)
         measure.saved = [] if backward else _input_names(module)
         with tracing(context), config.patch(_post_fusion_custom_pass=measure):
             _lower(module, backward, context, strides)

@@ -43,6 +43,7 @@ from optsched.errors import OptschedError
 from optsched.formats.costs import with_costs
 from optsched.formats.fx import from_fx
 from optsched.model.graph import Graph
+from optsched.plugins.gain import DEFAULT_GAIN, MinGain
 from optsched.plugins.inductor.calibrate import StepMemory, simulate_step
 from optsched.plugins.inductor.hidden_bytes import with_hidden
 from optsched.plugins.inductor.joint_graph import Modules, forward_ends, require_known
@@ -80,9 +81,9 @@ class PeakPartitioner(CustomPartitionerFn):  # type: ignore[misc]
         Cost model of repeats (:mod:`optsched.formats.costs`).
     calibrated
         True if the budget holds for the compiled step, as simulated; False for ATen ops.
-    split
-        Setting of the scheduler pass for cuts of fused nodes: where a simulated step is above the
-        budget, cuts are tried before more is computed again.
+    split, min_gain
+        Settings of the scheduler pass. Where a simulated step is above the budget, cuts are tried
+        before more is computed again.
     """
 
     peak: int
@@ -90,10 +91,12 @@ class PeakPartitioner(CustomPartitionerFn):  # type: ignore[misc]
     cost: str = "kernel"
     calibrated: bool = True
     split: str | bool = False
+    min_gain: MinGain = DEFAULT_GAIN
 
     def uuid(self) -> str:
         """Return a text of all settings, so that PyTorch's caches keep compiled steps apart."""
-        settings = repr((self.peak, self.time_limit, self.cost, self.calibrated, self.split))
+        chosen = (self.peak, self.time_limit, self.cost, self.calibrated, self.split)
+        settings = repr((*chosen, self.min_gain))
         return hashlib.sha256((sources_digest() + settings).encode()).hexdigest()
 
     def __call__(self, gm: GraphModule, joint_inputs: Sequence[Any], **how: Any) -> Modules:
@@ -367,5 +370,6 @@ class _Partition:
                 self.static,
                 budget=settings.peak,
                 split=settings.split,
+                min_gain=settings.min_gain,
             )
         return self.known[modules]

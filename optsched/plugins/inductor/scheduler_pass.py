@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from optsched.plugins.inductor.cached import leave_record
 from optsched.plugins.inductor.candidates import Decision
 from optsched.plugins.inductor.choice import Choice
 from optsched.plugins.inductor.cuts import Cuts, find_cuts
-from optsched.plugins.inductor.kernel_memory import MeasuredKernels, measure_kernels
+from optsched.plugins.inductor.kernel_memory import KernelMemory, MeasuredKernels, measure_kernels
 from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
 from optsched.plugins.inductor.nodes import decide_order
 from optsched.plugins.inductor.rebuild import restore_nodes, use_nodes
@@ -72,6 +72,9 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         True to measure the first calls of each graph.
     split
         Cuts of fused nodes: `"auto"`, `"peak"` or False.
+    budget
+        Bytes that a step may need; None: any number. Within it nodes stay whole, as the
+        simulation of a step counts on that (:mod:`optsched.plugins.inductor.calibrate`).
     """
 
     time_limit: float
@@ -83,6 +86,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     cuda: bool = False
     measure: bool = False
     split: str | bool = "auto"
+    budget: int | None = None
 
     def uuid(self) -> str | None:
         """Return a digest of all that decides the plans; None disables Inductor's caches."""
@@ -95,7 +99,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         except OptschedError:
             return None
         chosen = (self.time_limit, stored, self.reorder, self.reuse, self.min_gain)
-        settings = repr((*chosen, self.cuda, self.measure, self.split))
+        settings = repr((*chosen, self.cuda, self.measure, self.split, self.budget))
         return hashlib.sha256((sources_digest() + settings).encode()).hexdigest()
 
     def __call__(self, nodes: list[Any]) -> list[Any]:
@@ -112,8 +116,8 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             require_support(nodes, self.time_limit, cuda=self.cuda)
             kernels = measure_kernels(nodes)
             clock = Clock.of(Limits(seconds=self.time_limit))
-            facts, decision = self._decide(nodes, kernels, name, self.time_limit)
-            cuts = self._cut(nodes, facts, decision, kernels, name, clock)
+            facts, decision = self.decide(nodes, kernels.by_name, name, self.time_limit)
+            cuts = self.cut(nodes, facts, decision, kernels.by_name, name, clock)
             record = _describe(decision, name, len(nodes), applied=decision.gains)
             taken = decision.best if decision.gains else decision.own
             taken = cuts.decision.best if cuts else taken
@@ -151,12 +155,13 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         config.reorder_for_peak_memory = self.reorder
         config.allow_buffer_reuse = self.reuse
 
-    def _decide(
-        self, nodes: Sequence[Any], kernels: MeasuredKernels, name: str, seconds: float
+    def decide(
+        self, nodes: Sequence[Any], kernels: Mapping[str, KernelMemory], name: str, seconds: float
     ) -> tuple[WrapperFacts, Decision]:
+        """Return the facts of nodes, and the decision on their order."""
         return decide_order(
             nodes,
-            kernels.by_name,
+            kernels,
             seconds=seconds,
             name=name,
             reorder=self.reorder,
@@ -165,28 +170,34 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             min_gain=self.min_gain,
         )
 
-    def _cut(
+    def cut(
         self,
         nodes: Sequence[Any],
         facts: WrapperFacts,
         decision: Decision,
-        kernels: MeasuredKernels,
+        kernels: Mapping[str, KernelMemory],
         name: str,
         clock: Clock,
     ) -> Cuts | None:
-        """Return cuts of fused nodes that lower the peak; None if the nodes stay as they are."""
-        if not self.split:
+        """Return cuts of fused nodes that lower the peak; None if the nodes stay as they are.
+
+        With a budget, these are cuts of a graph above it that save at least the excess.
+        """
+        peak = (decision.best if decision.gains else decision.own).peak
+        if not self.split or (self.budget is not None and peak <= self.budget):
             return None
+        excess = 0 if self.budget is None else peak - self.budget
+        gain = replace(self.min_gain, size=max(excess, self.min_gain.size))
         try:
             return find_cuts(
                 nodes,
                 facts,
                 decision,
-                kernels.by_name,
-                lambda made, seconds: self._decide(made, kernels, name, seconds),
+                kernels,
+                lambda made, seconds: self.decide(made, kernels, name, seconds),
                 split=str(self.split),
                 clock=clock,
-                min_gain=self.min_gain,
+                min_gain=gain,
                 name=name,
             )
         except Exception as error:
