@@ -225,17 +225,18 @@ def graph_files(paths: Sequence[str]) -> list[tuple[str, bool]]:
     return found
 
 
-def regular_files(paths: Sequence[str], folder: str) -> list[str]:
-    """Return the paths, with standard input and pipes copied into a folder.
+def regular_files(files: Sequence[tuple[str, bool]], folder: str) -> list[str]:
+    """Return the paths of :func:`graph_files`, with pipes that were given copied into a folder.
 
-    Other processes can read a copy, but not a pipe that this process has read.
+    Other processes can read a copy, but not a pipe that this process has read. A pipe that lies in
+    a folder stays as it is: reading one to which nobody writes would never end.
     """
     from optsched.formats.pipes import is_pipe
     from optsched.formats.source import read_bytes
 
-    found = list(paths)
-    for number, path in enumerate(paths):
-        if is_pipe(path):
+    found = [path for path, _ in files]
+    for number, (path, given) in enumerate(files):
+        if given and is_pipe(path):
             copy = Path(folder, "stdin" if path == "-" else Path(path).name)
             copy.write_bytes(read_bytes(path))
             found[number] = str(copy)

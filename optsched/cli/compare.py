@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optsched.cli import common
@@ -61,7 +62,7 @@ def _compare(args: argparse.Namespace) -> int:
     names = [name for text in lists for name in text.split(",")] + args.plan
     if not args.methods:
         # The framework's own methods are added, so that the first line can compare with them.
-        names += own_methods(path for path, _ in files)
+        names += own_methods(path for path, given in files if given or Path(path).is_file())
     if args.retry_failed and not args.resume:
         raise UsageError("--retry-failed needs --resume")
     settings = StudySettings(
@@ -79,7 +80,7 @@ def _compare(args: argparse.Namespace) -> int:
         StudyProgress() as progress,
     ):
         study = compare_files(
-            common.regular_files([path for path, _ in files], folder),
+            common.regular_files(files, folder),
             settings,
             named=[named for _, named in files],
             journal=journal,

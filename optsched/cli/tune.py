@@ -50,7 +50,7 @@ def _tune(args: argparse.Namespace) -> int:
     from optsched.reports.fleet import FleetProgress
 
     files = common.graph_files(args.graph)
-    common.refuse_pipes(path for path, _ in files)
+    common.refuse_pipes(path for path, given in files if given)
     outputs = [args.csv, args.markdown, args.report]
     # The log and the store are outputs too.
     common.protect([*outputs, args.log, args.store], args.weights, *(path for path, _ in files))

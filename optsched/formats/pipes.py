@@ -67,7 +67,9 @@ def _kept(pipe: Hashable, data: bytes) -> bytes:
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:
-    """Return the device and number of a pipe; None for any other file."""
+    """Return the device and number of a pipe; None for anything else, numbers of files included."""
+    if not isinstance(path, str | os.PathLike):
+        return None
     try:
         state = os.stat(path)
     except (OSError, ValueError):
