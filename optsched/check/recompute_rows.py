@@ -127,10 +127,8 @@ class Rows:
         return add_up((1, self.has_run(v, w)), (1, self.has_run(w, v)), constant=-1)
 
     def _live_row(self, v: int, b: int, w: int) -> Terms:
-        maker = self.graph.producers[b]
-        # The reader must not be the op itself, or the maker, which does not need the bytes to be
-        # live.
-        if self.graph.roots[b] != b or w not in self.users.get(b, ()) or w in (v, maker):
+        # The reader must not be the op itself, which needs the bytes anyway.
+        if self.graph.roots[b] != b or w == v or w not in self._readers(b):
             raise PlanError(
                 f"row 'live': {self._name(w)} does not read {self.graph.buffers[b].name!r} then"
             )
@@ -180,12 +178,17 @@ class Rows:
         # Made later in any case, so that the present copy is not the last one.
         if made == {CONSTANT: 1}:
             return {}
-        readers = self.users.get(b, set()) - {self.graph.producers[b]}
-        later = [self.later(v, w) for w in readers]
+        later = [self.later(v, w) for w in self._readers(b)]
         # Certainly made by now and certainly read later.
         if not made and {CONSTANT: 1} in later:
             return {CONSTANT: 1}
         return {("l", v, b): 1} if any(later) else {}
+
+    def _readers(self, b: int) -> set[int]:
+        """Return the ops that need the bytes after the op that allocates them."""
+        # A maker for which another op allocates the bytes needs them like a reader.
+        given = self.graph.buffers[b].input is not None
+        return self.users.get(b, set()) - (set() if given else {self._born(b)})
 
     def _born(self, b: int) -> int:
         birth, maker = self.graph.buffers[b].birth, self.graph.producers[b]

@@ -49,7 +49,9 @@ def recompute_text(result: RecomputeResult) -> str:
     """Return a result in words."""
     head = f"{result.graph.name}: peak of at most {result.budget:,} bytes"
     if result.status == "infeasible":
-        return f"{head} is impossible at any extra compute, proved: {result.blocker}"
+        return (
+            f"{head} is impossible, however often forward ops run again, proved: {result.blocker}"
+        )
     bound = _share(result, result.bound)
     if result.extra is None:
         return f"{head}: no plan found; any has at least {bound} extra compute"

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from optsched import GraphBuilder, read_graph, recompute, write_graph
+from optsched import GraphBuilder, pack, read_graph, recompute, write_graph
 from optsched.cli import main
+from optsched.formats.runs import runs_document
+from optsched.model.packing_problem import packing_problem
+from optsched.model.plan import make_plan
+from optsched.model.runs import unroll
 
 
 @pytest.fixture
@@ -111,6 +115,38 @@ def test_a_certificate_of_other_costs_or_another_peak_is_refused(
     run(capsys, step, "--peak", "51", "--cost", "bytes", "--certificate", proof)
     assert main(["check", step, plan, proof]) == 1
     assert "certificate is about costs in 'bytes read and written'" in capsys.readouterr().err
+
+
+def test_a_certificate_says_nothing_about_repeats_of_gradient_ops(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # `wide` is live while `hog` runs, unless `back`, a gradient op, runs again.
+    build = GraphBuilder("step", cost_unit="us")
+    build.input("tangents_1", 0, "excluded")
+    build.op("loss", writes={"l": 1}, cost=1)
+    build.output("l")
+    build.op("back", reads=["tangents_1"], writes={"wide": 8}, cost=1)
+    build.op("narrow", reads=["wide"], writes={"small": 1})
+    build.op("hog", reads=["small"], writes={"big": 9})
+    build.op("shrink", reads=["big"], writes={"few": 1})
+    build.op("end", reads=["few", "wide"], writes={"g": 1})
+    build.output("g")
+    graph, (step, plan, proof) = build.build(), (tmp_path / x for x in ("step", "plan", "proof"))
+    write_graph(graph, step)
+    code, out, _ = run(capsys, str(step), "--peak", "18", "--certificate", str(proof))
+    assert code == 4
+    assert "is impossible, however often forward ops run again, proved: op " in out
+    names = ("loss", "back", "narrow", "hog", "shrink", "back", "end")
+    unrolled = unroll(graph, [graph.op_ids[name] for name in names])
+    offsets = pack(packing_problem(unrolled.graph, range(7))[0]).offsets
+    assert offsets is not None
+    claims = {"peak": 18, "extra": 1, "bound": None, "cost_unit": "us", "loss": ["loss"]}
+    made = make_plan(unrolled.graph, range(7), offsets)
+    plan.write_text(json.dumps(runs_document(graph, unrolled, made, claims)))
+    assert main(["check", str(step), str(plan)]) == 0
+    assert "valid: peak 11 bytes" in capsys.readouterr().out
+    assert main(["check", str(step), str(plan), str(proof)]) == 1
+    assert "proves that no plan fits where only forward ops run" in capsys.readouterr().err
 
 
 def test_an_impossible_peak_names_the_op(step: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,8 @@
 """A training graph as the recompute planner sees it: nodes that compute, and storages.
 
-Views cost nothing and are made again before each read, so they are left out. A *node* is any
-other op; a *storage* is a buffer that counts, with the node that makes it and the nodes that read
-it directly or through views.
+Views are made again before each read, so they are left out; if a view has a cost, it counts in
+plans, not in bounds. A *node* is any other op; a *storage* is a buffer that counts, with the node
+that makes it and the nodes that read it directly or through views.
 
 Example: `a` makes 8 bytes, `t` views them transposed, `b` reads the view and makes 4 bytes. The
 nodes are `a` and `b`; the storage of 8 bytes is made by `a` and read by `b`. If `a` runs again,
@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from optsched.errors import UsageError
 from optsched.model.dependencies import reachable, topological_order
 from optsched.model.graph import Graph
 from optsched.model.runs import runs_once
 from optsched.model.training import find_loss, forward_ops, with_barrier
+from optsched.solver.recompute.bound import IMPOSSIBLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,8 @@ class RecomputeProblem:
 
     @property
     def total(self) -> int:
-        """Cost of one run of every node."""
-        return sum(self.cost)
+        """Cost of one run of every op, views included."""
+        return sum(op.cost for op in self.graph.ops)
 
     def name(self, node: int) -> str:
         """Return the name of a node's op."""
@@ -186,10 +188,12 @@ def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
     Raises
     ------
     UsageError
-        If the graph has no loss, ops on several streams, or ops that write in place.
+        If the graph has no loss, ops on several streams, ops that write in place, or costs that
+        add up to 2**62 or more.
     """
     graph.refuse_streams("recompute")
     graph.refuse_inplace("recompute")
+    _refuse_large(graph)
     ends = find_loss(graph, loss)
     graph = with_barrier(graph, ends)
     # Before recompute the graph has an order of its own; numbers of nodes follow a topological
@@ -231,6 +235,18 @@ def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
     )
 
 
+def _refuse_large(graph: Graph) -> None:
+    """Raise an error if a bound could be taken for that of an impossible peak."""
+    total = 0
+    for op in graph.ops:
+        total += op.cost
+        if total >= IMPOSSIBLE:
+            raise UsageError(
+                f"op {op.name!r}: costs up to this op add up to {total}, and recompute allows less "
+                f"than 2**62: give them in a larger unit than {graph.cost_unit or 'this'!r}"
+            )
+
+
 def _through(u: int, views: dict[int, int], before: dict[int, set[int]]) -> Iterable[int]:
     return before[u] if u in views else (u,)
 
@@ -239,8 +255,8 @@ def _viewed(graph: Graph, v: int, before: set[int]) -> int | None:
     """Return the maker of the storage that an op only views (-1 for an input), else None."""
     op = graph.ops[v]
     aliases = [graph.buffers[b].alias_of for b in op.writes]
-    # A view that computes, or makes bytes of its own, is a node like any other.
-    if not op.writes or op.cost or None in aliases:
+    # A view that makes bytes of its own is a node like any other.
+    if not op.writes or None in aliases:
         return None
     roots = {graph.roots[b] for b in (*op.reads, *op.uses, *op.writes)}
     if len(roots) != 1:
