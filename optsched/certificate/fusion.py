@@ -61,10 +61,11 @@ class _Writer:
             self.least, self.missing = 0, "the search has no bound yet"
             return FusionLeaf(Certificate(self.graph, 0, (EndStep(End.START),)))
         # The bound of a leaf may be that of the node above it.
-        bound = min(self.bound, solved.bound)
+        bound = min(self.bound, solved.bound) + solved.above
         written = certify_peak(solved.graph, solved.order, bound, limits=self.clock.share(0.5))
-        self.least = min(self.least, written.certificate.bound)
+        proved = max(0, written.certificate.bound - solved.above)
+        self.least = min(self.least, proved)
         self.missing = self.missing or written.missing
-        if written.certificate.bound < self.bound:
-            self.missing = self.missing or f"a leaf proves {written.certificate.bound:,} bytes"
-        return FusionLeaf(written.certificate)
+        if proved < self.bound:
+            self.missing = self.missing or f"a leaf proves {proved:,} bytes"
+        return FusionLeaf(written.certificate, allowed=solved.above > 0)

@@ -161,8 +161,9 @@ def _tree_document(
         }
     if tree.certificate is None:
         return {"impossible": True}
-    graph = leaf_graph(fused, stay, cut)
-    return {"certificate": certificate_document(graph, tree.certificate)}
+    graph, _ = leaf_graph(fused, stay, cut, allowed=tree.allowed)
+    document: dict[str, Any] = {"certificate": certificate_document(graph, tree.certificate)}
+    return {**document, "allowed": True} if tree.allowed else document
 
 
 def _read_tree(
@@ -176,11 +177,12 @@ def _read_tree(
         b = _id(fused.graph.buffer_ids, record.text("buffer"), "buffer")
         stays = _read_tree(fused, record.mapping("stays"), stay | {b}, cut)
         return FusionBranch(b, stays, _read_tree(fused, record.mapping("cut"), stay, cut | {b}))
-    record.refuse_unknown({"impossible", "certificate"})
+    record.refuse_unknown({"impossible", "certificate", "allowed"})
     if record.flag("impossible", False):
         return FusionLeaf(None)
-    graph = leaf_graph(fused, stay, cut)
-    return FusionLeaf(read_certificate_document(graph, record.mapping("certificate")))
+    allowed = record.flag("allowed", False)
+    graph, _ = leaf_graph(fused, stay, cut, allowed=allowed)
+    return FusionLeaf(read_certificate_document(graph, record.mapping("certificate")), allowed)
 
 
 def _read_blockers(

@@ -42,7 +42,8 @@ With `free` empty and `F` the finest split of the choice that `P` makes, it foll
 has a lower peak than the best choice. With undecided buffers free it follows that the merged graph
 of the decided ones is a relaxation: its least peak is a bound on all choices that agree with it
 (:mod:`optsched.solver.fusion`). The lemma needs each buffer that is cut to have bytes in `P`; a
-choice that cuts a buffer whose users are all in one group is a choice that keeps it.
+choice that cuts a buffer whose users are all in one group is a choice that keeps it. Undecided
+buffers may also keep their bytes: :mod:`optsched.model.allowances`.
 """
 
 from __future__ import annotations

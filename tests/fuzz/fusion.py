@@ -25,13 +25,19 @@ from optsched.runtime.limits import Limits
 from optsched.solver.fusion.price import shrink
 from optsched.solver.fusion.search import search_fusion
 from optsched.solver.pipeline import solve
-from tests.support.brute_fusion import all_splits, brute_force, least_peak, random_fused
+from tests.support.brute_fusion import (
+    all_splits,
+    brute_force,
+    least_peak,
+    random_fused,
+    random_stages,
+)
 
 
 def main(count: int = 300, seed: int = 1, *, time_limit: float = 20.0, progress: int = 0) -> int:
     wrong, started, lower, branched = 0, time.process_time(), 0, 0
     for i in range(count):
-        fused = random_fused(np.random.default_rng(seed + i), inplace=bool((seed + i) % 3))
+        fused = _draw(seed + i)
         for problem in compare(fused, seed + i, time_limit):
             wrong += 1
             print(f"seed {seed + i}: {problem}", flush=True)
@@ -45,6 +51,12 @@ def main(count: int = 300, seed: int = 1, *, time_limit: float = 20.0, progress:
         f"{spent:.0f} s, {wrong} wrong."
     )
     return 1 if wrong else 0
+
+
+def _draw(seed: int) -> FusedGraph:
+    """Return a graph: in two of seven, other ops wait between the parts of nodes."""
+    rng = np.random.default_rng(seed)
+    return random_stages(rng) if seed % 7 < 2 else random_fused(rng, inplace=bool(seed % 3))
 
 
 def _clock(seconds: float) -> Clock:

@@ -165,6 +165,28 @@ def random_fused(rng: np.random.Generator, inplace: bool = True) -> FusedGraph:
             return found
 
 
+def random_stages(rng: np.random.Generator) -> FusedGraph:
+    """Return a graph whose nodes pass local buffers while other ops wait for them."""
+    build, last = GraphBuilder("stages"), []
+    for i in range(2):
+        size = [int(x) for x in rng.integers(1, 9, 5)]
+        read = [x for x in last if rng.random() < 0.5]
+        build.op(f"a{i}", reads=read, writes={f"t{i}": size[0], f"o{i}": size[1]})
+        build.op(f"x{i}", reads=[f"o{i}"], writes={f"s{i}": size[2]})
+        build.op(f"b{i}", reads=[f"t{i}"], writes={f"u{i}": size[3]})
+        build.op(f"c{i}", reads=[f"u{i}"], writes={f"p{i}": size[4]})
+        for row in ((f"b{i}", f"u{i}", f"t{i}"), (f"c{i}", f"p{i}", f"u{i}")):
+            if rng.random() < 0.5:
+                build.inplace(*row)
+        last = [f"s{i}", f"p{i}"]
+    build.op("end", reads=["s0", "p0", "s1", "p1"], writes={"y": 1})
+    build.output("y")
+    graph = build.build().with_inplace()
+    inside = [name for name in ("t0", "t1", "u0", "u1") if rng.random() < 0.8]
+    local = frozenset(graph.buffer_ids[name] for name in inside)
+    return FusedGraph(graph=graph, nodes=((0, 2, 3), (4, 6, 7)), local=local)
+
+
 def _try_fused(rng: np.random.Generator, inplace: bool) -> FusedGraph | None:
     graph = _random_graph(rng, inplace)
     count = len(graph.ops)

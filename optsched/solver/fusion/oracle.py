@@ -10,12 +10,13 @@ the joined group where its last part ran, still has the wanted peak.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from optsched.errors import UsageError
+from optsched.model.allowances import relaxation
 from optsched.model.fused import FusedGraph, Split
-from optsched.model.fusion import merge
+from optsched.model.fusion import inner_buffers, merge
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.runtime.clock import Clock
@@ -44,6 +45,9 @@ class Solved:
         Bytes of the order.
     bound
         No order has fewer bytes; 0 if the engine could not take the graph.
+    above
+        Bytes by which the peak and the bound of the graph are above `peak` and `bound`
+        (:mod:`optsched.model.allowances`).
     """
 
     split: Split
@@ -51,6 +55,7 @@ class Solved:
     order: tuple[int, ...]
     peak: int
     bound: int
+    above: int = 0
 
     @property
     def groups(self) -> Split:
@@ -65,9 +70,9 @@ class Oracle:
     fused: FusedGraph
     clock: Clock
     solves: int = 0
-    known: dict[tuple[Split, frozenset[int]], Solved] = field(default_factory=dict)
+    known: dict[tuple[Split, frozenset[int], bool], Solved] = field(default_factory=dict)
 
-    def solve(self, split: Split, free: Collection[int] = ()) -> Solved:
+    def solve(self, split: Split) -> Solved:
         """Return the best order of a split, with a bound.
 
         Raises
@@ -75,13 +80,25 @@ class Oracle:
         KeyboardInterrupt
             If the search was interrupted.
         """
-        key = (split, frozenset(free))
+        return self.relaxed(split, self.fused.local, allowed=False)
+
+    def relaxed(self, split: Split, cut: frozenset[int], *, allowed: bool) -> Solved:
+        """Return the best order of a relaxation of undecided choices.
+
+        Parameters are those of :func:`optsched.model.allowances.relaxation`.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the search was interrupted.
+        """
+        key = (split, cut - inner_buffers(self.fused, split), allowed)
         if key not in self.known:
-            self.known[key] = self._solve(split, free)
+            graph, above = relaxation(self.fused, split, cut, allowed=allowed)
+            self.known[key] = self._solve(split, graph, above)
         return self.known[key]
 
-    def _solve(self, split: Split, free: Collection[int]) -> Solved:
-        graph = merge(self.fused, split, free)
+    def _solve(self, split: Split, graph: Graph, above: int) -> Solved:
         self.solves += 1
         try:
             result = solve(graph, objective=Objective.PEAK, limits=self.clock.share(SHARE))
@@ -96,7 +113,7 @@ class Oracle:
         assert result.plan is not None
         order = tuple(result.plan.order)
         peak = result.peak if bound and result.peak is not None else peak_memory(graph, order)
-        return Solved(split, graph, order, peak, bound)
+        return Solved(split, graph, order, peak - above, max(0, bound - above), above)
 
     def follow(self, split: Split, near: Sequence[Sequence[int]]) -> Solved:
         """Return a split in an order near to that of other groups, without a search."""

@@ -3,9 +3,10 @@
 The search is branch and bound. A node of its tree decides some local buffers: each stays inside one
 group or is cut. The node's bound is the least peak of a graph in which the parts that use a buffer
 that stays are joined, buffers that are cut have their bytes, and undecided buffers have 0 bytes
-(the lemma of :mod:`optsched.model.fusion`). The open node of smallest bound is branched next, on
-its largest undecided buffer that is live at the peak. Each node also gives two splits: one keeps
-all undecided buffers inside groups, the other cuts all of them.
+(the lemma of :mod:`optsched.model.fusion`). If this bound is too low, the second relaxation
+(:mod:`optsched.model.allowances`) is solved as well. The open node of smallest bound is branched
+next, on its largest undecided buffer that is live at the peak. Each node also gives two splits: one
+keeps all undecided buffers inside groups, the other cuts all of them.
 
 Example: `t` of 8 bytes is undecided at the root, whose bound is 10. If `t` stays, 12 bytes are
 needed, since two large buffers are then live together; if `t` is cut, 18. So the least peak is 12.
@@ -17,7 +18,7 @@ import heapq
 import itertools
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -45,6 +46,13 @@ class _Open:
     cut: frozenset[int]
     node: Node
     solved: Solved
+    both: bool = False
+    """True once both relaxations are solved."""
+
+    @property
+    def allowed(self) -> bool:
+        """True if the bound is that of the relaxation with allowances."""
+        return self.solved.above > 0
 
 
 _Row = tuple[int, int, int, _Open]
@@ -109,14 +117,17 @@ class Search:
     def _run(self, wanted: int) -> None:
         self.whole = self.best = self.oracle.solve(whole_split(self.fused))
         self.enough = self.whole.peak - wanted
-        self._add([self._look(frozenset(), frozenset(), self.root, 0)])
+        self._add([self._look(frozenset(), frozenset(), self.root, None)])
         while self.open and not self.oracle.clock.expired():
             bound = self.open[0][0]
             if bound >= self._peak() or bound > self.enough or self.branches >= MOST_BRANCHES:
                 break
             row = heapq.heappop(self.open)
             try:
-                self._branch(row)
+                if row[3].both:
+                    self._branch(row)
+                else:
+                    self._add([self._look_again(row)])
             except KeyboardInterrupt:
                 # The bound counts open nodes, so an interrupt must not lose one.
                 heapq.heappush(self.open, row)
@@ -143,22 +154,33 @@ class Search:
                 self._take_splits(at, bound)
 
     def _look(
-        self, stay: frozenset[int], cut: frozenset[int], node: Node, known: int
+        self, stay: frozenset[int], cut: frozenset[int], node: Node, above: _Row | None
     ) -> _Row | None:
-        """Bound a node; return it if it stays open."""
-        fused, oracle = self.fused, self.oracle
-        split = finest_split(fused, stay)
-        inner = inner_buffers(fused, split)
-        if cut & inner:
+        """Bound a node by the relaxation that bounds the one above; return it if it stays open."""
+        split = finest_split(self.fused, stay)
+        if cut & inner_buffers(self.fused, split):
             # No split cuts a buffer whose users are tied together by others.
             node.at = Leaf(None, MOST_BYTES)
             return None
-        solved = oracle.solve(split, fused.local - cut - inner)
+        known = 0 if above is None else above[0]
+        solved = self.oracle.relaxed(split, cut, allowed=above is not None and above[3].allowed)
         bound = max(known, solved.bound)
         node.at = Leaf(solved, bound)
         if bound >= self._peak():
             return None
         return bound, -len(stay | cut), next(self._number), _Open(stay, cut, node, solved)
+
+    def _look_again(self, row: _Row) -> _Row | None:
+        """Bound a node by the other relaxation, too; return it if it stays open."""
+        bound, depth, _, at = row
+        seen, number = replace(at, both=True), next(self._number)
+        if self._next_buffer(at) is None:
+            return bound, depth, number, seen
+        solved = self.oracle.relaxed(at.solved.split, at.cut, allowed=not at.allowed)
+        if solved.bound > bound:
+            at.node.at = Leaf(solved, solved.bound)
+            bound, seen = solved.bound, replace(seen, solved=solved)
+        return None if bound >= self._peak() else (bound, depth, number, seen)
 
     def _take_splits(self, at: _Open, bound: int) -> None:
         """Solve the splits that cut all undecided buffers, and that keep all of them."""
@@ -181,8 +203,8 @@ class Search:
             return
         stays, cut = Node(Leaf(None, 0)), Node(Leaf(None, 0))
         rows = [
-            self._look(at.stay | {buffer}, at.cut, stays, bound),
-            self._look(at.stay, at.cut | {buffer}, cut, bound),
+            self._look(at.stay | {buffer}, at.cut, stays, row),
+            self._look(at.stay, at.cut | {buffer}, cut, row),
         ]
         at.node.at = Branch(buffer, stays, cut)
         self.branches += 1
