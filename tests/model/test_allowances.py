@@ -56,7 +56,7 @@ def test_no_agreeing_split_is_below_a_bound(
         for allowed in (False, True):
             graph, above = relaxation(fused, split, cut, allowed=allowed)
             bounds.append(least(graph) - above)
-            # The checker reads the relaxations by itself.
+            # The checker has its own reading of the relaxations.
             read, beside = leaf_graph(fused, stay, cut, allowed=allowed)
             assert (least(read) - beside, beside) == (bounds[-1], above)
         assert max(bounds) <= agreeing
