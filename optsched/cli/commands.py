@@ -99,6 +99,7 @@ def _run(argv: Sequence[str] | None) -> int:
     if given[0] == "help":
         given = [*given[1:], "--help"]
     args = _parse(parser, given)
+    common.refuse_mixed(args)
     if hasattr(signal, "SIGTERM"):
         # SIGTERM ends a search as Ctrl-C does: the best plan is written.
         signal.signal(signal.SIGTERM, on_interrupt)

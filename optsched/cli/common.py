@@ -30,6 +30,8 @@ OK, CHECK_FAILED, BAD_INPUT, UNPROVED = 0, 1, 2, 3
 DOES_NOT_FIT, NOTHING_FOUND, INTERRUPTED = 4, 5, 130
 INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "baseline", "source")
 """Arguments that name files to read."""
+OUTPUTS = ("output", "certificate", "page", "csv", "markdown", "report", "png", "svg", "trace")
+"""Arguments that name files to write."""
 GRAPH_ENDINGS = (".json", ".tflite", ".onnx", ".pt2", ".hlo", ".txt")
 """Endings of the files in a folder that are read as graphs, each also with `.gz` added."""
 MODEL_PACKAGES = {".tflite": "tflite", ".onnx": "onnx"}
@@ -67,7 +69,24 @@ def print_result(args: argparse.Namespace, record: dict[str, Any], text: str) ->
     if args.json:
         print_json(args, record)
     else:
-        show(text)
+        show_beside(args, text)
+
+
+def show_beside(args: argparse.Namespace, text: str) -> None:
+    """Print text for people; on standard error if a file is written to standard output."""
+    show(text, sys.stderr if _printed(args) else None)
+
+
+def _printed(args: argparse.Namespace) -> list[str]:
+    """Return the options whose file is standard output."""
+    return [f"--{name}" for name in OUTPUTS if getattr(args, name, None) == "-"]
+
+
+def refuse_mixed(args: argparse.Namespace) -> None:
+    """Refuse to print JSON and a file, which no program could tell apart."""
+    printed = _printed(args)
+    if printed and args.json:
+        raise UsageError(f"--json prints on standard output: give {printed[0]} a file's name")
 
 
 def print_json(args: argparse.Namespace, record: dict[str, Any]) -> None:

@@ -221,8 +221,6 @@ def _export(args: argparse.Namespace) -> int:
     from optsched.formats.export import export_plan
 
     to_stdout = args.output == "-"
-    if to_stdout and args.json:
-        raise UsageError("--json prints on standard output: give -o FILE for the plan")
     common.protect([args.output], args.graph, args.plan)
     layout = export_plan(
         args.plan,

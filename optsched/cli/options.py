@@ -134,28 +134,36 @@ def number(
 
 def seconds(text: str) -> float:
     """Return a number of seconds that is not negative."""
-    value = float(text)
+    value = _number(float, text, wanted := "a number of seconds")
     # Written so that NaN is refused too.
     if not value >= 0:
-        raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text}")
+        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text}")
     return value
 
 
 def positive(text: str) -> int:
     """Return a number above 0."""
-    value = int(text)
+    value = _number(int, text, wanted := "a number of at least 1")
     if value < 1:
-        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got {text}")
-    return value
+        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text}")
+    return int(value)
 
 
 def natural(text: str) -> int:
     """Return a number that all random generators accept as a seed."""
-    value = int(text)
+    value = _number(int, text, wanted := "a number from 0 to 2**31 - 1")
     # NumPy's and OR-Tools' generators accept 31 bits.
     if not 0 <= value < 2**31:
-        raise argparse.ArgumentTypeError(f"expected a number from 0 to 2**31 - 1, got {text}")
-    return value
+        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text}")
+    return int(value)
+
+
+def _number(kind: Callable[[str], float], text: str, wanted: str) -> float:
+    """Return a text as a number; argparse would name the Python function in its message."""
+    try:
+        return kind(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}") from None
 
 
 GRAPH = option("graph", help="graph file; - for standard input")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
@@ -41,23 +40,28 @@ def _recompute(args: argparse.Namespace) -> int:
     records = [recompute_record(result) for result in results]
     record = records[0] if len(records) == 1 else {"front": records}
     saved = _add_saving(results, record)
-    if args.page:
-        from optsched.reports.front import front_page
+    try:
+        _write_files(args, results, saved)
+    finally:
+        # Printed even if a file could not be written, for example on a full disk.
+        if args.json or len(results) == 1:
+            common.print_result(args, record, f"{saved}\n{recompute_text(results[0])}")
+        elif args.page != "-":
+            common.show(saved)
+            print_table(console(), front_table(results), "--json shows all columns")
+    return _exit_code(results)
 
-        Path(args.page).write_text(front_page(results, saved), "utf-8")
+
+def _write_files(args: argparse.Namespace, results: Sequence[RecomputeResult], saved: str) -> None:
+    from optsched.formats.source import write_bytes
+    from optsched.reports.front import front_page
+
+    if args.page:
+        write_bytes(args.page, front_page(results, saved).encode())
     if args.output and results[0].sequence is not None:
         _write_plan(args, results[0])
     if args.certificate:
         _write_certificate(args, results[0])
-    if args.json:
-        common.print_json(args, record)
-        return _exit_code(results)
-    common.show(saved)
-    if len(results) == 1:
-        common.show(recompute_text(results[0]))
-    else:
-        print_table(console(), front_table(results), "--json shows all columns")
-    return _exit_code(results)
 
 
 def _add_saving(results: Sequence[RecomputeResult], record: dict[str, Any]) -> str:

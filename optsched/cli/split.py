@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from optsched.cli import common
 from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats.fused import SPLIT_FORMAT
+from optsched.formats.source import write_bytes
 from optsched.runtime.limits import StopReason
 from optsched.runtime.text import counted, shield
 
@@ -39,18 +40,29 @@ def solve_split(args: argparse.Namespace) -> int:
     result, front = _search(args, args.graph)
     record = _record(result, front.points)
     text = _text(result, front.points)
+    try:
+        text += _write_files(args, result, front, record)
+    finally:
+        # Printed even if a file could not be written, for example on a full disk.
+        common.print_result(args, record, text)
+    return common.exit_code("optimal" if result.proved else "feasible", _reason(result, front))
+
+
+def _write_files(
+    args: argparse.Namespace, result: FusionResult, front: Front, record: dict[str, Any]
+) -> str:
+    """Write the files that the options ask for, and return a line about the certificate."""
+    note = ""
     if args.certificate:
         record["certificate"], note = _certify(args, result)
-        text += f"\n  {note}"
     if args.output:
         written = {"format": SPLIT_FORMAT, **record}
-        Path(args.output).write_text(json.dumps(written, indent=1) + "\n", "utf-8")
+        write_bytes(args.output, f"{json.dumps(written, indent=1)}\n".encode())
     if args.page:
         from optsched.reports.split_front import split_page
 
-        Path(args.page).write_text(split_page(result, front.points), "utf-8")
-    common.print_result(args, record, text)
-    return common.exit_code("optimal" if result.proved else "feasible", _reason(result, front))
+        write_bytes(args.page, split_page(result, front.points).encode())
+    return note
 
 
 def compare_split(args: argparse.Namespace) -> int:
@@ -84,14 +96,14 @@ def _write_table(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> No
         table = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
-        Path(args.csv).write_text(text.getvalue(), "utf-8")
+        write_bytes(args.csv, text.getvalue().encode())
     if args.markdown:
         from optsched.reports.tables import Column, Table, as_markdown
 
         cells = [_cells(row) for row in rows]
         columns = tuple(Column(head) for head in (cells[0] if cells else []))
         table_text = as_markdown(Table(columns, [list(row.values()) for row in cells]))
-        Path(args.markdown).write_text(table_text + "\n", "utf-8")
+        write_bytes(args.markdown, f"{table_text}\n".encode())
 
 
 def _show_table(
@@ -169,7 +181,7 @@ def _certify(args: argparse.Namespace, result: FusionResult) -> tuple[dict[str, 
     written = certify_fusion(result, common.clock(args))
     write_fusion_certificate(written.certificate, args.certificate, result.fused)
     bound = written.certificate.bound
-    note = f"certificate: {Proof(written.rung).with_code}, no split below {bound:,} bytes"
+    note = f"\n  certificate: {Proof(written.rung).with_code}, no split below {bound:,} bytes"
     if written.missing:
         note += f" ({written.missing})"
     return {"rung": written.rung, "bound": bound, "missing": written.missing}, note

@@ -16,16 +16,15 @@ costs 4,000 ps by roofline (6,000 bytes at 1.5 bytes/ps), and 2,000 ps as a part
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
-from os import PathLike
 from pathlib import Path
 
 from optsched.errors import FormatError, UsageError
 from optsched.formats.fields import Record, check_format
 from optsched.formats.fx.costs import COST_UNIT, is_fusible
+from optsched.formats.source import decode_text, errors_named, label_of, parse_json, read_bytes
 from optsched.model.elements import Op
 from optsched.model.graph import Graph
 from optsched.runtime.limits import choose_member
@@ -100,23 +99,25 @@ def _is_fused(graph: Graph, b: int) -> bool:
     return maker is not None and is_fusible(graph.ops[maker].kind)
 
 
-def read_costs(path: str | PathLike[str], graph: Graph) -> Graph:
+def read_costs(path: str | Path, graph: Graph) -> Graph:
     """Return the graph with the costs of a file `{"format": ..., "unit": ..., "costs": {op: n}}`.
+
+    The file may name its graph under `graph`.
 
     Raises
     ------
     FormatError
         If the file is malformed, or a cost is missing, negative or of an op of another graph.
     """
-    try:
-        document = json.loads(Path(path).read_text("utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: not JSON: {str(error).partition(':')[0]}") from None
-    top = Record(document, f"{path}")
-    check_format(top, COSTS_FORMAT)
-    top.refuse_unknown({"format", "unit", "costs", "graph"})
-    costs = Record(top.mapping("costs"), f"{path}: costs")
-    return costs_of(graph, {name: costs.count(name) for name in costs.value}, top.text("unit"))
+    with errors_named(label_of(path)):
+        top = Record(parse_json(decode_text(read_bytes(path))), "costs")
+        check_format(top, COSTS_FORMAT)
+        top.refuse_unknown({"format", "unit", "costs", "graph"})
+        named = top.text("graph", graph.name)
+        if named != graph.name:
+            raise FormatError(f"costs are of graph {named!r}, this is {graph.name!r}")
+        costs = Record(top.mapping("costs"), "costs")
+        return costs_of(graph, {name: costs.count(name) for name in costs.value}, top.text("unit"))
 
 
 def costs_of(graph: Graph, costs: Mapping[str, int], unit: str) -> Graph:

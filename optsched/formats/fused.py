@@ -26,7 +26,7 @@ from optsched.formats.certificate import certificate_document, read_certificate_
 from optsched.formats.fields import Record, check_format, show
 from optsched.formats.native import graph_document, read_graph_document
 from optsched.formats.opening import open_source
-from optsched.formats.source import errors_named, label_of
+from optsched.formats.source import errors_named, label_of, write_bytes
 from optsched.model.fused import Bytes, FusedGraph, Triple
 
 KEY = "fusion"
@@ -128,7 +128,7 @@ def write_fusion_certificate(
         "bound": certificate.bound,
         "tree": _tree_document(fused, certificate.tree, frozenset(), frozenset()),
     }
-    Path(path).write_text(json.dumps(document, separators=(",", ":")) + "\n", "utf-8")
+    write_bytes(path, f"{json.dumps(document, separators=(',', ':'))}\n".encode())
 
 
 def read_fusion_certificate(path: str | Path, fused: FusedGraph) -> FusionCertificate:

@@ -9,7 +9,6 @@ Ops and buffers are named. A leaf is `{"scale": n, "rows": [[kind, op, name.., m
 from __future__ import annotations
 
 import json
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from optsched.check.recompute import (
 from optsched.check.recompute_rows import KINDS, RowUse
 from optsched.errors import FormatError, PlanError
 from optsched.formats.fields import Record, check_format, show
+from optsched.formats.source import write_bytes
 from optsched.model.graph import Graph
 
 RECOMPUTE_FORMAT = "optsched-recompute-certificate/1"
@@ -67,12 +67,10 @@ def _tree_document(graph: Graph, tree: RecomputeTree) -> dict[str, Any]:
     return {"scale": tree.scale, "rows": rows, "branches": list(tree.branches)}
 
 
-def write_recompute(
-    certificate: RecomputeCertificate, path: str | PathLike[str], graph: Graph
-) -> None:
-    """Write a certificate as JSON."""
+def write_recompute(certificate: RecomputeCertificate, path: str | Path, graph: Graph) -> None:
+    """Write a certificate as JSON, compressed if the name ends in .gz."""
     text = json.dumps(recompute_document(graph, certificate), separators=(",", ":"))
-    Path(path).write_text(text + "\n", "utf-8")
+    write_bytes(path, f"{text}\n".encode())
 
 
 def read_recompute_document(graph: Graph, document: object) -> RecomputeCertificate:

@@ -269,7 +269,7 @@ BAD = {
     "no such option": (["solve", "GRAPH", "--tme-limit=5"], "did you mean '--time-limit'?"),
     "one word too many": (["solve", "GRAPH", "b"], "unexpected argument 'b'"),
     "a word missing": (["solve"], "required: graph (see optsched solve --help)"),
-    "seconds": (["solve", "GRAPH", "--time-limit", "x"], "invalid seconds value: 'x'"),
+    "seconds": (["solve", "GRAPH", "--time-limit", "x"], "expected a number of seconds, got 'x'"),
     "two ends": (["solve", "GRAPH", "--work", "5", "--time-limit", "5"], "not allowed with"),
     "work of two": (["solve", "GRAPH", "--work", "5", "--workers", "2"], "requires workers=1"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -202,6 +203,41 @@ def test_usage_is_refused_in_one_line(
     write_graph(build.build(), tmp_path / "other.json")
     assert "has no loss" in run(capsys, str(tmp_path / "other.json"), "--peak", "51")[2]
     assert "states 'ms'" in run(capsys, step, "--peak", "51", "--cost", "kernel")[2]
+
+
+def test_costs_are_read_as_safely_as_other_files(
+    step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    costs, names = tmp_path / "costs.json.gz", read_graph(step).op_ids
+    given = {"format": "optsched-costs/1", "unit": "us", "costs": dict.fromkeys(names, 1)}
+    for text, message in (
+        ("[" * 100_000, "nested too deeply"),
+        (json.dumps(given).replace('"f1": 1', '"f1": 1, "f1": 2'), "duplicate key 'f1'"),
+        (json.dumps(given | {"graph": "other"}), "costs are of graph 'other', this is 'step'"),
+    ):
+        costs.write_text(text)
+        code, out, err = run(capsys, step, "--peak", "51", "--costs", str(costs))
+        assert (code, out) == (2, "")
+        assert str(costs) in err
+        assert message in err
+    # Plain or compressed, as all files.
+    costs.write_bytes(gzip.compress(json.dumps(given).encode()))
+    assert run(capsys, step, "--peak", "51", "--costs", str(costs))[0] == 0
+
+
+def test_files_on_standard_output_are_alone_there(
+    step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, step, "--peak", "51", "--certificate", "-")
+    assert (code, json.loads(out)["peak"]) == (0, 51)
+    assert "proved least" in err
+    assert run(capsys, step, "--peak", "51", "--page", "-")[1].startswith("<!doctype html>")
+    code, out, err = run(capsys, step, "--peak", "51", "-o", "-", "--json")
+    assert (code, out) == (2, "")
+    assert "--json prints on standard output: give --output a file's name" in err
+    packed = tmp_path / "proof.json.gz"
+    assert run(capsys, step, "--peak", "51", "--certificate", str(packed))[0] == 0
+    assert json.loads(gzip.decompress(packed.read_bytes()))["peak"] == 51
 
 
 def test_explain_tells_what_the_next_bytes_cost(

@@ -188,8 +188,8 @@ def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
     Raises
     ------
     UsageError
-        If the graph has no loss, ops on several streams, ops that write in place, or costs that
-        add up to 2**62 or more.
+        If the graph has no loss, ops on several streams, ops that write in place, costs that add
+        up to 2**62 or more, or sizes that add up to more than 2**56.
     """
     graph.refuse_streams("recompute")
     graph.refuse_inplace("recompute")
@@ -235,8 +235,20 @@ def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
     )
 
 
+MOST_BYTES = 2**56
+"""Maximum total size: a graph has bytes for every copy, and 64 of each must stay below its limit.
+"""
+
+
 def _refuse_large(graph: Graph) -> None:
-    """Raise an error if a bound could be taken for that of an impossible peak."""
+    """Raise an error if costs or copies of buffers could exceed what numbers stand for."""
+    total = sum(buffer.size for buffer in graph.buffers)
+    if total > MOST_BYTES:
+        raise UsageError(
+            f"{graph.name}: sizes add up to {total} bytes; recompute, which plans copies of "
+            "buffers, allows at most 2**56"
+        )
+    # A bound of 2**62 would be taken for that of an impossible peak.
     total = 0
     for op in graph.ops:
         total += op.cost

@@ -78,3 +78,7 @@ def test_costs_that_could_be_taken_for_impossible_are_refused() -> None:
     large = replace(graph, ops=tuple(replace(op, cost=2**61) for op in graph.ops))
     with pytest.raises(UsageError, match=r"op 'turn': costs .* larger unit than 'us'"):
         make_problem(large)
+    # Copies of such buffers would exceed the limit of a graph.
+    wide = replace(graph, buffers=(*graph.buffers[:-1], replace(graph.buffers[-1], size=2**57)))
+    with pytest.raises(UsageError, match=r"viewed: sizes add up to .* allows at most 2\*\*56"):
+        make_problem(wide)
