@@ -13,10 +13,10 @@ from typing import Final
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
-from optsched.formats.fx.aliases import shared_with
+from optsched.formats.fx.aliases import is_misrecorded, shared_with
 from optsched.formats.fx.costs import COST_UNIT, node_flops
 from optsched.formats.fx.operators import OVERWRITES, draws_numbers
-from optsched.formats.fx.program import FxNode, FxProgram
+from optsched.formats.fx.program import FxNode, FxProgram, TensorValue
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy, OutputPolicy
 from optsched.model.graph import Graph
@@ -46,11 +46,13 @@ def build_graph(
 class _FxGraphMaker:
     """Names of storages, kept up to date while the nodes are visited in order.
 
-    `root` is the first name of each tensor's storage, `current` the name under which a storage's
-    present bytes are known, `version` how often they were overwritten before a tensor was named.
+    `values` are the tensors as they are at run time, `root` is the first name of each tensor's
+    storage, `current` the name under which a storage's present bytes are known, `version` how often
+    they were overwritten before a tensor was named.
     """
 
     program: FxProgram
+    values: dict[str, TensorValue] = field(default_factory=dict)
     root: dict[str, str] = field(default_factory=dict)
     maker: dict[str, str] = field(default_factory=dict)
     current: dict[str, str] = field(default_factory=dict)
@@ -78,21 +80,34 @@ class _FxGraphMaker:
 
     def _find_roots(self) -> None:
         """Find the storage that each tensor lies in."""
-        values, storages = self.program.values, dict[object, str]()
+        self.values = dict(self.program.values)
+        storages = dict[object, str]()
 
-        def settle(name: str, base: str | None) -> None:
-            key = values[name].storage
+        def settle(name: str, base: str | None, key: object) -> None:
             # Live tensors name their storage; in a file only the operators tell.
             known = storages.setdefault(key, name) if key is not None else name
             self.root[name] = self.root[base] if base is not None else self.root.get(known, name)
 
         for name in self.program.inputs:
-            settle(name, None)
+            settle(name, None, self.values[name].storage)
         for node in self.program.nodes:
             self._known(node.reads, f"op {show(node.name)}")
             for name in node.outputs:
-                settle(name, shared_with(node, name, values))
+                base = shared_with(node, name, self.values)
+                settle(name, base, self._recorded_storage(node, name))
                 self.maker[name] = node.name
+                # Where PyTorch traces a copy, as for dropout that drops nothing, the strides on
+                # record are those of the copy; a later reshape depends on them.
+                if base is not None and is_misrecorded(node, self.values[base], self.values[name]):
+                    self.values[name] = self.values[base]
+
+    def _recorded_storage(self, node: FxNode, name: str) -> object:
+        """Return the key of the storage of an output, None if the trace went another way."""
+        first = node.first
+        if first is not None and self.values[first] is not self.program.values[first]:
+            # The operator was traced with a copy of its argument, so their keys tell nothing.
+            return None
+        return self.values[name].storage
 
     def _known(self, names: tuple[str, ...], what: str) -> tuple[str, ...]:
         for name in names:
@@ -190,8 +205,8 @@ class _FxGraphMaker:
         if len(node.outputs) != 1 or node.first is None or node.overwrites:
             return None
         source, root = node.first, self.root[node.first]
-        given, made = self.program.values[source], self.program.values[node.outputs[0]]
-        is_whole = given.offset == 0 and given.span == self.program.values[root].nbytes
+        given, made = self.values[source], self.values[node.outputs[0]]
+        is_whole = given.offset == 0 and given.span == self.values[root].nbytes
         # `a + a` reads the operand twice, and a write would destroy the second read.
         alone = sum(self.root[x] == root for x in node.reads) == 1
         if root in self.program.inputs or not (alone and is_whole and given.is_like(made)):

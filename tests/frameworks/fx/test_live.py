@@ -74,6 +74,23 @@ def test_saved_tensors_of_a_backward_graph_are_freed_and_others_are_the_callers(
     assert {b.input for b in kept.buffers} == {None, InputPolicy.KEPT}
 
 
+def test_a_reshape_after_dropout_that_drops_nothing_is_a_copy_as_when_it_runs(
+    tmp_path: Path,
+) -> None:
+    class Dropped(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            made = x + 1
+            # PyTorch records a contiguous copy here, but returns the strided half itself.
+            half = nn.functional.dropout(made.chunk(2, -1)[0], 0.5, False)
+            return made, half.mul_(2).reshape(-1)
+
+    program = torch.export.export(Dropped(), (torch.zeros(4, 4),))
+    torch.export.save(program, tmp_path / "dropped.pt2")
+    for graph in (from_fx(program), read_graph(tmp_path / "dropped.pt2")):
+        assert peak_memory(graph, range(len(graph.ops))) == 64 + 32
+        assert graph.buffer("reshape").alias_of is None
+
+
 def test_custom_operators_tell_what_they_overwrite() -> None:
     @torch.library.custom_op("optsched_test::scale_", mutates_args=("x",))
     def scale(x: Tensor, by: float) -> None:
