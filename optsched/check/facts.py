@@ -6,7 +6,6 @@ the flat arrays computed is used, so that an error there shows as a broken rule.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -132,12 +131,14 @@ class PlanFacts(OrderFacts):
     @cached_property
     def slabs(self) -> dict[str, int]:
         """The slab of each pool that a buffer with an offset lies in: the end of its last byte."""
-        ends: dict[str, list[int]] = defaultdict(list)
+        ends: dict[str, int] = {}
         rows = zip(self.graph.buffers, self.graph.roots, self.offsets, strict=True)
         for b, (buffer, root, offset) in enumerate(rows):
             if offset is not None and root == b:
-                ends[buffer.pool].append(offset + buffer.size)
-        return {pool: max(row) for pool, row in ends.items()}
+                end = offset + buffer.size
+                if end > ends.get(buffer.pool, -1):
+                    ends[buffer.pool] = end
+        return ends
 
     def name(self, b: int) -> str:
         """Return the quoted name of a buffer, for messages."""

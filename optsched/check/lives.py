@@ -30,12 +30,13 @@ def live_spans(graph: Graph, step: Sequence[int]) -> Spans:
     # Ops in order: the last op that touches a root overwrites its entry.
     for v in sorted(range(len(ops)), key=step.__getitem__):
         op, end = ops[v], step[v] + 1
-        for b in (*op.reads, *op.uses, *op.writes):
-            ends[roots[b]] = end
+        for names in (op.reads, op.uses, op.writes):
+            for b in names:
+                ends[roots[b]] = end
     spans = {}
-    rows = zip(graph.buffers, graph.producers, graph.kept, ends, strict=True)
-    for b, (buffer, producer, kept, last) in enumerate(rows):
-        if buffer.alias_of is None and not buffer.external:
+    rows = zip(graph.buffers, roots, graph.producers, graph.kept, ends, strict=True)
+    for b, (buffer, root, producer, kept, last) in enumerate(rows):
+        if root == b and b not in graph.outside:
             # As in :func:`maker`, without a call per buffer.
             born = producer if buffer.birth is None else buffer.birth
             start = 0 if born is None else step[born]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from optsched.check.antichain import most_in_conflict
 from optsched.check.facts import OrderFacts
 from optsched.check.inplace import heaviest
@@ -30,8 +32,7 @@ def _most_live(facts: OrderFacts) -> int:
         change[end] -= size
     # Bytes that the op of a step spares by writing in place: they count once.
     spared = {facts.step[v]: heaviest(graph, pairs) for v, pairs in facts.dying.items()}
-    live = peak = 0
-    for at, delta in enumerate(change):
-        live += delta
-        peak = max(peak, live - spared.get(at, 0))
-    return peak
+    live = list(accumulate(change))
+    for at, bytes_ in spared.items():
+        live[at] -= bytes_
+    return max(live)

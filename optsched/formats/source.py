@@ -37,6 +37,7 @@ MAX_JSON_VALUES = 2**25
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 2**20
 _MAX_DIGITS = 40
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _HALF_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -155,7 +156,7 @@ def parse_json(text: str, *, limit: int = MAX_JSON_VALUES) -> Any:
             object_pairs_hook=_make_object,
             parse_constant=_refuse_constant,
             parse_float=_parse_float,
-            parse_int=_parse_int,
+            parse_int=_parse_int if _may_be_long(text) else int,
         )
         # A pair of escapes is fine, and only encoding tells.
         if _HALF_SURROGATE.search(text):
@@ -188,6 +189,12 @@ def _parse_float(text: str) -> float:
     if not math.isfinite(value):
         raise FormatError(f"JSON number {text[:60]} is too large")
     return value
+
+
+def _may_be_long(text: str) -> bool:
+    """Return True if a text has so many digits in a row that an integer could be too long."""
+    # A call per integer would take most of the time that a large file takes to parse.
+    return b"0" * _MAX_DIGITS in text.encode(errors="surrogatepass").translate(_ZEROS)
 
 
 def _parse_int(text: str) -> int:

@@ -169,6 +169,14 @@ class Graph:
         return self.buffers[_id_of("buffer", name, self.buffer_ids, self)]
 
     @cached_property
+    def outside(self) -> frozenset[int]:
+        """Buffers whose bytes lie outside the slab."""
+        # Most buffers have neither policy, and a property per buffer takes longer.
+        rows = enumerate(self.buffers)
+        named = [b for b, x in rows if x.input is not None or x.output is not None]
+        return frozenset(b for b in named if self.buffers[b].external)
+
+    @cached_property
     def arrays(self) -> GraphArrays:
         """Flat int64 arrays for compiled code, built on first use."""
         return build_arrays(self, admissible_pairs(self, self.inplace))

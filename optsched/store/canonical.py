@@ -251,6 +251,9 @@ def flat_rows(rows: Sequence[Sequence[int]], numbers: IntArray) -> tuple[IntArra
     numbers
         By id; no two are equal.
     """
+    # Few graphs have control edges, for example.
+    if not any(rows):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     counts = np.fromiter(map(len, rows), np.int64, len(rows))
     entries = np.fromiter(chain.from_iterable(rows), np.int64, int(counts.sum()))
     width = max(1, len(numbers))

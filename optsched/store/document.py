@@ -203,15 +203,22 @@ def canonical_document(graph: Graph, form: CanonicalGraph) -> bytes:
         If the graph uses a field that a store cannot hold.
     """
     numbers = _Numbers(_places(form.ops), _places(form.buffers))
-    own = {key: column[0] for key, column in _columns([graph], GRAPH_FIELDS, numbers).items()}
-    ops = [graph.ops[v] for v in form.ops]
-    buffers = [graph.buffers[b] for b in form.buffers]
+    own = _columns([graph], (0,), GRAPH_FIELDS, numbers)
+    ops = _columns(graph.ops, form.ops, OP_FIELDS, numbers)
+    buffers = _columns(graph.buffers, form.buffers, BUFFER_FIELDS, numbers)
     document = {
-        **own,
-        "ops": {"count": len(ops), **_columns(ops, OP_FIELDS, numbers)},
-        "buffers": {"count": len(buffers), **_columns(buffers, BUFFER_FIELDS, numbers)},
+        **{key: column[0] for key, column in own.items()},
+        "ops": {"count": len(graph.ops), **ops},
+        "buffers": {"count": len(graph.buffers), **buffers},
     }
-    return json.dumps(document, separators=(",", ":")).encode()
+    return _text_of(document).encode()
+
+
+def _text_of(value: object) -> str:
+    """Return JSON, column by column: the texts of all numbers at once would take more memory."""
+    if not isinstance(value, dict):
+        return json.dumps(value, separators=(",", ":"))
+    return "{" + ",".join(f'"{key}":{_text_of(x)}' for key, x in value.items()) + "}"
 
 
 def _places(order: Sequence[int]) -> IntArray:
@@ -222,9 +229,12 @@ def _places(order: Sequence[int]) -> IntArray:
 
 
 def _columns(
-    things: Sequence[Any], known: Mapping[str, _GraphField], numbers: _Numbers
+    things: Sequence[Any],
+    order: Sequence[int],
+    known: Mapping[str, _GraphField],
+    numbers: _Numbers,
 ) -> dict[str, Sequence[Any]]:
-    """Return the values of each field that is not the same as in most graphs."""
+    """Return the values of each field that is not the same as in most graphs, in an order."""
     found = {}
     for key, default in _DEFAULTS[type(things[0])].items() if things else ():
         # Most fields have their default in most graphs; left out, they cost no bytes.
@@ -236,7 +246,7 @@ def _columns(
         # would get one plan.
         if key not in known:
             raise _can_not_keep(key, default, things, values)
-        found[key] = known[key].write(numbers, values)
+        found[key] = known[key].write(numbers, [values[i] for i in order])
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optsched.check.rules.overlap import Rectangle, check_overlap
+from optsched.check.rules.overlap import Rectangle, check_overlap, is_free
 from optsched.errors import PlanError
 
 
@@ -41,6 +41,25 @@ def test_every_pair_is_looked_at() -> None:
         assert refused(rows) == expected
         met += expected
     assert 50 < met < 350
+
+
+def test_arrays_say_what_the_sweep_says() -> None:
+    rng = np.random.default_rng(6)
+    met = 0
+    for trial in range(400):
+        count = int(rng.integers(1, 40))
+        first, low = rng.integers(0, 60, (2, count)).tolist()
+        steps, size = rng.integers(0, 4 + trial % 5, (2, count)).tolist()
+        times = [(at, at + n) for at, n in zip(first, steps, strict=True)]
+        extents = [(at, at + n) for at, n in zip(low, size, strict=True)]
+        rows = [(*a, *b, "b") for a, b in zip(times, extents, strict=True)]
+        assert is_free(times, extents) != refused(rows)
+        met += refused(rows)
+        # Beyond 64 bits, and where too many rectangles have a byte in common, the sweep decides.
+        assert not is_free(times, [(a << 60, b << 60) for a, b in (*extents[1:], (8, 9))])
+    assert 50 < met < 350
+    times = [(i, i + 1) for i in range(200)]
+    assert not is_free(times, [(i, 1000) for i in range(200)])
 
 
 def test_many_side_by_side() -> None:

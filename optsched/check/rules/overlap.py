@@ -3,30 +3,74 @@
 An output written in place needs its own bytes one step later (:mod:`optsched.check.inplace`), and
 a member of a must-share group fills as many bytes as the largest member. A plan of 300,000 buffers
 is checked in seconds.
+
+A valid plan is mostly recognized by sorting arrays, in a fifth of the time. If that shows an
+overlap, or takes too much memory, a sweep over the steps in Python's integers decides, and finds
+the buffers to name.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Sequence
+from itertools import chain
 from operator import itemgetter
 
-from optsched.check.facts import PlanFacts
+import numpy as np
+import numpy.typing as npt
+
+from optsched.check.facts import Extent, PlanFacts
 from optsched.errors import PlanError
 
 Rectangle = tuple[int, int, int, int, str]
 """Half-open range of steps, half-open range of bytes, and the name of the buffer."""
 
+MOST_MET = 64
+"""Starts of other rectangles per rectangle, on average, up to which arrays are sorted."""
+
 
 def check(facts: PlanFacts) -> None:
     """Check the buffers of each pool."""
-    pools: dict[str, list[Rectangle]] = defaultdict(list)
-    buffers, own = facts.graph.buffers, facts.own
-    for b, (low, high) in facts.filled.items():
-        buffer, (start, end) = buffers[b], own[b]
-        pools[buffer.pool].append((start, end, low, high, buffer.name))
-    for rows in pools.values():
-        check_overlap(rows)
+    pools: dict[str, list[int]] = defaultdict(list)
+    buffers, own, filled = facts.graph.buffers, facts.own, facts.filled
+    for b in filled:
+        pools[buffers[b].pool].append(b)
+    for ids in pools.values():
+        if not is_free([own[b] for b in ids], [filled[b] for b in ids]):
+            check_overlap([(*own[b], *filled[b], buffers[b].name) for b in ids])
+
+
+def is_free(steps: Sequence[Extent], filled: Sequence[Extent]) -> bool:
+    """Return True if it is certain that no two rectangles, of steps and bytes, overlap.
+
+    Of two rectangles that share bytes, one contains the lowest byte of the other. So it is enough
+    to take each lowest byte, and the rectangles that contain it by their first steps: each must end
+    before the next one starts.
+    """
+    try:
+        (start, end), (low, high) = _columns(steps), _columns(filled)
+    except OverflowError:
+        return False
+    # Rectangles are numbered by their first steps; empty ones are left out.
+    number = np.argsort(start, kind="stable")
+    number = number[(start < end)[number] & (low < high)[number]]
+    start, end, low, high = start[number], end[number], low[number], high[number]
+    lowest = np.unique(low)
+    first = np.searchsorted(lowest, low)
+    count = np.searchsorted(lowest, high) - first
+    if count.sum() > MOST_MET * len(number):
+        return False
+    # One entry per rectangle and lowest byte in it, sorted by both.
+    row = np.repeat(np.arange(len(number)), count)
+    byte = np.arange(len(row)) - np.repeat(np.cumsum(count) - count - first, count)
+    byte, row = np.divmod(np.sort(byte * len(number) + row), max(1, len(number)))
+    return not ((byte[1:] == byte[:-1]) & (end[row[:-1]] > start[row[1:]])).any()
+
+
+def _columns(pairs: Sequence[Extent]) -> npt.NDArray[np.int64]:
+    """Return pairs as two rows, shape `(2, pairs)`."""
+    return np.fromiter(chain.from_iterable(pairs), np.int64, 2 * len(pairs)).reshape(-1, 2).T
 
 
 def check_overlap(rows: list[Rectangle]) -> None:

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from optsched.check.facts import PlanFacts
 from optsched.errors import PlanError
-from optsched.model.elements import Buffer
 
 
 def check(facts: PlanFacts) -> None:
     """Check the offset of each root alone: presence, sign, alignment, pin."""
-    spans = facts.spans
-    rows = zip(facts.graph.buffers, facts.graph.roots, facts.offsets, strict=True)
-    for b, (buffer, root, offset) in enumerate(rows):
+    buffers, spans = facts.graph.buffers, facts.spans
+    for b, (root, offset) in enumerate(zip(facts.graph.roots, facts.offsets, strict=True)):
         # A view has the bytes of its root.
-        if root == b:
-            _check_offset(buffer, offset, is_live=b in spans)
-
-
-def _check_offset(buffer: Buffer, offset: int | None, *, is_live: bool) -> None:
-    if offset is None:
-        if is_live and buffer.size:
-            raise PlanError(f"buffer {buffer.name!r} of {buffer.size} bytes has no offset")
-    elif buffer.external:
-        raise PlanError(f"buffer {buffer.name!r} lies outside the slab but has offset {offset}")
-    else:
-        check_place(buffer.name, offset, buffer.alignment, buffer.pin)
+        if root != b:
+            continue
+        buffer = buffers[b]
+        if offset is None:
+            if b in spans and buffer.size:
+                raise PlanError(f"buffer {buffer.name!r} of {buffer.size} bytes has no offset")
+        elif b in facts.graph.outside:
+            raise PlanError(f"buffer {buffer.name!r} lies outside the slab but has offset {offset}")
+        # As in `check_place`, which names what is wrong; a call per buffer takes longer.
+        elif offset < 0 or offset % buffer.alignment or buffer.pin not in (None, offset):
+            check_place(buffer.name, offset, buffer.alignment, buffer.pin)
 
 
 def check_place(name: str, offset: int, alignment: int, pin: int | None) -> None:
