@@ -192,7 +192,7 @@ def _parse_float(text: str) -> float:
 
 
 def _may_be_long(text: str) -> bool:
-    """Return True if a text has so many digits in a row that an integer could be too long."""
+    """Return True if a text has a run of digits that is too long, or nearly, for an integer."""
     # A call per integer would take most of the time that a large file takes to parse.
     return b"0" * _MAX_DIGITS in text.encode(errors="surrogatepass").translate(_ZEROS)
 
