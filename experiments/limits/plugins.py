@@ -14,8 +14,8 @@ from typing import Any
 from heuristics.orderings.program import program
 from optsched.model.graph import Graph
 from optsched.plugins import forget, records
-from optsched.plugins.inductor.candidates import decide
-from optsched.plugins.inductor.wrapper import (
+from optsched.plugins.inductor.orders.candidates import decide
+from optsched.plugins.inductor.wrapper.facts import (
     Allocation,
     ExternCall,
     OwnedInput,

@@ -31,7 +31,7 @@ def capture(name: str, folder: Path) -> None:
     from experiments.recompute.networks import JOINT, LARGE
     from optsched.formats import write_graph
     from optsched.formats.fx import from_fx
-    from optsched.plugins.inductor.joint_graph import computed
+    from optsched.plugins.inductor.recompute.joint_graph import computed
 
     torch.manual_seed(0)
     module, args = (JOINT | LARGE)[name]()

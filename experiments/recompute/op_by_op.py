@@ -19,7 +19,7 @@ from torch.fx import GraphModule, Interpreter
 
 from experiments.recompute.networks import STEPS
 from experiments.recompute.steps import Step
-from optsched.plugins.inductor.partition import PeakPartitioner, _Partition
+from optsched.plugins.inductor.recompute.partition import PeakPartitioner, _Partition
 from optsched.plugins.records import forget
 
 PARTS = (1.0, 0.8, 0.65, 0.5)

@@ -27,10 +27,11 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from experiments.recompute.networks import STEPS
 from experiments.recompute.processor import limit_by_processor
 from optsched.plugins import inductor
-from optsched.plugins.inductor import candidates, partition
-from optsched.plugins.inductor.calibrate import simulate_step
-from optsched.plugins.inductor.joint_graph import Modules
-from optsched.plugins.inductor.partition import PeakPartitioner, _Partition
+from optsched.plugins.inductor.orders import candidates
+from optsched.plugins.inductor.recompute import partition
+from optsched.plugins.inductor.recompute.calibrate import simulate_step
+from optsched.plugins.inductor.recompute.joint_graph import Modules
+from optsched.plugins.inductor.recompute.partition import PeakPartitioner, _Partition
 from optsched.plugins.records import forget, records
 from tests.support.high_water import high_water
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from optsched.plugins.inductor.meter import quiet_profiler
+from optsched.plugins.inductor.sizes.meter import quiet_profiler
 
 _CALL = re.compile(r"graph_(\d+)_inductor_wrapper_call")
 

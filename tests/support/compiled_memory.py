@@ -20,12 +20,12 @@ from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from optsched.plugins.inductor.facts import read_facts
-from optsched.plugins.inductor.kernel_memory import measure_kernels
-from optsched.plugins.inductor.ownership import find_owned_inputs
-from optsched.plugins.inductor.simulate import Order, Simulation, simulate
-from optsched.plugins.inductor.snapshot import take_snapshot
-from optsched.plugins.inductor.wrapper import WrapperFacts, is_valid_order
+from optsched.plugins.inductor.reading.ownership import find_owned_inputs
+from optsched.plugins.inductor.reading.scheduler import read_facts
+from optsched.plugins.inductor.reading.snapshot import take_snapshot
+from optsched.plugins.inductor.sizes.kernels import measure_kernels
+from optsched.plugins.inductor.wrapper.facts import WrapperFacts, is_valid_order
+from optsched.plugins.inductor.wrapper.simulate import Order, Simulation, simulate
 
 NO_CACHE = {
     "force_disable_caches": True,

@@ -31,7 +31,7 @@ MODULES_THAT_NEED = {
     "optsched.formats.fx.live": "torch",
     "optsched.plugins.executorch": "executorch",
     "optsched.plugins.inductor": "torch",
-    "optsched.plugins.inductor.capture": "torch",
+    "optsched.plugins.inductor.capture.graphs": "torch",
     "optsched.plugins.xla": "jax",
 }
 """Extras that the examples in docstrings of modules need."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from optsched.plugins.inductor.simulate import Order
-from optsched.plugins.inductor.wrapper import WrapperFacts
+from optsched.plugins.inductor.wrapper.facts import WrapperFacts
+from optsched.plugins.inductor.wrapper.simulate import Order
 
 
 def draw_order(facts: WrapperFacts, *, seed: int) -> Order:

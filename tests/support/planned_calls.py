@@ -15,10 +15,11 @@ from torch._inductor.virtualized import V
 
 from optsched import plugins
 from optsched.measure.torch_calls import CallBytes, count_calls
-from optsched.plugins.inductor import enabled, nodes, scheduler_pass
-from optsched.plugins.inductor.candidates import Decision
-from optsched.plugins.inductor.simulate import Simulation, simulate
-from optsched.plugins.inductor.wrapper import WrapperFacts
+from optsched.plugins.inductor import enabled, scheduler_pass
+from optsched.plugins.inductor.orders import node_order
+from optsched.plugins.inductor.orders.candidates import Decision
+from optsched.plugins.inductor.wrapper.facts import WrapperFacts
+from optsched.plugins.inductor.wrapper.simulate import Simulation, simulate
 from tests.support.compiled_memory import NO_CACHE, no_kernels
 
 Step = Callable[[], object]
@@ -141,7 +142,7 @@ def _notes_by_call(worst: bool) -> Iterator[dict[tuple[int, bool], _Note]]:
     """Note the record of each graph, and its simulations."""
     found: dict[tuple[int, bool], _Note] = {}
     plans: dict[tuple[int, bool], tuple[Simulation, Simulation]] = {}
-    decide, remember = nodes.decide, scheduler_pass.remember
+    decide, remember = node_order.decide, scheduler_pass.remember
 
     def decide_and_note(facts: WrapperFacts, *args: Any, **settings: Any) -> Decision:
         decision = decide(facts, *args, **settings)
@@ -157,7 +158,7 @@ def _notes_by_call(worst: bool) -> Iterator[dict[tuple[int, bool], _Note]]:
         remember(record)
 
     with (
-        mock.patch.object(nodes, "decide", decide_and_note),
+        mock.patch.object(node_order, "decide", decide_and_note),
         mock.patch.object(scheduler_pass, "remember", note),
     ):
         yield found

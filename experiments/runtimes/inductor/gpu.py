@@ -29,7 +29,7 @@ from optsched import plugins
 from optsched.measure.torch_calls import list_changes
 from optsched.model.caching_allocator import Action, Event, Usage, replay
 from optsched.plugins.inductor import options
-from optsched.plugins.inductor.measured import MEASURED_CALLS
+from optsched.plugins.inductor.running.measured import MEASURED_CALLS
 from optsched.plugins.records import CompiledGraph
 from tests.support.cuda.steps import STEPS, placed_on
 from tests.support.small_networks import gradients

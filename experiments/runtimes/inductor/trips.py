@@ -17,8 +17,9 @@ from experiments.runtimes.inductor.networks import STEPS
 from experiments.runtimes.inductor.steps import compiled_step
 from experiments.tables import markdown
 from optsched import plugins
-from optsched.plugins.inductor import candidates, enabled, nodes
-from optsched.plugins.inductor.candidates import Decision
+from optsched.plugins.inductor import enabled
+from optsched.plugins.inductor.orders import candidates, node_order
+from optsched.plugins.inductor.orders.candidates import Decision
 from optsched.plugins.inductor.scheduler_pass import SchedulerPass
 from optsched.solver.pipeline import solve
 from tests.support.compiled_memory import NO_CACHE, QUICK_KERNELS, Call, measure_calls
@@ -110,7 +111,7 @@ class _Pass:
 def _watched() -> Iterator[list[_Pass]]:
     """Note, graph by graph, seconds of the processor beside the solver, and freed inputs."""
     found: list[_Pass] = []
-    choose, search, decide = SchedulerPass.__call__, solve, nodes.decide
+    choose, search, decide = SchedulerPass.__call__, solve, node_order.decide
 
     def choose_timed(scheduler_pass: SchedulerPass, given: list[Any]) -> list[Any]:
         found.append(_Pass())
@@ -130,7 +131,7 @@ def _watched() -> Iterator[list[_Pass]]:
     with (
         mock.patch.object(SchedulerPass, "__call__", choose_timed),
         mock.patch.object(candidates, "solve", search_timed),
-        mock.patch.object(nodes, "decide", decide_noted),
+        mock.patch.object(node_order, "decide", decide_noted),
     ):
         yield found
 

@@ -10,6 +10,25 @@
 The graph is compiled when it first runs, and its backward graph when that first runs, so both first
 runs must be inside the context. `torch.compile(model, options=options(time_limit=5))` works
 anywhere.
+
+What happens in a compilation, by the names of the modules:
+
+1. `enabled` and `options` set a `scheduler_pass` in Inductor's settings; `switch` (a variable) and
+   `backend` (a name) do so for programs that call neither.
+2. With a budget, `recompute.partition` first chooses which forward ops run again.
+3. Inductor lowers and fuses the graph, then calls the pass with the fused nodes.
+4. `reading.support` refuses a graph that no rule describes. It stays as Inductor has it.
+5. `sizes.kernels` measures what extern kernels allocate, and `reading.scheduler` reads all facts
+   that hold in every order (`wrapper.facts`).
+6. `orders.runtime_graph` makes a graph of them, and `orders.candidates` has it solved.
+7. `cuts.find` looks for fused nodes whose parts need less.
+8. `wrapper.simulate` counts the bytes that the generated code holds in each of these orders. The
+   one of the smallest peak is returned if it saves enough, otherwise Inductor's own.
+9. `optsched.plugins.records` has the decision, from Inductor's cache by `running.cached`. While the
+   graph runs, `running.measured` counts its bytes and `lifecycle` compares each release.
+
+`capture` writes Inductor's graphs to files. Imports point down, from `switch`, `backend` by
+`recompute`, `scheduler_pass`, `cuts`, `orders`, `reading` and `sizes` to `wrapper`.
 """
 
 from __future__ import annotations
@@ -24,22 +43,16 @@ from typing import Any, SupportsIndex
 
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, parse_gain
+from optsched.plugins.inductor.versions import TESTED_TORCH, is_tested
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
 
 DEFAULT_TIME_LIMIT = 5.0
-TESTED_TORCH = ("2.13", "2.14", "2.15")
-"""The rules of the wrapper were read from, and measured with, these versions of torch."""
 _LOG = logging.getLogger("optsched.plugins.inductor")
 LIFECYCLES = ("assert", "log")
 """Reactions to a buffer whose lifetime differs from the plan."""
 
 __all__ = ["enabled", "options"]
-
-
-def is_tested(version: str) -> bool:
-    """Return True if the rules of the wrapper are known for a version of torch, like "2.13.0"."""
-    return version.startswith(tuple(f"{known}." for known in TESTED_TORCH))
 
 
 @contextlib.contextmanager
@@ -80,7 +93,7 @@ def enabled(
     peak
         Bytes such as `"2GiB"` that a training step may allocate beside its inputs: forward ops run
         again in the backward graph where this is needed
-        (:mod:`optsched.plugins.inductor.partition`), after cuts by `split`, which cost less and are
+        (:mod:`optsched.plugins.inductor.recompute`), after cuts by `split`, which cost less and are
         made only in graphs above the peak. None: what is saved and what runs again is PyTorch's
         choice.
     cuda
@@ -214,7 +227,7 @@ def options(
 
 def _partitioner(config: Any, budget: int, scheduler: Any) -> dict[str, Any]:
     """Return the setting that splits joint graphs so that a step needs at most `budget` bytes."""
-    from optsched.plugins.inductor.partition import PeakPartitioner
+    from optsched.plugins.inductor.recompute.partition import PeakPartitioner
 
     present = config.custom_partitioner_fn
     if present is not None and not isinstance(present, PeakPartitioner):

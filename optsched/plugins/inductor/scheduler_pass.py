@@ -1,9 +1,9 @@
 """The pass that Inductor calls after fusion: an order of least memory, or Inductor's own.
 
 Inductor fuses a graph, then calls this pass with the fused nodes. The pass returns them in the
-order of smallest simulated peak (:mod:`optsched.plugins.inductor.candidates`), some of them cut
-into parts if that lowers the peak (:mod:`optsched.plugins.inductor.cuts`). If anything fails,
-Inductor's own result is used.
+order of smallest simulated peak (:mod:`optsched.plugins.inductor.orders`), some of them cut into
+parts if that lowers the peak (:mod:`optsched.plugins.inductor.cuts`). If anything fails, Inductor's
+own result is used.
 
 Example: nodes `other`, `big`, `sum` and `join` are passed in this order; the pass returns `big`,
 `sum`, `other`, `join`, so that the large result is reduced before another one exists.
@@ -28,17 +28,17 @@ from torch._inductor.virtualized import V
 
 from optsched.errors import OptschedError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, kept_reason
-from optsched.plugins.inductor.cached import leave_record
-from optsched.plugins.inductor.candidates import Decision
-from optsched.plugins.inductor.choice import Choice
-from optsched.plugins.inductor.cuts import Cuts, find_cuts
-from optsched.plugins.inductor.kernel_memory import KernelMemory, MeasuredKernels, measure_kernels
+from optsched.plugins.inductor.cuts.find import Cuts, find_cuts
+from optsched.plugins.inductor.cuts.rebuild import restore_nodes, use_nodes
 from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
-from optsched.plugins.inductor.nodes import decide_order
-from optsched.plugins.inductor.rebuild import restore_nodes, use_nodes
-from optsched.plugins.inductor.support import KeptOrderError, require_support
-from optsched.plugins.inductor.triton import runs_on_gpu
-from optsched.plugins.inductor.wrapper import WrapperFacts
+from optsched.plugins.inductor.orders.candidates import Decision
+from optsched.plugins.inductor.orders.choice import Choice
+from optsched.plugins.inductor.orders.node_order import decide_order
+from optsched.plugins.inductor.reading.support import KeptOrderError, require_support
+from optsched.plugins.inductor.reading.triton import runs_on_gpu
+from optsched.plugins.inductor.running.cached import leave_record
+from optsched.plugins.inductor.sizes.kernels import KernelMemory, MeasuredKernels, measure_kernels
+from optsched.plugins.inductor.wrapper.facts import WrapperFacts
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
 from optsched.runtime.clock import Clock
@@ -74,7 +74,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         Cuts of fused nodes: `"auto"`, `"peak"` or False.
     budget
         Bytes that a step may need; None: any number. Within it nodes stay whole, as the
-        simulation of a step counts on that (:mod:`optsched.plugins.inductor.calibrate`).
+        simulation of a step counts on that (:mod:`optsched.plugins.inductor.recompute.calibrate`).
     """
 
     time_limit: float

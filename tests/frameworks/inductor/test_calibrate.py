@@ -11,8 +11,8 @@ from torch._functorch import config as functorch_config  # noqa: E402
 from torch._inductor import config as inductor_config  # noqa: E402
 
 from optsched.plugins import inductor  # noqa: E402
-from optsched.plugins.inductor.calibrate import donated  # noqa: E402
-from optsched.plugins.inductor.joint_graph import saved_bytes  # noqa: E402
+from optsched.plugins.inductor.recompute.calibrate import donated  # noqa: E402
+from optsched.plugins.inductor.recompute.joint_graph import saved_bytes  # noqa: E402
 from optsched.plugins.records import forget, records  # noqa: E402
 from tests.support.high_water import high_water  # noqa: E402
 

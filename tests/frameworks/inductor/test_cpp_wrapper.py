@@ -13,9 +13,10 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'
 from torch._inductor import config  # noqa: E402
 
 from optsched import plugins  # noqa: E402
-from optsched.plugins.inductor import enabled, nodes  # noqa: E402
-from optsched.plugins.inductor.candidates import Decision  # noqa: E402
-from optsched.plugins.inductor.meter import measure_call  # noqa: E402
+from optsched.plugins.inductor import enabled  # noqa: E402
+from optsched.plugins.inductor.orders import node_order  # noqa: E402
+from optsched.plugins.inductor.orders.candidates import Decision  # noqa: E402
+from optsched.plugins.inductor.sizes.meter import measure_call  # noqa: E402
 from tests.support.compiled_memory import QUICK_KERNELS, measure_calls  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
@@ -46,13 +47,13 @@ def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
     torch.manual_seed(0)
     plugins.forget()
     found: list[Decision] = []
-    decide = nodes.decide
+    decide = node_order.decide
 
     def note(*args: Any, **settings: Any) -> Decision:
         found.append(decide(*args, **settings))
         return found[-1]
 
-    monkeypatch.setattr(nodes, "decide", note)
+    monkeypatch.setattr(node_order, "decide", note)
     return found
 
 

@@ -33,7 +33,7 @@ from torch.fx import GraphModule
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from optsched.plugins.inductor import fake_cuda
+from optsched.plugins.inductor.capture import fake_cuda
 
 # The build has no CUDA, so torch must not look for a driver when a tensor is made.
 torch.cuda._lazy_init = lambda: None

@@ -1,0 +1,157 @@
+"""Cuts of Inductor's fused nodes that lower the simulated peak of a graph.
+
+The parts of the nodes are read (:mod:`optsched.plugins.inductor.cuts.parts`), the split of least
+peak is searched (:mod:`optsched.solver.fusion`), the nodes are rebuilt and ordered, and the wrapper
+is simulated. Cuts are taken only if the simulated peak falls by the minimum gain. If anything
+fails, Inductor's fused nodes stay.
+
+Example: recomputed layers were fused across layers, so that one kernel waits for a large buffer of
+each. Cut into one kernel per layer, each buffer is freed before the next one is made.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from optsched.plugins.gain import MinGain, worth_it
+from optsched.plugins.inductor.cuts.parts import FusedParts, read_parts
+from optsched.plugins.inductor.cuts.rebuild import rebuilt
+from optsched.plugins.inductor.orders.candidates import Decision
+from optsched.plugins.inductor.reading.planning import prepare
+from optsched.plugins.inductor.sizes.kernels import KernelMemory
+from optsched.plugins.inductor.wrapper.facts import WrapperFacts
+from optsched.runtime.bytes import format_bytes
+from optsched.runtime.clock import Clock
+from optsched.runtime.text import counted, listed
+from optsched.solver.fusion.front import Price, best_within, find_front
+from optsched.solver.fusion.price import why_cut
+from optsched.solver.fusion.result import FusionResult, Point
+from optsched.solver.fusion.search import search_fusion
+
+SPLITS = ("auto", "peak", False)
+"""Settings: cuts that cost little, cuts at any price, and none."""
+SPLIT_SHARE = 0.7
+"""Part of the time that is left for the search of a split; the rest orders the nodes after it."""
+SEARCH_SHARE = 0.5
+"""Part of the search's time in which a split of least peak is sought; the rest finds few cuts."""
+
+Decide = Callable[[Sequence[Any], float], tuple[WrapperFacts, Decision]]
+"""Reads the facts of nodes, and chooses their order within some seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Nodes of the scheduler after cuts, and the decision on their order.
+
+    Parameters
+    ----------
+    nodes, facts
+        The nodes to run, and their facts.
+    decision
+        The order of these nodes.
+    result, point
+        The search, and the split that was taken.
+    text
+        The nodes that were cut, why, and what each cut saves.
+    """
+
+    nodes: list[Any]
+    facts: WrapperFacts
+    decision: Decision
+    result: FusionResult
+    point: Point
+    text: str
+
+
+def find_cuts(
+    nodes: Sequence[Any],
+    facts: WrapperFacts,
+    decision: Decision,
+    kernels: Mapping[str, KernelMemory],
+    decide: Decide,
+    *,
+    split: str,
+    clock: Clock,
+    min_gain: MinGain,
+    name: str,
+) -> Cuts | None:
+    """Return cuts that lower the simulated peak of a graph; None if no cut is worth it.
+
+    Parameters
+    ----------
+    nodes, facts, decision
+        The fused nodes, their facts, and the choice of their order.
+    kernels
+        Memory of the extern kernels.
+    decide
+        Chooses the order of other nodes.
+    split
+        `"auto"` or `"peak"`.
+    clock
+        Limit of the graph, which search, price, and the order after cuts share.
+    min_gain
+        Least saving beside that of the order.
+    name
+        Name of the graph.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the search was interrupted.
+    """
+    parts = read_parts(nodes, kernels, name, facts)
+    if not parts.fused.nodes or clock.expired():
+        return None
+    before = decision.best if decision.gains else decision.own
+    wanted = max(1, min_gain.size, int(min_gain.share * before.peak))
+    limit = clock.share(SPLIT_SHARE)
+    result = search_fusion(parts.fused, limit.share(SEARCH_SHARE), wanted=wanted)
+    result.stop_reason.raise_if_interrupted()
+    if result.saved < wanted:
+        return None
+    front = find_front(result, limit)
+    front.stop_reason.raise_if_interrupted()
+    point = best_within(front.points, result.whole, Price() if split == "auto" else None)
+    if result.whole.peak - point.peak < wanted:
+        return None
+    try:
+        made = rebuilt(parts, point.groups)
+        prepare(made)
+        made_facts, found = decide(made, clock.left() or 0.0)
+        if found.best.needs_no_more(before) and worth_it(before.peak, found.best.peak, min_gain):
+            text = _text(parts, result, point)
+            return Cuts(made, made_facts, found, result, point, text)
+    except BaseException:
+        prepare(nodes)
+        raise
+    prepare(nodes)
+    return None
+
+
+def _text(parts: FusedParts, result: FusionResult, point: Point) -> str:
+    """Return a sentence per node that is cut, and the price of all."""
+    fused, rows = parts.fused, point.cut_nodes(parts.fused)
+    said = [
+        f"{parts.origin[k].get_name()} into {len(groups)} ({_reason(parts, point, k)})"
+        for k, groups in rows.items()
+    ]
+    whole = result.whole
+    more = point.kernels - whole.kernels
+    extra = 100 * (point.traffic - whole.traffic) / max(1, whole.traffic)
+    price = f"{counted(more, 'kernel')} and {extra:.2f} % traffic more"
+    bound = f"no cuts below {result.bound:,} bytes in the graph of ops"
+    kept = "".join(f"; {name} left whole: {why}" for name, why in fused.whole[:3])
+    return f"cut {listed(said, 4)}; {price}; {bound}{kept}"
+
+
+def _reason(parts: FusedParts, point: Point, k: int) -> str:
+    """Return what a cut saves, and the buffers whose lives the whole node ties together."""
+    saved, held = why_cut(parts.fused, point, k)
+    tensors = [parts.fused.graph.buffers[b].name for b in held]
+    names = listed([parts.inputs.get(name, name) for name in tensors], 2)
+    tied = f", whole it holds {names}" if held else ""
+    return f"saves {format_bytes(max(0, saved))}{tied}"

@@ -1,0 +1,211 @@
+"""The memory of a compiled step before any code is generated: both graphs lowered and simulated.
+
+Inductor lowers and fuses a graph up to the place of the pass after fusion. There the memory of its
+wrapper is simulated (:mod:`optsched.plugins.inductor.wrapper`) in the order, and with the cuts of
+fused nodes, that the scheduler pass chooses (:mod:`optsched.plugins.inductor.scheduler_pass`), and
+the compilation is left. Only graphs above the budget are cut, as cuts cost less than repeats, but
+more than nothing. The peak of a step is the larger one of its forward and backward graphs; what the
+forward saves is counted in both.
+
+Example: a split saves 6 MB. Its forward graph needs 10 MB, its backward graph 12 MB, the saved
+tensors included in both. The peak of the step is 12 MB.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import torch
+from torch._functorch import config as functorch_config
+from torch._guards import TracingContext, tracing
+from torch._inductor import config
+from torch._inductor.custom_graph_pass import CustomSchedulerPass
+from torch._inductor.virtualized import V
+from torch.fx import GraphModule
+
+from optsched.plugins.gain import DEFAULT_GAIN, MinGain
+from optsched.plugins.inductor.recompute.hidden_bytes import (
+    HiddenBytes,
+    read_copies,
+    read_workspaces,
+)
+from optsched.plugins.inductor.recompute.joint_graph import storage_of
+from optsched.plugins.inductor.scheduler_pass import SchedulerPass
+from optsched.plugins.inductor.sizes.kernels import measure_kernels
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
+
+logger = logging.getLogger("optsched.plugins.inductor")
+ORDER_SECONDS = 1.0
+"""Most seconds for the order of one graph, and for its cuts."""
+STEP = "step"
+"""Name of the graphs that are measured."""
+
+
+class StepMemory(NamedTuple):
+    """The peaks of a simulated step, and bytes of it that no graph of ATen ops shows.
+
+    `peak` is the one after cuts of fused nodes, and `whole` the one without.
+    """
+
+    peak: int
+    whole: int
+    hidden: HiddenBytes
+
+
+class _MeasuredError(BaseException):
+    """Ends a compilation after fusion; no `except Exception` on the way may swallow it."""
+
+
+class _Measure(CustomSchedulerPass):  # type: ignore[misc]
+    """Simulates the graph that it is called for, and ends its compilation."""
+
+    def __init__(self, rules: SchedulerPass, ordered: bool) -> None:
+        # The pass that will compile the nodes makes the choices here as well.
+        self.rules, self.ordered, self.peak, self.whole = rules, ordered, 0, 0
+        self.saved: list[str] = []
+        """Names of a forward graph's outputs; Inductor copies its settings, so no nodes."""
+        self.workspaces: dict[str, int] = {}
+        self.copies: dict[str, int] = {}
+        self.strides: list[list[int] | None] = []
+        """Strides of the graph's outputs, which Inductor chooses."""
+
+    def uuid(self) -> None:
+        """Return None: nothing of this is cached."""
+
+    def __call__(self, nodes: list[Any]) -> list[Any]:
+        kernels = measure_kernels(nodes).by_name
+        seconds = self.rules.time_limit
+        facts, found = self.rules.decide(nodes, kernels, STEP, seconds)
+        self.workspaces = read_workspaces(nodes, kernels)
+        if self.saved:
+            self.copies = read_copies(facts, V.graph.graph_outputs, self.saved)
+        choice = found.best if found.gains and self.ordered else found.own
+        limit = Clock.of(Limits(seconds=seconds))
+        cuts = self.rules.cut(nodes, facts, found, kernels, STEP, limit)
+        self.whole = choice.peak
+        self.peak = choice.peak if cuts is None else cuts.decision.best.peak
+        self.strides = [_strides(out) for out in V.graph.graph_outputs]
+        logger.debug("own %s best %s extremes %s", found.own.peak, choice.peak, choice.extremes)
+        raise _MeasuredError
+
+
+def simulate_step(
+    modules: Sequence[GraphModule],
+    seconds: float,
+    outputs: int,
+    static: Sequence[int],
+    *,
+    ordered: bool = True,
+    budget: int | None = None,
+    split: str | bool = False,
+    min_gain: MinGain = DEFAULT_GAIN,
+) -> StepMemory:
+    """Return the memory of a forward and a backward graph as Inductor would run them.
+
+    Parameters
+    ----------
+    modules
+        Forward and backward graph.
+    seconds
+        Limit for the order of each.
+    outputs
+        Number of outputs of the forward graph; its other results are saved.
+    static
+        Positions of inputs that the model holds.
+    ordered
+        False for Inductor's own order instead of the one that the scheduler pass chooses.
+    budget, split, min_gain
+        Settings of the scheduler pass: cuts where a graph needs more bytes than the budget, and the
+        least saving of an order.
+    """
+    # Inside torch.compile a context exists already, with the fake tensors of this graph.
+    outer = TracingContext.try_get()
+    context = TracingContext(None if outer is None else outer.fake_mode)
+    # AOTAutograd states these facts after the split; ownership and reuse in place depend on them.
+    context.fw_metadata = SimpleNamespace(
+        num_forward=outputs,
+        static_input_indices=list(static),
+        bw_donated_idxs=donated(modules, outputs),
+    )
+    rules = SchedulerPass(
+        min(seconds, ORDER_SECONDS),
+        store=None,
+        reorder=True,
+        reuse=True,
+        min_gain=min_gain,
+        split=split if budget is not None else False,
+        budget=budget,
+    )
+    rows: list[_Measure] = []
+    strides: list[list[int] | None] = []
+    # The forward graph first: its strides decide the layout of what the backward graph reads.
+    for module, backward in zip(modules, (False, True), strict=True):
+        measure = _Measure(rules, ordered)
+        measure.saved = [] if backward else _input_names(module)
+        with tracing(context), config.patch(_post_fusion_custom_pass=measure):
+            _lower(module, backward, context, strides)
+        rows.append(measure)
+        # The outputs after the user's own are the saved tensors, in the order of the backward's
+        # inputs.
+        strides = measure.strides[outputs:]
+    forward, behind = rows
+    logger.debug("forward %s, backward %s", forward.peak, behind.peak)
+    hidden = HiddenBytes(behind.workspaces | forward.workspaces, forward.copies)
+    whole = max(forward.whole, behind.whole)
+    return StepMemory(max(forward.peak, behind.peak), whole, hidden)
+
+
+def _input_names(module: GraphModule) -> list[str]:
+    """Return the names of the outputs of a graph that are its inputs; empty for all others."""
+    listed = module.graph.output_node().args[0]
+    return [node.name if getattr(node, "op", "") == "placeholder" else "" for node in listed]
+
+
+def donated(modules: Sequence[GraphModule], outputs: int) -> list[int]:
+    """Return the saved tensors that the backward graph may overwrite, as AOTAutograd does.
+
+    These are the tensors that share their bytes with no input or output of a step.
+    """
+    if not functorch_config.donated_buffer:
+        return []
+    forward, backward = (module.graph.output_node().args[0] for module in modules)
+    inputs = modules[0].graph.find_nodes(op="placeholder")
+    held = {storage_of(node) for node in (*inputs, *forward[:outputs], *backward)}
+    # Held by the user as well, a tensor's bytes must stay as they are.
+    return [i for i, node in enumerate(forward[outputs:]) if storage_of(node) not in held]
+
+
+def _strides(out: Any) -> list[int] | None:
+    found = out.maybe_get_stride() if hasattr(out, "maybe_get_stride") else None
+    return None if found is None else [int(x) for x in found]
+
+
+def _lower(
+    module: GraphModule,
+    backward: bool,
+    context: TracingContext,
+    strides: Sequence[list[int] | None],
+) -> None:
+    """Lower a graph whose first inputs have the strides that the forward graph gives them."""
+    from torch._inductor.compile_fx import compile_fx_inner
+
+    twin = GraphModule(module, copy.deepcopy(module.graph))
+    twin.meta.update(module.meta)
+    inputs = [node.meta["val"] for node in twin.graph.find_nodes(op="placeholder")]
+    for i, known in enumerate(strides):
+        if isinstance(inputs[i], torch.Tensor) and known not in (None, list(inputs[i].stride())):
+            # A convolution's layout, for example, is not the one that was traced.
+            inputs[i] = inputs[i].new_empty_strided(inputs[i].size(), known)
+    try:
+        # A graph out of the cache would never reach the pass.
+        with config.patch(fx_graph_cache=False):
+            compile_fx_inner(twin, inputs, is_backward=backward, is_inference=False)
+    except _MeasuredError:
+        return

@@ -1,0 +1,110 @@
+"""Facts of a joint graph: its loss, its calls, and reasons to leave its split to PyTorch.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._functorch.partitioners import has_recomputable_ops, is_sym_node
+from torch.fx import GraphModule, Node
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from optsched.model.graph import Graph
+from optsched.plugins.inductor.reading.support import KeptOrderError
+
+_EFFECTS = ("with_effects", "auto_functionalized", "_c10d", "c10d", "triton_kernel_wrapper")
+
+Modules = tuple[GraphModule, GraphModule]
+"""A forward and a backward graph."""
+
+
+def computed(modules: Modules) -> list[str]:
+    """Return the names of the calls of both graphs in order.
+
+    The backward graph has inputs of the same names as the calls whose results are saved.
+    """
+    nodes = [node for module in modules for node in module.graph.nodes]
+    return [node.name for node in nodes if node.op == "call_function"]
+
+
+def storage_of(node: Any) -> StorageWeakRef | None:
+    """Return the bytes that the result of a node lies in, if it is a tensor."""
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return StorageWeakRef(value.untyped_storage()) if isinstance(value, torch.Tensor) else None
+
+
+def saved_bytes(modules: Modules, outputs: int) -> int:
+    """Return the bytes that a forward graph makes and saves: it ends with at least these live.
+
+    `outputs` is the number of its outputs that are not saved.
+    """
+    inputs = {storage_of(node) for node in modules[0].graph.find_nodes(op="placeholder")}
+    found: dict[Any, int] = {}
+    for node in modules[0].graph.output_node().args[0][outputs:]:
+        at = storage_of(node)
+        if at is not None and at not in inputs:
+            value = node.meta["val"]
+            # Of a tensor that is a part of its storage, a compiler may make this part alone.
+            size = min(value.untyped_storage().nbytes(), value.numel() * value.element_size())
+            found[at] = max(found.get(at, 0), size)
+    return sum(found.values())
+
+
+def require_known(joint: GraphModule) -> None:
+    """Raise unless a plan may change how a joint graph is split.
+
+    Raises
+    ------
+    KeptOrderError
+        For user checkpoint tags, effects, collectives, graphs within, and symbolic sizes.
+    """
+    # The user's own tags say what runs again; a plan would overrule them.
+    if has_recomputable_ops(joint):
+        raise KeptOrderError("the graph has checkpoint tags of its user")
+    for node in joint.graph.nodes:
+        if is_sym_node(node):
+            raise KeptOrderError(f"node {node.name!r} is a symbolic size")
+        target = str(node.target)
+        # An op with effects must run once, and a collective must run on all machines alike.
+        if node.op == "call_function" and any(word in target for word in _EFFECTS):
+            raise KeptOrderError(f"node {node.name!r} ({target}) has effects or communicates")
+        if node.op == "get_attr" and isinstance(getattr(joint, target, None), GraphModule):
+            raise KeptOrderError(f"node {node.name!r} holds a graph of its own")
+
+
+def forward_ends(joint: GraphModule, graph: Graph, outputs: int) -> list[str]:
+    """Return the ops that make the forward outputs, and those that write inputs before the loss."""
+    end = next(iter(joint.graph.find_nodes(op="output")))
+    listed = torch.utils._pytree.tree_leaves(end.args)
+    makers = dict.fromkeys(
+        name
+        # A node that only takes a member of a tuple has no op in the plan.
+        for node in listed[:outputs]
+        if isinstance(node, Node) and (name := _maker(node)) in graph.op_ids
+    )
+    tangents = {x for x in joint.graph.find_nodes(op="placeholder") if "tangents" in str(x.target)}
+    # All that depends on a tangent belongs to the backward graph.
+    after = set(tangents)
+    for node in joint.graph.nodes:
+        if any(x in after for x in node.all_input_nodes):
+            after.add(node)
+    for op in graph.ops:
+        if any(graph.buffers[b].mutates for b in op.writes):
+            if next(x for x in joint.graph.nodes if x.name == op.name) in after:
+                raise KeptOrderError(f"node {op.name!r} overwrites an input in the backward graph")
+            makers[op.name] = None
+    if not makers:
+        raise KeptOrderError("no forward output is computed")
+    return list(makers)
+
+
+def _maker(node: Node) -> str:
+    """Return the name of the op whose result a node is a part of."""
+    import operator
+
+    while node.target is operator.getitem:
+        node = node.args[0]
+    return str(node.name)

@@ -1,0 +1,81 @@
+"""The graphs that are planned for a joint graph, and the splits that PyTorch makes of it.
+
+PyTorch's splits are starts of the plans, and the answer where no plan is better.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from torch._functorch import config as functorch_config
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import GraphModule
+
+from optsched.check.runs import check_runs
+from optsched.errors import PlanError
+from optsched.model.graph import Graph
+from optsched.model.runs import extra_cost
+from optsched.plugins.inductor.recompute.joint_graph import Modules, computed, saved_bytes
+from optsched.solver.recompute.kernels import Contracted
+from optsched.solver.recompute.solve import Planner
+
+TORCH_BUDGETS = tuple(i / 10 for i in range(10))
+"""Activation memory budgets; the default is 1."""
+
+
+class TorchSplit(NamedTuple):
+    """A split of PyTorch's at an activation memory budget.
+
+    It has an extra cost, ops in order, and bytes that are made and saved by its forward graph.
+    """
+
+    budget: float
+    modules: Modules
+    extra: int
+    ops: Sequence[int]
+    saved: int
+
+
+class Model(NamedTuple):
+    """A graph that is planned: its ops in words, the planner, and peaks of PyTorch's splits."""
+
+    what: str
+    ops: Contracted
+    planner: Planner
+    known: Sequence[tuple[int, Modules]]
+
+
+def torch_splits(
+    joint: GraphModule, inputs: Sequence[Any], how: Mapping[str, Any], graph: Graph
+) -> list[TorchSplit]:
+    """Return the different splits that PyTorch makes at its budgets, its default first."""
+    found: dict[tuple[str, ...], TorchSplit] = {}
+    for budget in (1.0, *TORCH_BUDGETS):
+        # Patched for this call only, as the setting belongs to the whole process.
+        with functorch_config.patch({} if budget == 1 else {"activation_memory_budget": budget}):
+            modules: Modules = min_cut_rematerialization_partition(
+                copy.deepcopy(joint), inputs, **how
+            )
+        names = tuple(computed(modules))
+        ops = [graph.op_ids[name] for name in names if name in graph.op_ids]
+        # Several budgets often give the same split, and each simulation costs a lowering.
+        saved = saved_bytes(modules, how["num_fwd_outputs"])
+        found.setdefault(names, TorchSplit(budget, modules, extra_cost(graph, ops), ops, saved))
+    return list(found.values())
+
+
+def make_model(what: str, ops: Contracted, splits: Sequence[TorchSplit]) -> Model:
+    """Return a graph to plan, with those of PyTorch's splits that a plan may equal as starts."""
+    graph, sequences, known = ops.graph(), list[list[int]](), list[tuple[int, Modules]]()
+    for split in splits:
+        sequence = ops.sequence(split.ops)
+        # PyTorch may repeat what a plan must not, such as random draws.
+        with suppress(PlanError):
+            known.append((check_runs(graph, sequence).peak, split.modules))
+            sequences.append(sequence)
+    return Model(what, ops, Planner(graph, ops.loss, sequences, early=False), known)
