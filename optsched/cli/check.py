@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def _check(args: argparse.Namespace) -> int:
     from optsched.cli.split import check_split_file
     from optsched.formats import Content, read_packing, sniff_file
-    from optsched.formats.fused import split_groups
+    from optsched.formats.fused import read_split
 
     try:
         if args.plan is None:
@@ -34,8 +34,8 @@ def _check(args: argparse.Namespace) -> int:
             if sniff_file(args.graph).holds is not Content.PACKING:
                 raise UsageError("check needs a graph and a plan, or one packing with offsets")
             return _check_packing(args, read_packing(args.graph))
-        if (groups := split_groups(args.plan)) is not None:
-            return check_split_file(args, groups)
+        if (split := read_split(args.plan)) is not None:
+            return check_split_file(args, split)
         if sniff_file(args.plan).holds is Content.MODULE_PLAN:
             return check_module(args)
         return _check_plan(args)

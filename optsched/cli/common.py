@@ -74,17 +74,17 @@ def print_result(args: argparse.Namespace, record: dict[str, Any], text: str) ->
 
 def show_beside(args: argparse.Namespace, text: str) -> None:
     """Print text for people; on standard error if a file is written to standard output."""
-    show(text, sys.stderr if _printed(args) else None)
+    show(text, sys.stderr if printed_files(args) else None)
 
 
-def _printed(args: argparse.Namespace) -> list[str]:
+def printed_files(args: argparse.Namespace) -> list[str]:
     """Return the options whose file is standard output."""
     return [f"--{name}" for name in OUTPUTS if getattr(args, name, None) == "-"]
 
 
 def refuse_mixed(args: argparse.Namespace) -> None:
     """Refuse to print JSON and a file, which no program could tell apart."""
-    printed = _printed(args)
+    printed = printed_files(args)
     if printed and args.json:
         raise UsageError(f"--json prints on standard output: give {printed[0]} a file's name")
 

@@ -131,8 +131,9 @@ def _show_summary(
     else:
         # Columns that a user names are shown in every width.
         fixed = bool(shown) or (bool(args.methods) and len(study.methods) <= MOST_COLUMNS)
-        print_study(study, console(), top=args.top, shown=shown, fixed=fixed)
-    notes = sys.stderr if args.json else sys.stdout
+        to = console(stderr=bool(common.printed_files(args)))
+        print_study(study, to, top=args.top, shown=shown, fixed=fixed)
+    notes = sys.stderr if args.json or common.printed_files(args) else sys.stdout
     if journal is not None:
         lost = f"; {counted(journal.damaged, 'damaged line')} ignored" if journal.damaged else ""
         rows = counted(study.reused, "row")

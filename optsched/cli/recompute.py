@@ -46,9 +46,10 @@ def _recompute(args: argparse.Namespace) -> int:
         # Printed even if a file could not be written, for example on a full disk.
         if args.json or len(results) == 1:
             common.print_result(args, record, f"{saved}\n{recompute_text(results[0])}")
-        elif args.page != "-":
-            common.show(saved)
-            print_table(console(), front_table(results), "--json shows all columns")
+        else:
+            common.show_beside(args, saved)
+            to = console(stderr=bool(common.printed_files(args)))
+            print_table(to, front_table(results), "--json shows all columns")
     return _exit_code(results)
 
 

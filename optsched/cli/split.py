@@ -21,6 +21,7 @@ from optsched.runtime.text import counted, shield
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from optsched.formats.fused import StatedSplit
     from optsched.model.fused import FusedGraph
     from optsched.solver.fusion.front import Front
     from optsched.solver.fusion.result import FusionResult, Point
@@ -115,7 +116,7 @@ def _show_table(
     if args.json:
         common.print_json(args, {"graphs": records})
     elif rows:
-        common.show(_table([_cells(row) for row in rows]))
+        common.show_beside(args, _table([_cells(row) for row in rows]))
     for named, reason in skipped:
         common.show(f"optsched: {'error: ' if named else 'passed over: '}{reason}", sys.stderr)
 
@@ -133,7 +134,7 @@ def refuse_others(args: argparse.Namespace) -> None:
             raise UsageError(f"--split excludes --{name.replace('_', '-')}")
 
 
-def check_split_file(args: argparse.Namespace, groups: list[list[str]]) -> int:
+def check_split_file(args: argparse.Namespace, split: StatedSplit) -> int:
     """Verify the groups of a file, and a certificate if one is given."""
     from optsched.check.fused import check_fusion, check_split
     from optsched.formats.fused import read_fused, read_fusion_certificate
@@ -141,10 +142,15 @@ def check_split_file(args: argparse.Namespace, groups: list[list[str]]) -> int:
 
     fused = read_fused(args.graph)
     ids = fused.graph.op_ids
-    for name in (name for group in groups for name in group):
+    for name in (name for group in split.groups for name in group):
         if name not in ids:
             raise PlanError(f"{args.plan}: part {name!r} is not in the graph")
-    checked = check_split(fused, [[ids[name] for name in group] for group in groups])
+    checked = check_split(fused, [[ids[name] for name in group] for group in split.groups])
+    for what, value in split.figures.items():
+        if value != getattr(checked, what):
+            raise PlanError(
+                f"{args.plan}: states {what} {value:,}, it is {getattr(checked, what):,}"
+            )
     record: dict[str, Any] = {"valid": True, **asdict(checked)}
     text = f"valid: peak {counted(checked.peak, 'byte')}, {counted(checked.kernels, 'kernel')}"
     if args.certificate is not None:
@@ -223,7 +229,7 @@ def _text(result: FusionResult, front: Sequence[Point]) -> str:
     proof = "no split needs less" if best.peak <= result.bound else f"bound {result.bound:,}"
     lines = [
         said,
-        f"  all fused:  peak {whole.peak:,} bytes, {whole.kernels} kernels",
+        f"  all fused:  peak {whole.peak:,} bytes, {counted(whole.kernels, 'kernel')}",
         f"  best split: peak {best.peak:,} bytes ({_percent(best.peak, whole.peak)}), {proof}",
     ]
     lines += [f"  {_price(result, point)}" for point in front[1:]]
@@ -234,7 +240,7 @@ def _text(result: FusionResult, front: Sequence[Point]) -> str:
 def _price(result: FusionResult, point: Point) -> str:
     cut = counted(len(point.cut_nodes(result.fused)), "node")
     return (
-        f"cut {cut}: peak {point.peak:,}, {point.kernels} kernels, "
+        f"cut {cut}: peak {point.peak:,}, {counted(point.kernels, 'kernel')}, "
         f"traffic {_percent(point.traffic, result.whole.traffic)}"
     )
 

@@ -109,8 +109,9 @@ def read_costs(path: str | Path, graph: Graph) -> Graph:
     FormatError
         If the file is malformed, or a cost is missing, negative or of an op of another graph.
     """
+    data = read_bytes(path)
     with errors_named(label_of(path)):
-        top = Record(parse_json(decode_text(read_bytes(path))), "costs")
+        top = Record(parse_json(decode_text(data)), "costs")
         check_format(top, COSTS_FORMAT)
         top.refuse_unknown({"format", "unit", "costs", "graph"})
         named = top.text("graph", graph.name)

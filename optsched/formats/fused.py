@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,16 @@ def read_fused_document(document: object) -> FusedGraph:
     )
 
 
-def split_groups(path: str | Path) -> list[list[str]] | None:
-    """Return the groups of a split's file, by the names of parts; None for any other file."""
+@dataclass(frozen=True, slots=True)
+class StatedSplit:
+    """Groups of a split's file, by the names of parts, and the figures that it states of them."""
+
+    groups: list[list[str]]
+    figures: dict[str, int]
+
+
+def read_split(path: str | Path) -> StatedSplit | None:
+    """Return the best split of a split's file; None for any other file."""
     document = open_source(path).document
     if not isinstance(document, Mapping) or document.get("format") != SPLIT_FORMAT:
         return None
@@ -115,7 +124,8 @@ def split_groups(path: str | Path) -> list[list[str]] | None:
         for name in (name for row in rows for name in row):
             if not isinstance(name, str):
                 raise FormatError(f"best_split: groups name parts, got {show(name)}")
-        return rows
+        figures = {x: best.count(x) for x in ("peak", "kernels", "traffic") if best.has(x)}
+        return StatedSplit(rows, figures)
 
 
 def write_fusion_certificate(

@@ -47,7 +47,7 @@ def recompute_record(result: RecomputeResult) -> dict[str, Any]:
 
 def recompute_text(result: RecomputeResult) -> str:
     """Return a result in words."""
-    head = f"{result.graph.name}: peak of at most {result.budget:,} bytes"
+    head = f"{result.graph.name}: peak of at most {counted(result.budget, 'byte')}"
     if result.status == "infeasible":
         return (
             f"{head} is impossible, however often forward ops run again, proved: {result.blocker}"

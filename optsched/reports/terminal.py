@@ -29,13 +29,14 @@ COLORS = (
 """Expressions whose groups are named after the color of what they match."""
 
 
-def console() -> Console:
-    """Return the console for standard output; NO_COLOR and a pipe make it plain."""
+def console(*, stderr: bool = False) -> Console:
+    """Return the console for a standard stream; NO_COLOR and a pipe make it plain."""
     from rich.console import Console
 
     # COLUMNS lets tests and pipes ask for a width.
-    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    has_width = (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ
     return Console(
+        stderr=stderr,
         width=None if has_width else NON_TTY_WIDTH,
         highlighter=_highlighter(),
         emoji=False,

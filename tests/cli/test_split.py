@@ -36,6 +36,11 @@ def test_a_split_is_found_proved_and_checked(
     assert "all fused</text>" in drawn
     assert 'stroke-dasharray="4 4"' in drawn
     written = json.loads(split.read_text())
+    for what in ("peak", "kernels", "traffic"):
+        stated = written["best_split"] | {what: written["best_split"][what] - 1}
+        split.write_text(json.dumps(written | {"best_split": stated}))
+        assert main(["check", str(CAPTURED), str(split)]) == 1
+        assert f"states {what} " in capsys.readouterr().err
     written["best_split"]["groups"][0].append(written["best_split"]["groups"].pop()[0])
     split.write_text(json.dumps(written))
     assert main(["check", str(CAPTURED), str(split)]) == 1

@@ -105,3 +105,15 @@ def test_a_front_without_time_has_the_best_split() -> None:
     _, full = searched()
     front = find_front(full, Clock.of(Limits(seconds=0)))
     assert front.points == (full.whole, full.best)
+
+
+def test_a_tree_of_limited_depth_has_a_sound_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Readers of certificates refuse deeper trees.
+    graph, full = searched()
+    monkeypatch.setattr(search, "DEEPEST", 1)
+    found = search_fusion(graph, clock())
+    assert found.bound <= full.best.peak <= found.best.peak
+    assert found.branches <= 1
+    written = certify_fusion(found, clock())
+    assert written.certificate.bound == found.bound
+    assert check_fusion(graph, written.certificate)

@@ -34,6 +34,8 @@ from optsched.solver.fusion.result import Branch, FusionResult, Leaf, Node, Poin
 
 MOST_BRANCHES = 2_000
 """Most nodes of the tree that are branched."""
+DEEPEST = 400
+"""Most decisions above a leaf; readers of certificates refuse deeper trees."""
 MOST_BYTES = 2**63
 """Bound of a node that no split agrees with."""
 
@@ -69,7 +71,8 @@ class Search:
     root: Node = field(default_factory=lambda: Node(Leaf(None, 0)))
     open: list[_Row] = field(default_factory=list)
     stuck: list[int] = field(default_factory=list)
-    """Bounds of nodes at which all is decided and the order engine has left a gap."""
+    """Bounds of nodes that are not branched: all is decided and the order engine has left a gap, or
+    the tree is as deep as it may be."""
     branches: int = 0
     bounded: bool = False
     """True once the bound of the root is known, which holds for all splits."""
@@ -198,7 +201,7 @@ class Search:
     def _branch(self, row: _Row) -> None:
         bound, _, _, at = row
         buffer = self._next_buffer(at)
-        if buffer is None:
+        if buffer is None or len(at.stay | at.cut) >= DEEPEST:
             self.stuck.append(bound)
             return
         stays, cut = Node(Leaf(None, 0)), Node(Leaf(None, 0))
