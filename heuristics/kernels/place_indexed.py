@@ -198,12 +198,12 @@ def run_place_indexed(
     blocks: int,
     tightest: bool,
 ) -> IntArray:
-    """Return the offsets of `run_place_apart`, shape `(k,)`; buffers without bytes lie at 0.
+    """Return the offsets of `run_place`, shape `(k,)`; buffers without bytes lie at 0.
 
     Parameters
     ----------
     sequence, size, alignment, pin, pairs, partners, tightest
-        As in `run_place_apart`.
+        As in `run_place`.
     first, last
         Live ranges in sections, numbered below `sections`.
     sections

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from heuristics.kernels.place import run_place, run_place_apart
+from heuristics.kernels.place import run_place
 from heuristics.kernels.place_indexed import run_place_indexed
 from heuristics.kernels.sweep import run_sweep
 from optsched.errors import GraphError
@@ -77,13 +77,10 @@ def place_in_turn(
     squares = int((np.diff(ptr) ** 2).sum())
     if len(turn) > MANY and squares < len(turn) ** 2:
         return _place_indexed(problem, turn, ptr, partners, tightest=tightest)
-    columns = (problem.size, problem.alignment, problem.pin)
-    # The kernels compare pairs of buffers, which is cheap: 64 pairs count as one element.
+    columns = (problem.start, problem.end, problem.size, problem.alignment, problem.pin)
+    # The kernel compares pairs of buffers, which is cheap: 64 pairs count as one element.
     work = times * len(turn) * len(turn) // 64
-    if len(partners):
-        ranges = np.array([problem.start, problem.end])
-        return run_place_apart.for_work(work)(turn, ranges, *columns, ptr, partners, tightest)
-    return run_place.for_work(work)(turn, problem.start, problem.end, *columns, tightest)
+    return run_place.for_work(work)(turn, *columns, ptr, partners, tightest)
 
 
 def _partners(problem: PackingProblem) -> tuple[IntArray, IntArray]:
