@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 from optsched.formats.format import Source
 from optsched.formats.hlo.inplace import SAME, UPDATES, may_overwrite
 from optsched.formats.hlo.read import CALLERS
-from optsched.formats.hlo.shapes import ShapeTree
+from optsched.formats.hlo.shapes import parts_of
 from optsched.formats.hlo.text import Computation, HloModule, Instruction, parse_module
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import OutputPolicy
@@ -156,7 +156,7 @@ class _LogicalReader:
 
     def _points_to(self, made: Instruction) -> _Points:
         """Return the buffers that each part of a result may be: those of operands, or new ones."""
-        points: _Points = {path: (_name(made, path),) for path, _ in _parts(made.shape)}
+        points: _Points = {path: (_name(made, path),) for path, _ in parts_of(made.shape)}
         given = [self.points[x] for x in made.operands]
         # Without operands there is nothing to pass on.
         match made.opcode if given else "":
@@ -180,7 +180,7 @@ class _LogicalReader:
         """Return the buffers that an instruction is the source of, and their bytes."""
         points = self.points[made.name]
         found = {}
-        for path, part in _parts(made.shape):
+        for path, part in parts_of(made.shape):
             name = _name(made, path)
             # A name that was replaced belongs to another instruction.
             if name in points.get(path, ()):
@@ -213,14 +213,6 @@ class _LogicalReader:
                 first = made.opcode in UPDATES and number == 0
                 if first or may_overwrite(made, 0, number, self.parsed.computations):
                     build.inplace(made.name, made.name, operand)
-
-
-def _parts(shape: ShapeTree, path: _Path = ()) -> Iterator[tuple[_Path, ShapeTree]]:
-    """Return all parts of a shape: each tuple before its members."""
-    yield path, shape
-    if isinstance(shape, tuple):
-        for i, part in enumerate(shape):
-            yield from _parts(part, (*path, i))
 
 
 def _name(made: Instruction, path: _Path) -> str:

@@ -106,6 +106,16 @@ def leaves(tree: Any) -> Iterator[Any]:
         yield tree
 
 
+def parts_of(
+    shape: ShapeTree, path: tuple[int, ...] = ()
+) -> Iterator[tuple[tuple[int, ...], ShapeTree]]:
+    """Yield all parts of a shape with their paths, each tuple before its members."""
+    yield path, shape
+    if isinstance(shape, tuple):
+        for i, part in enumerate(shape):
+            yield from parts_of(part, (*path, i))
+
+
 def map_leaves(
     shape: ShapeTree, name: str, make: Callable[[str, TensorShape], str | None]
 ) -> Names:

@@ -6,7 +6,6 @@ XLA gives them one memory, so they are one group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from optsched.formats.hlo.inplace import SAME
@@ -100,11 +99,3 @@ class Group:
     is_table: bool
     is_donated: bool
     operands: tuple[int, ...]
-
-
-def parts_of(shape: ShapeTree, path: Path = ()) -> Iterator[tuple[Path, ShapeTree]]:
-    """Yield all parts of a shape, each tuple before its members."""
-    yield path, shape
-    if isinstance(shape, tuple):
-        for i, part in enumerate(shape):
-            yield from parts_of(part, (*path, i))

@@ -22,9 +22,9 @@ from copy import copy
 from dataclasses import replace
 
 from optsched.formats.hlo.inplace import SAME, may_overwrite, overwritten
-from optsched.formats.hlo.shapes import ShapeTree
+from optsched.formats.hlo.shapes import ShapeTree, parts_of
 from optsched.formats.hlo.text import HloModule, Instruction
-from optsched.plugins.xla.value import Group, Tree, Value, parts_of
+from optsched.plugins.xla.value import Group, Tree, Value
 from optsched.plugins.xla.walks import only_parameter, post_order, walk
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from optsched.formats.hlo.read import CALLERS
+from optsched.formats.hlo.shapes import parts_of
 from optsched.formats.hlo.text import Computation, HloModule, Instruction
-from optsched.plugins.xla.value import HANDED_ON, parts_of
+from optsched.plugins.xla.value import HANDED_ON
 
 
 def walk(module: HloModule, name: str) -> list[str]:
