@@ -23,7 +23,7 @@ class RecomputeEffort:
     """Linear programs of a proof."""
     small: int = 8192
     """Storages below the peak without repeats, divided by this number, are left out of the rows."""
-    shrink: tuple[float, ...] = (0.99, 0.97, 0.93)
+    shrink: tuple[float, ...] = (0.99, 0.97, 0.93, 0.87, 0.8)
     """Smaller peaks at which the master is asked for repeats to start a repair from."""
 
 

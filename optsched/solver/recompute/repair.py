@@ -4,7 +4,8 @@ Let a sequence exceed the peak during run i. Of the nodes that have run, some ca
 more *after* i, so that their present copies need not be live at i. The cheapest such set is a small
 integer program: a storage stays live if a later run or a node of the set reads it, unless its maker
 is in the set itself. The runs of the set are put before their first readers after the loss; then
-the order is searched again, and so on until the sequence fits. At the end repeats that are not
+the order is searched again, and so on until the sequence fits. Where no cut is left, nodes whose
+repeats do not fit themselves are excluded, and all begins again. At the end repeats that are not
 needed are dropped, the most expensive first.
 
 Example: in a, b, a, c, d, where d reads b (6 bytes) and c needs too much, the set {b} at run c
@@ -14,7 +15,7 @@ gives a, b, a, c, b, d; `b` reads the copy of `a` that is kept, or {a, b} gives 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from optsched.runtime.clock import Clock
 from optsched.solver.recompute.problem import RecomputeProblem
@@ -41,6 +42,8 @@ class Repair:
     unroller: Unroller
     peak: int
     clock: Clock
+    excluded: set[int] = field(default_factory=set)
+    """Nodes that cuts leave out, since their repeats led to no schedule."""
 
     @property
     def problem(self) -> RecomputeProblem:
@@ -50,6 +53,7 @@ class Repair:
     def repair(self, start: Schedule, most_cost: int, most: int) -> Schedule | None:
         """Return a schedule within the peak that costs less than `most_cost`, or None."""
         found, seen = start, set[Nodes]()
+        self.excluded.clear()
         for turn in range(most):
             if found.peak <= self.peak:
                 return found
@@ -59,11 +63,27 @@ class Repair:
             seen.add(found.nodes)
             nodes = self._postponed(found) if nodes == found.nodes else nodes
             if nodes == found.nodes:
-                return None
+                # Repeats that do not fit themselves led here, so the search begins without them.
+                if not self._exclude(found):
+                    return None
+                found = self._without_excluded(start)
+                continue
             found = self.search(nodes)
             # The best order of all may undo the cut, since its peak is at most as high.
             found = self.unroller.measure(nodes) if found.nodes in seen else found
         return found if found.peak <= self.peak and found.cost < most_cost else None
+
+    def _exclude(self, found: Schedule) -> bool:
+        """Leave the nodes whose repeats exceed the peak out of cuts; return True if any is new."""
+        over = {found.nodes[i] for i in _repeats(found.nodes) if found.running[i] > self.peak}
+        is_new = not over <= self.excluded
+        self.excluded |= over
+        return is_new
+
+    def _without_excluded(self, found: Schedule) -> Schedule:
+        left_out = {i for i in _repeats(found.nodes) if found.nodes[i] in self.excluded}
+        kept = (v for i, v in enumerate(found.nodes) if i not in left_out)
+        return self.unroller.measure(self.clean(tuple(kept)))
 
     def _next(self, found: Schedule, turn: int) -> Nodes:
         """Return the sequence with the cheapest cut at a run that exceeds the peak, if any."""
@@ -127,7 +147,7 @@ class Repair:
     def _cut(self, found: Schedule, at: int) -> frozenset[int] | None:
         """Return the cheapest nodes to run again after a run, so that it fits; None if none do."""
         barrier = self._barrier(found.nodes)
-        cut = _CutProgram(self.problem, found.nodes, at, self.peak, barrier)
+        cut = _CutProgram(self.problem, found.nodes, at, self.peak, barrier, self.excluded)
         return cut.solve(min(SECONDS, self._left()))
 
     def _barrier(self, nodes: Nodes) -> int:
@@ -196,13 +216,18 @@ class Repair:
 
     def _shorter(self, found: Schedule, tried: set[Nodes]) -> Iterator[Nodes]:
         """Yield the sequences without one repeat, the most expensive first, until time is up."""
-        cost, first = self.problem.cost, {v: i for i, v in reversed([*enumerate(found.nodes)])}
-        repeats = [i for i, v in enumerate(found.nodes) if first[v] < i]
-        for i in sorted(repeats, key=lambda i: -cost[found.nodes[i]]):
+        cost = self.problem.cost
+        for i in sorted(_repeats(found.nodes), key=lambda i: -cost[found.nodes[i]]):
             nodes = self.clean((*found.nodes[:i], *found.nodes[i + 1 :]))
             if nodes not in tried and not self.clock.expired():
                 tried.add(nodes)
                 yield nodes
+
+
+def _repeats(nodes: Nodes) -> list[int]:
+    """Return the positions of runs that are not the first of their node."""
+    first = {v: i for i, v in reversed([*enumerate(nodes)])}
+    return [i for i, v in enumerate(nodes) if first[v] < i]
 
 
 def limited(clock: Clock, seconds: float) -> Clock:
@@ -217,11 +242,18 @@ class _CutProgram:
     """Integer program of a cut: `z` by node that may run again, `l` by storage."""
 
     def __init__(
-        self, problem: RecomputeProblem, nodes: Nodes, at: int, peak: int, barrier: int
+        self,
+        problem: RecomputeProblem,
+        nodes: Nodes,
+        at: int,
+        peak: int,
+        barrier: int,
+        excluded: Collection[int],
     ) -> None:
         self.problem, self.at, self.barrier = problem, at, barrier
         self.done = set(nodes[:at])
-        self.columns = {u: i for i, u in enumerate(u for u in problem.again if u in self.done)}
+        free = (u for u in problem.again if u in self.done and u not in excluded)
+        self.columns = {u: i for i, u in enumerate(free)}
         self.count = len(self.columns)
         self.rows: list[tuple[float, list[int], list[float]]] = []
         self.fit: list[tuple[int, int]] = []

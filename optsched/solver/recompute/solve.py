@@ -56,7 +56,7 @@ class Planner:
     effort
         Amount of work for each part.
     early
-        True if nodes may run again before the loss where no other plan is found.
+        True if nodes may run again before the loss where other plans leave a gap.
     """
 
     graph: Graph
@@ -179,20 +179,32 @@ class Planner:
         self._prove(master, target, clock if is_near else clock.share(0.5))
         if self._is_done(peak) or self.proof(peak).bound >= IMPOSSIBLE or (fits and exact):
             return
-        for each in self._starts(master, start, clock):
+        # Repeats before the loss multiply the sequences to try, so they come last.
+        for early in (False, True) if self.early else (False,):
+            starts = (self.base, start) if early else self._starts(master, start, clock)
+            self._repair_all(peak, starts, clock, early=early)
+            if self._is_done(peak):
+                return
+        best = self.best(peak)
+        if best is not None:
+            self._prove(master, best.cost, clock)
+
+    def _repair_all(
+        self, peak: int, starts: Iterable[Schedule], clock: Clock, *, early: bool
+    ) -> None:
+        """Repair schedules, and replace repeats of the best plan by cheaper ones."""
+        for each in starts:
             if clock.expired() or self._is_done(peak):
                 return
-            self._repair(peak, each, limited(clock, self._part(clock, 3)))
-        # Repeats before the loss multiply the sequences to try, so they come last.
-        if self.early and self.best(peak) is None:
-            for tried in (self.base, start):
-                self._repair(peak, tried, limited(clock, self._part(clock, 3)), early=True)
+            self._repair(peak, each, limited(clock, self._part(clock, 3)), early=early)
         best = self.best(peak)
         if best is not None and not self._is_done(peak):
-            repair = Repair(self.unroller, peak, limited(clock, self._part(clock, 3)))
-            best = self._keep(repair.improve(best, self.effort.improvements))
-        if best is not None and not self._is_done(peak):
-            self._prove(master, best.cost, clock)
+            repair = self._repairer(peak, limited(clock, self._part(clock, 3)), early)
+            self._keep(repair.improve(best, self.effort.improvements))
+
+    def _repairer(self, peak: int, clock: Clock, early: bool) -> Repair:
+        unroller = Unroller(self.problem, early=True) if early else self.unroller
+        return Repair(unroller, peak, clock)
 
     def _repeat_free(self, peak: int, clock: Clock) -> None:
         """Try a plan of cost 0: repeat all nodes that are free, and repair that schedule.
@@ -321,8 +333,7 @@ class Planner:
         early: bool = False,
     ) -> None:
         best = self.best(peak)
-        unroller = Unroller(self.problem, early=True) if early else self.unroller
-        repair = Repair(unroller, peak, clock)
+        repair = self._repairer(peak, clock, early)
         if most is None:
             # Repairs add repeats; a start much above the best plan hardly ends below it.
             most = IMPOSSIBLE if best is None else best.cost + best.cost // 3

@@ -117,6 +117,18 @@ def test_budgets_that_free_repeats_meet_are_met(seed: int, peak: int) -> None:
     assert result.extra == result.bound == 0
 
 
+@pytest.mark.parametrize(
+    ("seed", "peak", "least"), [(500343, 20, 1), (500458, 61, 6), (500616, 36, 6)]
+)
+def test_least_plans_are_found_beyond_the_first_dead_end(seed: int, peak: int, least: int) -> None:
+    # A repeat before the loss costs less than one after it (500343); the cheapest cut leads to
+    # repeats that do not fit themselves (the others).
+    planner = Planner(training_graph(np.random.default_rng(seed)))
+    again = [planner.problem.ops[u] for u in planner.problem.again]
+    assert least_extra(planner.problem.graph, peak, again) == least
+    assert planner.plan(peak, Clock.of(LIMITS)).extra == least
+
+
 def test_no_repeat_precedes_the_loss_where_that_is_excluded() -> None:
     planner = Planner(free(training_graph(np.random.default_rng(132))), early=False)
     assert planner.plan(26, Clock.of(LIMITS)).sequence is None
