@@ -212,6 +212,7 @@ def certify(
     from optsched.certificate import certify_peak
     from optsched.formats import write_certificate
 
+    expect("result", result, Result, NoneType)
     # Rules of the result hold for the bound, so they become part of the certificate.
     graph = plannable(graph, inplace)
     clock = Clock.of(choose_limits(limits, named))

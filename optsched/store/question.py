@@ -47,6 +47,14 @@ class StoredQuestion:
     pools: tuple[tuple[str, int | None], ...] = ()
     rules: str = ""
 
+    def __post_init__(self) -> None:
+        # A store has no budgets and no sequences with repeats.
+        if self.objective not in SIZES:
+            raise UsageError(
+                f"a store does not keep answers about {str(self.objective)!r}: keep the plan in a "
+                "file (optsched recompute -o)"
+            )
+
     @cached_property
     def text(self) -> str:
         """The question as a store writes it; equal for equal questions alone."""

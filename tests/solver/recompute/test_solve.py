@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from optsched import PlanStore, certify
 from optsched.certificate.recompute import certify_recompute
 from optsched.check.recompute import (
     RecomputeBranch,
@@ -18,7 +20,7 @@ from optsched.check.recompute import (
 )
 from optsched.check.recompute_rows import RowUse
 from optsched.check.runs import check_runs
-from optsched.errors import PlanError
+from optsched.errors import PlanError, UsageError
 from optsched.formats.recompute import read_recompute_document, recompute_document
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
@@ -176,6 +178,33 @@ def test_results_carry_their_question() -> None:
     assert (less.question.objective, less.question.budget) == ("cost", 41)
     assert more.question.covers(less.question)
     assert not less.question.covers(more.question)
+
+
+def test_a_bound_for_one_loss_is_none_for_another() -> None:
+    # Of a graph without tangents the loss alone decides which ops may run again.
+    build = GraphBuilder("chain", cost_unit="units")
+    build.op("a", writes={"x": 8}, cost=1)
+    build.op("b", reads=["x"], writes={"y": 1}, cost=1)
+    build.op("c", reads=["y"], writes={"z": 9}, cost=1)
+    build.op("d", reads=["z"], writes={"w": 1}, cost=1)
+    build.op("e", reads=["w", "x"], writes={"out": 1}, cost=1)
+    build.output("out")
+    (late,), (early,) = (
+        recompute(build.build(), [17], loss=[loss], limits=LIMITS) for loss in ("d", "b")
+    )
+    assert (late.extra, early.extra) == (1, 1)
+    assert not early.question.covers(late.question)
+    assert not late.question.covers(early.question)
+
+
+def test_other_stores_and_certificates_refuse_sequences_with_repeats(tmp_path: Path) -> None:
+    (result,) = recompute(layers(6), [41], limits=LIMITS)
+    store = PlanStore(tmp_path / "plans.db")
+    # A record without its budget would hold for any.
+    with pytest.raises(UsageError, match="a store does not keep answers about 'cost'"):
+        store.put_bound(result.question, 3)
+    with pytest.raises(UsageError, match="result wants a Result, got RecomputeResult"):
+        certify(result.graph, result=result)  # type: ignore[arg-type]
 
 
 def test_a_blocker_is_named() -> None:
