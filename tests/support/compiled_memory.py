@@ -24,8 +24,8 @@ from optsched.plugins.inductor.reading.ownership import find_owned_inputs
 from optsched.plugins.inductor.reading.scheduler import read_facts
 from optsched.plugins.inductor.reading.snapshot import take_snapshot
 from optsched.plugins.inductor.sizes.kernels import measure_kernels
-from optsched.plugins.inductor.wrapper.facts import WrapperFacts, is_valid_order
-from optsched.plugins.inductor.wrapper.simulate import Order, Simulation, simulate
+from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts, is_valid_order
+from optsched.plugins.inductor.wrapper.simulate import Simulation, simulate
 
 NO_CACHE = {
     "force_disable_caches": True,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from optsched.plugins.inductor.wrapper.facts import WrapperFacts
-from optsched.plugins.inductor.wrapper.simulate import Order
+from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
 
 
 def draw_order(facts: WrapperFacts, *, seed: int) -> Order:

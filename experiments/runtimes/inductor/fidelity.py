@@ -10,8 +10,7 @@ from itertools import groupby
 from experiments.runtimes.inductor.steps import compiled_step
 from experiments.tables import markdown
 from optsched.plugins.inductor.orders.runtime_graph import build_runtime_graph
-from optsched.plugins.inductor.wrapper.facts import WrapperFacts
-from optsched.plugins.inductor.wrapper.simulate import Order
+from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
 from tests.support.compiled_memory import OrderProbe, measure_step

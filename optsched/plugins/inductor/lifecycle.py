@@ -23,8 +23,8 @@ from typing import Any
 import torch
 
 from optsched.check.lifecycle import LifecycleCheck, LifecycleError, LifeEvent, SeenEvent
-from optsched.plugins.inductor.wrapper.facts import WrapperFacts
-from optsched.plugins.inductor.wrapper.simulate import Order, simulate
+from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
+from optsched.plugins.inductor.wrapper.simulate import simulate
 
 logger = logging.getLogger("optsched.plugins.inductor")
 

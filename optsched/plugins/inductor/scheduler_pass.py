@@ -107,48 +107,61 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         if isinstance(V.graph, SubgraphLowering):
             # A subgraph of an op: the graph that contains it was left to Inductor.
             return nodes
-        start = time.perf_counter()
-        name, meter = _graph_name(), None
-        cuts: Cuts | None = None
+        start, name = time.perf_counter(), _graph_name()
         # Settings of an earlier graph must not decide about this one.
         self._leave_to_inductor()
         try:
-            require_support(nodes, self.time_limit, cuda=self.cuda)
-            kernels = measure_kernels(nodes)
-            clock = Clock.of(Limits(seconds=self.time_limit))
-            facts, decision = self.decide(nodes, kernels.by_name, name, self.time_limit)
-            cuts = self.cut(nodes, facts, decision, kernels.by_name, name, clock)
-            record = _describe(decision, name, len(nodes), applied=decision.gains)
-            taken = decision.best if decision.gains else decision.own
-            taken = cuts.decision.best if cuts else taken
-            note = _note(kernels, decision, taken, runs_on_gpu(nodes))
-            if cuts is None:
-                ordered = self._apply(nodes, decision)
-            else:
-                facts, ordered = cuts.facts, self._apply_cuts(cuts)
-                record = _describe_cuts(cuts, record, decision)
-                decision = cuts.decision
-            if self.lifecycle and not V.graph.cpp_wrapper:
-                lives = plan_lives(facts, taken.order, reuse=taken.reuse, name=name)
-                expect_lives(V.graph, lives)
-            record = replace(record, note=note)
-            meter = (decision.start, _device(nodes)) if self.measure else None
+            answer = self._answer(nodes, name)
         except Exception as error:
-            # The compilation may have stopped half way, with the settings of our order and nodes.
+            # The compilation may have stopped half way, with the settings of our order.
             self._leave_to_inductor()
-            if cuts is not None:
-                restore_nodes(nodes)
-            reason = _reason(error)
-            # An unsupported graph is expected; any other error is a fault that somebody should see.
-            level = logging.INFO if isinstance(error, KeptOrderError) else logging.WARNING
-            logger.log(level, "%s: order left to Inductor: %s", name, reason)
-            ordered = nodes
-            record = CompiledGraph("inductor", name, len(nodes), reason=reason)
-        remember(replace(record, seconds=time.perf_counter() - start))
+            answer = _Answer(nodes, _failure(name, len(nodes), error))
+        remember(replace(answer.record, seconds=time.perf_counter() - start))
         # Written into the compiled module, so that a process that loads it from the cache reports
         # it too.
-        leave_record(V.graph, record, meter)
-        return ordered
+        leave_record(V.graph, answer.record, answer.meter)
+        return answer.nodes
+
+    def _answer(self, nodes: list[Any], name: str) -> _Answer:
+        """Read the facts, decide on order and cuts, and apply both."""
+        require_support(nodes, self.time_limit, cuda=self.cuda)
+        kernels = measure_kernels(nodes)
+        clock = Clock.of(Limits(seconds=self.time_limit))
+        facts, decision = self.decide(nodes, kernels.by_name, name, self.time_limit)
+        cuts = self.cut(nodes, facts, decision, kernels.by_name, name, clock)
+        try:
+            return self._apply(nodes, name, kernels, facts, decision, cuts)
+        except Exception:
+            # The scheduler may know the nodes after cuts, which will not run.
+            if cuts is not None:
+                restore_nodes(nodes)
+            raise
+
+    def _apply(
+        self,
+        nodes: list[Any],
+        name: str,
+        kernels: MeasuredKernels,
+        facts: WrapperFacts,
+        decision: Decision,
+        cuts: Cuts | None,
+    ) -> _Answer:
+        """Return the nodes to run and what is reported of them."""
+        record = _describe(decision, name, len(nodes), applied=decision.gains)
+        ordered, final = nodes, decision
+        choice = decision.best if decision.gains else decision.own
+        if cuts is not None:
+            record = _describe_cuts(cuts, record, decision)
+            facts, final, choice = cuts.facts, cuts.decision, cuts.decision.best
+            use_nodes(cuts.nodes)
+            ordered = _use_order(cuts.nodes, choice)
+        elif decision.gains:
+            ordered = _use_order(nodes, choice)
+        if self.lifecycle and not V.graph.cpp_wrapper:
+            lives = plan_lives(facts, choice.order, reuse=choice.reuse, name=name)
+            expect_lives(V.graph, lives)
+        record = replace(record, note=_note(kernels, decision, choice, runs_on_gpu(nodes)))
+        return _Answer(ordered, record, (final.start, _device(nodes)) if self.measure else None)
 
     def _leave_to_inductor(self) -> None:
         """Restore the settings that an earlier graph may have changed, so that Inductor decides."""
@@ -204,23 +217,39 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             logger.warning("%s: fused nodes left to Inductor: %s", name, _reason(error))
             return None
 
-    def _apply_cuts(self, cuts: Cuts) -> list[Any]:
-        """Return the nodes after cuts, in their order."""
-        use_nodes(cuts.nodes)
-        best = cuts.decision.best
-        config.reorder_for_peak_memory = False
-        config.allow_buffer_reuse = best.reuse
-        return [cuts.nodes[v] for v in best.order]
 
-    def _apply(self, nodes: list[Any], decision: Decision) -> list[Any]:
-        """Return the order to run; Inductor's own stays where ours does not gain enough."""
-        if not decision.gains:
-            return nodes
-        best = decision.best
-        # Otherwise Inductor would reorder once more, by its less accurate estimate.
-        config.reorder_for_peak_memory = False
-        config.allow_buffer_reuse = best.reuse
-        return [nodes[v] for v in best.order]
+@dataclass(frozen=True)
+class _Answer:
+    """The nodes that Inductor gets, their record, and how to measure them.
+
+    Parameters
+    ----------
+    nodes, record
+        Nodes in the order in which they run, and the decision.
+    meter
+        Planned bytes live before a call, and the device; None if calls are not measured.
+    """
+
+    nodes: list[Any]
+    record: CompiledGraph
+    meter: tuple[int, str] | None = None
+
+
+def _failure(name: str, ops: int, error: Exception) -> CompiledGraph:
+    """Log the reason for which a graph is left to Inductor, and return its record."""
+    reason = _reason(error)
+    # An unsupported graph is expected; any other error is a fault that somebody should see.
+    level = logging.INFO if isinstance(error, KeptOrderError) else logging.WARNING
+    logger.log(level, "%s: order left to Inductor: %s", name, reason)
+    return CompiledGraph("inductor", name, ops, reason=reason)
+
+
+def _use_order(nodes: Sequence[Any], choice: Choice) -> list[Any]:
+    """Return nodes in the order of a choice, with Inductor's settings so that it stays."""
+    # Otherwise Inductor would reorder once more, by its less accurate estimate.
+    config.reorder_for_peak_memory = False
+    config.allow_buffer_reuse = choice.reuse
+    return [nodes[v] for v in choice.order]
 
 
 def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> CompiledGraph:

@@ -50,7 +50,7 @@ class ComparedRow:
 
 def compare(name: str, order: str, reuse: bool) -> Iterator[ComparedRow]:
     """Run a step in one order; yield a row for each call of a graph."""
-    from optsched.plugins.inductor.wrapper.simulate import estimate_peak
+    from optsched.plugins.inductor.wrapper.reuse import estimate_peak
     from tests.support.compiled_memory import OrderProbe
     from tests.support.cuda.lowering import Execution, run_step
     from tests.support.cuda.steps import STEPS

@@ -30,8 +30,7 @@ from optsched.ordering.moves import fewest_moves
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, worth_it
 from optsched.plugins.inductor.orders.choice import Choice, Scale, weigh
 from optsched.plugins.inductor.orders.runtime_graph import RuntimeGraph, build_runtime_graph
-from optsched.plugins.inductor.wrapper.facts import WrapperFacts, is_valid_order
-from optsched.plugins.inductor.wrapper.simulate import Order
+from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts, is_valid_order
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve

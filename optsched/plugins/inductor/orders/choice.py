@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from optsched.model.order_rules import moved_ops
-from optsched.plugins.inductor.wrapper.facts import WrapperFacts
-from optsched.plugins.inductor.wrapper.simulate import Order, simulate
+from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
+from optsched.plugins.inductor.wrapper.simulate import simulate
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 

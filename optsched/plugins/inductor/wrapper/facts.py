@@ -20,6 +20,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
+Order = tuple[int, ...]
+"""Positions of nodes, the first to run first."""
+
 
 class Allocation(Enum):
     """Kind of line that the wrapper writes to make a buffer."""
@@ -299,7 +302,7 @@ class WrapperFacts:
         return replace(self, inputs=inputs, extreme_inputs=())
 
 
-def is_valid_order(facts: WrapperFacts, order: tuple[int, ...], *, draws: bool = True) -> bool:
+def is_valid_order(facts: WrapperFacts, order: Order, *, draws: bool = True) -> bool:
     """Return True if an order holds every node once, after all its predecessors.
 
     With `draws` false, random numbers may be drawn in another order.

@@ -14,13 +14,14 @@ from optsched.plugins.inductor.wrapper.facts import (
     Allocation,
     ExternCall,
     Member,
+    Order,
     Returned,
     WrapperBuffer,
     WrapperFacts,
     WrapperNode,
     is_valid_order,
 )
-from optsched.plugins.inductor.wrapper.simulate import Order, simulate
+from optsched.plugins.inductor.wrapper.simulate import simulate
 
 READ = 3
 """Members that a node reads; one more is read by none."""
