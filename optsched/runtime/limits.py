@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from numbers import Real
@@ -287,15 +287,18 @@ def choose_limits(limits: Given | None, named: LimitKeywords) -> Given | Limits:
 
 def choose_size(value: str) -> Objective:
     """Return the objective of a planner of orders and offsets: slab or peak."""
-    found = choose_member(Objective, value, "objective")
+    found = choose_member(Objective, value, "objective", SIZES)
     if found not in SIZES:
         raise UsageError(f"objective {value!r} is for recompute(): expected slab or peak")
     return found
 
 
-def choose_member(kind: type[Member], value: str, what: str) -> Member:
-    """Return the member of an enumeration with the given value."""
+def choose_member(
+    kind: type[Member], value: str, what: str, known: Sequence[Member] | None = None
+) -> Member:
+    """Return the member of an enumeration with the given value; an error lists the known ones."""
     try:
         return kind(value)
     except ValueError:
-        raise UsageError(f"unknown {what} {value!r}, expected one of {', '.join(kind)}") from None
+        names = ", ".join(kind if known is None else known)
+        raise UsageError(f"unknown {what} {value!r}, expected one of {names}") from None

@@ -23,7 +23,6 @@ from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import make_plan
 from optsched.model.question import Question
 from optsched.ordering.bound.single_ops import peak_lower_bound
-from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
@@ -36,8 +35,8 @@ from optsched.runtime.limits import (
     StopReason,
     choose_limits,
     choose_member,
-    choose_size,
 )
+from optsched.solver.ask import choose_target
 from optsched.solver.effort import MODULES
 from optsched.solver.finding import Finding
 from optsched.solver.known import Known
@@ -103,17 +102,15 @@ def solve_module(
     """
     if not isinstance(module, Module):
         raise UsageError(f"a Module is wanted, got {type(module).__name__}: solve plans a graph")
-    asked = choose_size(objective)
-    room = None if capacity is None else parse_bytes(capacity)
-    if module.results_inside and (asked is Objective.SLAB or room is not None):
+    asked, enough = choose_target(objective, capacity)
+    if module.results_inside and asked is Objective.SLAB:
         raise UsageError(
             f"{module.name}: results lie inside what is called and have no offsets: only the "
             "objective 'peak' can be asked for"
         )
     module = module.with_graphs(lambda graph: plannable(graph, inplace, align))
     clock = Clock.of(choose_limits(limits, named))
-    asked = asked if room is None else Objective.SLAB
-    run = _ModuleRun(module, asked, choose_member(Engine, engine, "engine"), room, on_event)
+    run = _ModuleRun(module, asked, choose_member(Engine, engine, "engine"), enough, on_event)
     # Callees come first, so each caller finds the results of what it calls.
     for number, name in enumerate(module.computations):
         run.plan(name, clock.share(1 / (len(module.computations) - number)))

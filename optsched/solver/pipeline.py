@@ -1,7 +1,7 @@
 """solve(): heuristics, bounds, exact search of orders, packing, the joint model; one checked plan.
 
-:func:`solve` makes a question of its arguments, and :func:`answer` runs the stages of an engine on
-it (:mod:`optsched.solver.schedule`).
+:func:`solve` makes a question of its arguments (:mod:`optsched.solver.ask`), and :func:`answer`
+runs the stages of an engine on it (:mod:`optsched.solver.schedule`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from typing import SupportsIndex, Unpack
 from optsched.errors import UsageError, expect
 from optsched.model.arrays import Integers
 from optsched.model.graph import Graph
-from optsched.model.memory_model import plannable
-from optsched.model.order_rules import NO_RULES, OrderRules, make_baseline
+from optsched.model.order_rules import NO_RULES, OrderRules
 from optsched.model.plan import Plan
 from optsched.model.pools import Pool
 from optsched.model.question import Question
 from optsched.ordering.inplace import TooManySavingsError
-from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import (
@@ -29,9 +27,9 @@ from optsched.runtime.limits import (
     OnEvent,
     choose_limits,
     choose_member,
-    choose_size,
 )
 from optsched.solver import near
+from optsched.solver.ask import ask
 from optsched.solver.driver import run_stages
 from optsched.solver.effort import NEAR
 from optsched.solver.features import Feature
@@ -44,38 +42,43 @@ from optsched.solver.start import make_a_plan, take_up
 
 @keywords
 def solve(
-    graph: Graph,
+    graph: Graph | Question,
     *,
     pools: Sequence[Pool] = (),
-    objective: Objective | str = Objective.SLAB,
+    objective: Objective | str | None = None,
     capacity: int | str | SupportsIndex | None = None,
     inplace: bool = False,
     align: int | str | SupportsIndex | None = None,
-    engine: Engine | str = Engine.AUTO,
-    limits: Limits | Clock | None = None,
-    warm_start: Plan | None = None,
-    progress: Resume | None = None,
     order_rules: OrderRules = NO_RULES,
     baseline: Plan | Integers | Sequence[str] | None = None,
     max_moved: SupportsIndex | None = None,
     fewest_moves: bool = False,
+    limits: Limits | Clock | None = None,
+    engine: Engine | str = Engine.AUTO,
     independent: bool = False,
     on_event: OnEvent | None = None,
+    warm_start: Plan | None = None,
+    progress: Resume | None = None,
     **named: Unpack[LimitKeywords],
 ) -> Result:
     """Choose an order and offsets of minimum slab or peak, with a proof or a gap.
+
+    The arguments up to `fewest_moves` say what is asked; they make a :class:`Question`. Those up to
+    `on_event` say how long and with what to search, and the last two where the search starts.
 
     Parameters
     ----------
     graph
         Graph to plan. If its buffers name several pools, each pool has a slab, the slab is the sum
-        of these, and the peak is that of all pools together.
+        of these, and the peak is that of all pools together. Or a :class:`Question`, such as
+        `result.question`, without the arguments that make one.
     pools
         Pools with capacities, in order of preference: a buffer that does not fit into its pool
         spills to the next one. A buffer that names no pool belongs to the first; a pinned buffer
         stays in its own (default: the pools that buffers name, without capacities).
     objective
-        `slab` (minimum slab, then minimum peak) or `peak` (minimum peak, then minimum slab).
+        `slab` (minimum slab, then minimum peak) or `peak` (minimum peak, then minimum slab);
+        `slab` by default.
     capacity
         Bytes of slab that are enough, regardless of the objective: `65536` or `"64KiB"` (default:
         minimize).
@@ -83,15 +86,6 @@ def solve(
         True if an op may write an output into a candidate input that dies at it.
     align
         A power of two; sizes are rounded up and offsets placed at its multiples.
-    engine
-        Exact engine, see :class:`Engine`.
-    limits
-        Time or work, threads and seed (default: 60 seconds). Ctrl-C ends the search as they do.
-    warm_start
-        A valid plan to start from.
-    progress
-        State of an earlier search of this graph (`Result.progress`) to resume. Its bounds are
-        believed: it must come from a search that you trust.
     order_rules
         Ops to run first or last, and groups to run in a given sequence.
     baseline
@@ -103,11 +97,21 @@ def solve(
     fewest_moves
         True to minimize moved ops among the plans with the best value of the objective. The status
         is optimal only if that is proved as well.
+    limits
+        Time or work, threads and seed (default: 60 seconds). Ctrl-C ends the search as they do.
+    engine
+        Exact engine, see :class:`Engine`.
     independent
         True to run engine `cpsat` or `milp` without our reductions and bounds, so that its claims
         are a second opinion.
     on_event
         Called with every better plan and bound.
+    warm_start
+        A valid plan to start from.
+    progress
+        State of an earlier search to resume (`Result.resume`), with the question of that search or
+        another one about the same graph and rules. Its bounds are believed: it must come from a
+        search that you trust.
     named
         Single limits: `time_limit=5`, `work=`, `workers=`, `seed=`.
 
@@ -142,42 +146,30 @@ def solve(
     >>> result = solve(graph, time_limit=5)
     >>> result.slab, [graph.ops[op].name for op in result.plan.order]
     (10, ['big', 'sum', 'other', 'join'])
+
+    A search that a limit ended goes on with its question and its state:
+
+    >>> solve(result.question, progress=result.resume, time_limit=5).slab
+    10
     """
     # Refused here: a dict or a path would fail deep inside, with a message that explains nothing.
     expect("warm_start", warm_start, Plan, NoneType)
     expect("progress", progress, Resume, NoneType)
-    expect("order_rules", order_rules, OrderRules)
-    graph = plannable(graph, inplace, align)
-    given = baseline.order if isinstance(baseline, Plan) else baseline
-    asked = choose_size(objective)
-    room = None if capacity is None else parse_bytes(capacity)
-    question = Question(
+    question = ask(
         graph,
-        order_rules,
-        make_baseline(graph, given, max_moved, fewest_moves),
-        # A capacity limits the slab, so that the slab is what the search lowers.
-        asked if room is None else Objective.SLAB,
-        room,
-        tuple(pools),
+        pools=pools,
+        objective=objective,
+        capacity=capacity,
+        inplace=inplace,
+        align=align,
+        order_rules=order_rules,
+        baseline=baseline,
+        max_moved=max_moved,
+        fewest_moves=fewest_moves,
     )
-    if question.pools:
-        _refuse_with_pools(question, progress, independent)
     clock = Clock.of(choose_limits(limits, named))
     engine = choose_member(Engine, engine, "engine")
     return answer(question, clock, engine, warm_start, progress, on_event, independent)
-
-
-def _refuse_with_pools(question: Question, progress: Resume | None, independent: bool) -> None:
-    if question.capacity is not None:
-        raise UsageError("pools exclude capacity: give each pool its own, Pool(name, bytes)")
-    excluded = {
-        "progress": progress is not None,
-        "baseline, max_moved and fewest_moves": question.near is not None,
-        "independent": independent,
-    }
-    for name, given in excluded.items():
-        if given:
-            raise UsageError(f"pools exclude {name}")
 
 
 def answer(
@@ -209,6 +201,7 @@ def answer(
     if question.pools:
         from optsched.solver.spill.solve import answer_in_pools
 
+        _refuse_with_pools(question, start, independent)
         return answer_in_pools(question, clock, engine, plan, on_event)
     known, resume = Known(question, clock, on_event), Resume.of(question, start)
     stages = schedule(known, engine, answer, independent=independent)
@@ -220,6 +213,19 @@ def answer(
     for finding in make_a_plan(known):
         known.merge(finding)
     return known.result(resume, cut_short)
+
+
+def _refuse_with_pools(question: Question, start: Resume | None, independent: bool) -> None:
+    if question.capacity is not None:
+        raise UsageError("pools exclude capacity: give each pool its own, Pool(name, bytes)")
+    excluded = {
+        "progress": start is not None,
+        "baseline, max_moved and fewest_moves": question.near is not None,
+        "independent": independent,
+    }
+    for name, given in excluded.items():
+        if given:
+            raise UsageError(f"pools exclude {name}")
 
 
 def _run(known: Known, resume: Resume, stages: Stages) -> bool:
