@@ -80,6 +80,6 @@ def _measurement(found: Mapping[str, Any]) -> Measurement:
 
 def _held(ran: Mapping[str, Any], beyond: str) -> Held:
     planned, held = ran["planned"], ran["held"]
-    # Fewer bytes than planned need no explanation.
     more = 0 if planned is None else held - planned
-    return Held(planned, held, {beyond: more} if beyond and more > 0 else {})
+    # A cause explains what it can add up to, and not any difference.
+    return Held(planned, held, {beyond: more} if 0 < more <= ran["overhead"] else {})

@@ -31,11 +31,14 @@ class Ran:
         Bytes that the runtime held.
     outputs
         Digest of the outputs.
+    overhead
+        Most bytes that the runtime can hold beyond those planned, for the cause that is known.
     """
 
     planned: int | None
     held: int
     outputs: str
+    overhead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class CompiledRuns:
     before, after
         The run with the compiler's own plan, and the one with ours.
     beyond
-        Cause of bytes held beyond those planned; empty if there is none known.
+        Cause of bytes held beyond those planned, up to the overhead of a run; empty if none is
+        known.
     weights
         Bytes of weights, which no plan counts; None if they are unknown.
     notes

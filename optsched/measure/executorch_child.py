@@ -19,6 +19,7 @@ import torch
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
 from executorch.runtime import Runtime, Verification
 
+from optsched.errors import UsageError
 from optsched.measure.compiled_child import CompiledRuns, Ran
 from optsched.measure.torch_child import digest, load_program, weight_bytes
 from optsched.plugins import explain, forget
@@ -26,6 +27,8 @@ from optsched.plugins.executorch import memory_planning
 
 LOADS = 3
 """The first load also makes what the runtime keeps for all programs."""
+HEADER, PAGE = 16, 4096
+"""Most bytes that glibc adds to a block for its header, and the multiple that large ones take."""
 
 
 class _MallInfo(ctypes.Structure):
@@ -41,7 +44,14 @@ class _MallInfo(ctypes.Structure):
 
 
 def run(path: str, seconds: float) -> CompiledRuns:
-    """Lower and run a program twice; see :class:`CompiledRuns`."""
+    """Lower and run a program twice; see :class:`CompiledRuns`.
+
+    Raises
+    ------
+    UsageError
+        If the C library does not count heap blocks.
+    """
+    _require_counts()
     program = load_program(path)
     before = _run(program, ExecutorchBackendConfig())
     forget()
@@ -62,7 +72,7 @@ def _run(program: Any, settings: Any) -> Ran:
     edge = to_edge(program, compile_config=EdgeCompileConfig(_check_ir_validity=False))
     # Each run lowers from the exported program: a planner writes its offsets into the graph.
     lowered = edge.to_executorch(settings)
-    arenas = sum(lowered.exported_program().graph_module.meta["non_const_buffer_sizes"])
+    sizes = lowered.exported_program().graph_module.meta["non_const_buffer_sizes"]
     runtime, held = Runtime.get(), 0
     for _ in range(LOADS):
         # Dead programs of the last turn would otherwise be freed between the two readings.
@@ -77,13 +87,18 @@ def _run(program: Any, settings: Any) -> Ran:
         outputs = [x.clone() for x in method.execute([*arguments]) if isinstance(x, torch.Tensor)]
         found = digest(outputs)
         del loaded, method, outputs
-    return Ran(arenas, held if sys.platform == "linux" else arenas, found)
+    blocks = sum(size > 0 for size in sizes)
+    return Ran(sum(sizes), held, found, overhead=blocks * (HEADER + PAGE - 1))
+
+
+def _require_counts() -> None:
+    """Raise an error unless the C library counts heap blocks."""
+    if sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallinfo2"):
+        raise UsageError("heap blocks are counted by mallinfo2 of glibc 2.33, which is missing")
 
 
 def _heap_bytes() -> int:
-    """Return the bytes of all heap blocks in use; 0 without glibc."""
-    if sys.platform != "linux":
-        return 0
+    """Return the bytes of all heap blocks in use."""
     library = ctypes.CDLL(None)
     library.mallinfo2.restype = _MallInfo
     found = library.mallinfo2()

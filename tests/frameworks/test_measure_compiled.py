@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from optsched.cli import main
+from optsched.errors import UsageError
 
 HLO = Path(__file__).parents[2] / "instances" / "hlo"
 
@@ -41,6 +42,17 @@ def test_executorch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = measured(capsys, program, "--runtime", "executorch")
     assert found["after"]["held"] < found["before"]["held"]
     assert found["runtime"].startswith("ExecuTorch")
+    # The arena is one block, whose header is the difference.
+    assert found["after"]["causes"] == {"headers of heap blocks": found["after"]["difference"]}
+
+
+def test_heap_blocks_that_nobody_counts_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("executorch", reason="the extra executorch is not installed")
+    from optsched.measure import executorch_child
+
+    monkeypatch.setattr(executorch_child.sys, "platform", "darwin")
+    with pytest.raises(UsageError, match="mallinfo2 of glibc"):
+        executorch_child.run("model.pt2", 5.0)
 
 
 def test_torch_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
