@@ -54,8 +54,8 @@ class CompiledRuns:
     before, after
         The run with the compiler's own plan, and the one with ours.
     beyond
-        Cause of bytes held beyond those planned, up to the overhead of a run; empty if none is
-        known.
+        Cause of bytes held beyond those planned, up to the overhead of a run; empty if the runtime
+        has no overhead.
     weights
         Bytes of weights, which no plan counts; None if they are unknown.
     notes
