@@ -147,7 +147,7 @@ def solve(
     >>> result.slab, [graph.ops[op].name for op in result.plan.order]
     (10, ['big', 'sum', 'other', 'join'])
 
-    A search that a limit ended goes on with its question and its state:
+    A search that a limit ended is resumed with its question and its state:
 
     >>> solve(result.question, progress=result.resume, time_limit=5).slab
     10
