@@ -22,9 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.joint.cpsat.neighborhood_model import NeighborhoodModel, PlanInUnits
-from optsched.joint.cpsat.parts import resized, solve_part
+from optsched.joint.cpsat.parts import solve_part
 from optsched.joint.instance import ModelInstance, graph_instance
 from optsched.joint.order_program import instance_program, window
+from optsched.joint.part_size import resized
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.runtime.clock import Clock

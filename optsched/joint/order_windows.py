@@ -18,9 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from optsched.joint.cpsat.pairwise import OrderPoint, PairwiseOrder
-from optsched.joint.cpsat.parts import resized, solve_part
+from optsched.joint.cpsat.parts import solve_part
 from optsched.joint.instance import MAX_UNITS, graph_instance
 from optsched.joint.order_program import OrderProgram, instance_program, window
+from optsched.joint.part_size import resized
 from optsched.joint.units import in_units
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock

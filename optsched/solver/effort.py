@@ -37,6 +37,8 @@ class OrderEffort:
     """Share for a bound of stream graphs: the minimum peak if all ops run one after another."""
     again_share: float = 0.5
     """Share for searching an order once more, each round, while its peak is not proved."""
+    continued_part: float = 0.5
+    """Part of `again_share` for continuing the first search; the rest renumbers the ops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,11 @@ class JointEffort:
     """Share for trying all orders of a small graph."""
     joint_share: float = 0.4
     """Share for CP-SAT's joint model of a small graph."""
-    windows_share: float = 0.3
+    order_neighborhood_share: float = 0.4
+    """Share for freeing ops of the best order, each round, while its peak is not proved."""
+    order_neighborhood_part: float = 0.7
+    """Part of that share for orders; the rest is for packing a better one."""
+    windows_share: float = 0.1
     """Share for windows of the best order, each round, while its peak is not proved."""
     neighborhood_share: float = 0.5
     """Share for order and offsets near the top of the slab, each round."""

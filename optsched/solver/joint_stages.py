@@ -20,8 +20,10 @@ from optsched.solver.order_packing import (
     before_last_packing,
     found_orders,
     left_before_last_packing,
+    pack_order,
     pack_quickly,
 )
+from optsched.solver.pack import CONTINUED
 from optsched.solver.resume import Resume
 
 OTHER_ORDERS_LACK = Feature.INPLACE | Feature.POOLS | Feature.PEAK | Feature.MOVES
@@ -114,6 +116,27 @@ def other_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
         # Orders above the minimum peak may pack into less than all of that peak.
         part, room = clock, known.measured.slab - 1
     yield Finding("other order", more=len(resume.seen) > before)
+
+
+def order_neighborhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
+    """Free ops near the fullest steps of the best order, search for a lower peak, and pack it."""
+    if known.order_done() or clock.left() is None or not len(known.orders):
+        return
+    from optsched.joint.order_neighborhoods import lower_orders_nearby
+
+    resume.searches += 1
+    floor, seed, order = known.peak_bound, resume.searches, known.best_orders(1)[0][1]
+    part, better = clock.share(JOINT.order_neighborhood_part), False
+    for found in lower_orders_nearby(
+        known.graph, order.tolist(), clock=part, seed=seed, floor=floor
+    ):
+        better, order = True, np.array(found, np.int64)
+        yield Finding("order neighborhood", orders=(order,), more=True)
+    if better:
+        yield from pack_quickly(known, order, "order neighborhood")
+    if better and not Feature.PEAK & known.features:
+        # The best plan may be of an order of larger peak that has been searched for long.
+        yield from pack_order(known, resume, order, clock, CONTINUED)
 
 
 def order_windows(known: Known, resume: Resume, clock: Clock) -> Findings:

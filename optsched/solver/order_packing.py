@@ -307,7 +307,11 @@ def before_last_packing(known: Known, resume: Resume, clock: Clock) -> Clock:
     if left is None or not whole or left >= whole:
         return clock
     # Nothing is left to search in the best plan's own order, so others may have the time.
-    settled = known.plan is not None and packing_key(known.plan.order, ()) in resume.packed
+    settled = known.plan is not None and (
+        packing_key(known.plan.order, ()) in resume.packed
+        # No packing is below the bytes that are live at once, so that none will be searched.
+        or _cannot_improve(known, known.plan.order, known.measured.peak)
+    )
     return clock if settled and not left else clock.share(left / whole)
 
 

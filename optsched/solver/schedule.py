@@ -20,6 +20,7 @@ from optsched.solver.joint_stages import (
     joint_model_if_exact,
     milp_order,
     neighborhoods,
+    order_neighborhoods,
     order_windows,
     other_orders,
 )
@@ -135,6 +136,12 @@ def _searches(answer: Answer) -> Stages:
             most=JOINT.small_ops,
         ),
         Stage(stages.search_again, share=ORDERS.again_share, lacks=Feature.MOVES, repeat=True),
+        Stage(
+            order_neighborhoods,
+            share=JOINT.order_neighborhood_share,
+            lacks=Feature.MOVES,
+            repeat=True,
+        ),
         Stage(order_windows, share=JOINT.windows_share, lacks=Feature.MOVES, repeat=True),
         Stage(
             other_orders,

@@ -103,13 +103,19 @@ def order_search(known: Known, resume: Resume, clock: Clock) -> Findings:
     """Find the minimum peak over all orders by exact search, then pack that order."""
     if known.order_done() or not known.has_time() or not len(known.orders):
         return
-    from optsched.ordering import solve_order
-
     # If other orders can be packed afterwards, these take time too.
     others = not known.features & OTHER_ORDERS_LACK
+    part = known.part(ORDERS.order_share if others else ORDERS.peak_share)
+    yield from _search_orders(known, resume, part)
+
+
+def _search_orders(known: Known, resume: Resume, clock: Clock) -> Findings:
+    """Search where the last search of these numbers of ops ended, and pack what it finds."""
+    from optsched.ordering import solve_order
+
     outcome = solve_order(
         known.graph,
-        limits=known.part(ORDERS.order_share if others else ORDERS.peak_share),
+        limits=clock,
         warm_start=known.best_orders(1)[0][1].tolist(),
         bound=known.peak_bound,
         progress=resume.rounds,
@@ -128,7 +134,7 @@ def order_search(known: Known, resume: Resume, clock: Clock) -> Findings:
 
 
 def search_again(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Search for an order once more with ops renumbered at random, so that ties break otherwise."""
+    """Continue the search for an order; then search with renumbered ops: ties break otherwise."""
     if known.order_done() or not len(known.orders) or clock.left() is None:
         return
     from optsched.joint.other_orders import search_renamed
@@ -136,6 +142,9 @@ def search_again(known: Known, resume: Resume, clock: Clock) -> Findings:
     yield Finding("order search again", more=True)
     clock = before_last_packing(known, resume, clock)
     if clock.expired():
+        return
+    yield from _search_orders(known, resume, clock.share(ORDERS.continued_part))
+    if known.order_done():
         return
     resume.searches += 1
     rng = np.random.default_rng((known.clock.limits.seed, resume.searches))
