@@ -54,6 +54,11 @@ class OrderFacts:
         return cls(graph, order, step, live_spans(graph, step))
 
     @cached_property
+    def sizes(self) -> list[int]:
+        """Bytes of each buffer, by id."""
+        return [buffer.size for buffer in self.graph.buffers]
+
+    @cached_property
     def dying(self) -> dict[int, Pairs]:
         """By op, the outputs that may be written into an input, with the root of that input."""
         return dying_pairs(self.graph, self.step, self.spans)
@@ -101,6 +106,11 @@ class PlanFacts(OrderFacts):
         return cls(graph, order.order, order.step, order.spans, question, plan.offsets)
 
     @cached_property
+    def pools(self) -> list[str]:
+        """Pool of each buffer, by id."""
+        return [buffer.pool for buffer in self.graph.buffers]
+
+    @cached_property
     def own(self) -> Spans:
         """The live ranges, without the step that an output shares with the input it overwrites."""
         return shared_spans(self.offsets, self.dying, self.spans)
@@ -109,35 +119,33 @@ class PlanFacts(OrderFacts):
     def placed(self) -> dict[int, int]:
         """Offsets of the roots that need bytes of their own at some step."""
         found = {}
-        buffers, offsets = self.graph.buffers, self.offsets
+        sizes, offsets = self.sizes, self.offsets
         for b, (start, end) in self.own.items():
             offset = offsets[b]
             # Outputs that lie in their input for all of their life need no bytes of their own.
-            if offset is not None and start < end and buffers[b].size:
+            if offset is not None and start < end and sizes[b]:
                 found[b] = offset
         return found
 
     @cached_property
     def filled(self) -> dict[int, Extent]:
         """Return the bytes that each placed root fills; a group counts as its largest member."""
-        buffers = self.graph.buffers
-        size = {b: buffers[b].size for b in self.placed}
+        size = list(self.sizes)
         for group in self.graph.must_share:
-            members = [b for b in group if b in size]
+            members = [b for b in group if b in self.placed]
             # All members fill as many bytes as the largest, wherever the others lie.
-            size.update(dict.fromkeys(members, max((size[b] for b in members), default=0)))
+            for b in members:
+                size[b] = max(self.sizes[i] for i in members)
         return {b: (at, at + size[b]) for b, at in self.placed.items()}
 
     @cached_property
     def slabs(self) -> dict[str, int]:
         """The slab of each pool that a buffer with an offset lies in: the end of its last byte."""
         ends: dict[str, int] = {}
-        rows = zip(self.graph.buffers, self.graph.roots, self.offsets, strict=True)
-        for b, (buffer, root, offset) in enumerate(rows):
-            if offset is not None and root == b:
-                end = offset + buffer.size
-                if end > ends.get(buffer.pool, -1):
-                    ends[buffer.pool] = end
+        rows = zip(self.pools, self.sizes, self.graph.roots, self.offsets, strict=True)
+        for b, (pool, size, root, offset) in enumerate(rows):
+            if offset is not None and root == b and offset + size > ends.get(pool, -1):
+                ends[pool] = offset + size
         return ends
 
     def name(self, b: int) -> str:

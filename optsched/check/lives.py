@@ -23,7 +23,7 @@ def touched(graph: Graph) -> list[set[int]]:
 
 def live_spans(graph: Graph, step: Sequence[int]) -> Spans:
     """Return when each root lives, the ops running at some steps."""
-    ops, roots = graph.ops, graph.roots
+    ops, roots, outside = graph.ops, graph.roots, graph.outside
     # A graph without ops has one step, in which kept inputs are live.
     horizon = max(1, len(ops))
     ends = [0] * len(graph.buffers)
@@ -36,7 +36,7 @@ def live_spans(graph: Graph, step: Sequence[int]) -> Spans:
     spans = {}
     rows = zip(graph.buffers, roots, graph.producers, graph.kept, ends, strict=True)
     for b, (buffer, root, producer, kept, last) in enumerate(rows):
-        if root == b and b not in graph.outside:
+        if root == b and b not in outside:
             # As in :func:`maker`, without a call per buffer.
             born = producer if buffer.birth is None else buffer.birth
             start = 0 if born is None else step[born]

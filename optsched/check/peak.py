@@ -25,9 +25,9 @@ def _most_live(facts: OrderFacts) -> int:
     graph = facts.graph
     # One entry more than there are steps, so that the end of the last one has a place.
     change = [0] * (max(1, len(graph.ops)) + 1)
-    buffers = graph.buffers
+    sizes = facts.sizes
     for b, (start, end) in facts.spans.items():
-        size = buffers[b].size
+        size = sizes[b]
         change[start] += size
         change[end] -= size
     # Bytes that the op of a step spares by writing in place: they count once.

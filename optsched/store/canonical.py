@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,6 +45,13 @@ def _hash(text: str) -> int:
 _OP, _GROUP, _WORKSPACE = map(_hash, ("op", "group", "workspace"))
 
 
+class FlatRows(NamedTuple):
+    """Distinct entries of rows, ascending by owner, then by entry."""
+
+    owner: IntArray
+    entry: IntArray
+
+
 @dataclass(frozen=True, slots=True)
 class CanonicalGraph:
     """The parts of a graph that do not depend on names and positions.
@@ -54,17 +62,21 @@ class CanonicalGraph:
         Key, equal for graphs that differ only in names and positions.
     ops, buffers
         Ids in canonical order: ops of the same rank correspond in all such graphs.
+    operands
+        Result of :func:`operands_of`, if it is known.
     """
 
     key: str
     ops: tuple[int, ...]
     buffers: tuple[int, ...]
+    operands: Mapping[str, FlatRows] | None = field(default=None, repr=False, compare=False)
 
 
 def canonical_form(graph: Graph) -> CanonicalGraph:
     """Return key and canonical order, in time linear in the edges unless there are many ties."""
     n, m, groups = len(graph.ops), len(graph.buffers), len(graph.must_share)
-    relations = _relations(graph)
+    operands = operands_of(graph)
+    relations = _relations(graph, operands)
     edges = Edges.joined(list(relations.values()))
     # Groups that share a place have no properties of their own, so all start with one color.
     start = np.full(n + m + groups, _GROUP, np.uint64)
@@ -81,7 +93,8 @@ def canonical_form(graph: Graph) -> CanonicalGraph:
         digest.update(np.sort(colors[first:end]).astype("<u8").tobytes())
     order = order_nodes(colors, parts, edges)
     ops, buffers = order[:n], order[n : n + m] - n
-    return CanonicalGraph(digest.hexdigest(), tuple(ops.tolist()), tuple(buffers.tolist()))
+    ids = tuple(ops.tolist()), tuple(buffers.tolist())
+    return CanonicalGraph(digest.hexdigest(), *ids, operands)
 
 
 def identity_form(graph: Graph) -> CanonicalGraph:
@@ -92,7 +105,12 @@ def identity_form(graph: Graph) -> CanonicalGraph:
 def _swept(graph: Graph, relations: Mapping[str, Edges]) -> IntArray:
     """Return colors of ops and buffers, from the nodes before and after each."""
     n = len(graph.ops)
-    color = np.array([*_colors_of_ops(graph), *_colors_of_buffers(graph)], np.int64) % PRIME
+    color = np.full(n + len(graph.buffers), _OP, np.int64)
+    # One stream for all is the same as none: the name is left out then.
+    if graph.on_streams:
+        color[:n] = [_hash(op.stream) for op in graph.ops]
+    color[n:] = _colors_of_buffers(graph)
+    color %= PRIME
     before = Edges.joined([relations[role] for role in ("reads", "uses", "control")])
     # Colors flow from what an op reads or waits for into the op, and from the op into what it
     # writes.
@@ -165,12 +183,6 @@ def sweep(
             color[before[i]] = (color[before[i]] + seen * role[i]) % PRIME
 
 
-def _colors_of_ops(graph: Graph) -> list[int]:
-    """Return the color of each op from its own properties."""
-    # One stream for all is the same as none: the name is left out then.
-    return [_hash(op.stream) for op in graph.ops] if graph.on_streams else [_OP] * len(graph.ops)
-
-
 def _colors_of_buffers(graph: Graph) -> list[int]:
     """Return the color of each buffer from its own properties."""
     known: dict[tuple[object, ...], int] = {}
@@ -211,19 +223,23 @@ def _topological(predecessors: Sequence[Sequence[int]]) -> Sequence[int]:
     return order
 
 
-def _relations(graph: Graph) -> dict[str, Edges]:
+def operands_of(graph: Graph) -> dict[str, FlatRows]:
+    """Return the ids that ops refer to, by role."""
+    counts = dict.fromkeys(("reads", "uses", "writes"), len(graph.buffers))
+    counts["control"] = len(graph.ops)
+    return {
+        role: flat_rows([getattr(op, role) for op in graph.ops], count)
+        for role, count in counts.items()
+    }
+
+
+def _relations(graph: Graph, operands: Mapping[str, FlatRows]) -> dict[str, Edges]:
     """Return all relations by role; buffers are numbered after ops, groups after both."""
-    n, ops, buffers = len(graph.ops), graph.ops, graph.buffers
+    n, buffers = len(graph.ops), graph.buffers
     groups = n + len(buffers)
-    found = {}
-    for role, first, count in (
-        ("reads", n, len(buffers)),
-        ("uses", n, len(buffers)),
-        ("writes", n, len(buffers)),
-        ("control", 0, n),
-    ):
-        owner, entry = flat_rows([getattr(op, role) for op in ops], np.arange(count))
-        found[role] = owner, first + entry
+    found: dict[str, tuple[IntArray, IntArray]] = {}
+    for role, (owner, entry) in operands.items():
+        found[role] = owner, entry + (0 if role == "control" else n)
     views = [(b, x.alias_of) for b, x in enumerate(buffers) if x.alias_of is not None]
     found["alias"] = _columns(views, n, n)
     births = [(b, x.birth) for b, x in enumerate(buffers) if x.birth is not None]
@@ -239,28 +255,20 @@ def _relations(graph: Graph) -> dict[str, Edges]:
     return {role: Edges.of_role(*ends, _hash(role)) for role, ends in found.items()}
 
 
-def flat_rows(rows: Sequence[Sequence[int]], numbers: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the owner and the number of each entry, ascending and without repeats.
+def flat_rows(rows: Sequence[Sequence[int]], width: int) -> FlatRows:
+    """Return the entries of rows, which are below `width`.
 
     Planners do not distinguish a buffer that an op reads twice from one that it reads once.
-
-    Parameters
-    ----------
-    rows
-        Ids, by owner.
-    numbers
-        By id; no two are equal.
     """
     # Few graphs have control edges, for example.
     if not any(rows):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return FlatRows(np.zeros(0, np.int64), np.zeros(0, np.int64))
     counts = np.fromiter(map(len, rows), np.int64, len(rows))
     entries = np.fromiter(chain.from_iterable(rows), np.int64, int(counts.sum()))
-    width = max(1, len(numbers))
-    owners = np.repeat(np.arange(len(rows)), counts)
     # Sorted with a plain array instead of a set per row: a graph may have millions of operands.
-    found = distinct(owners * width + numbers[entries])
-    return found // width, found % width
+    return FlatRows(
+        *np.divmod(distinct(np.repeat(np.arange(len(rows)), counts) * width + entries), width)
+    )
 
 
 def _columns(pairs: Sequence[Sequence[int]], first: int, second: int) -> tuple[IntArray, IntArray]:

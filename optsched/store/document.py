@@ -13,6 +13,7 @@ from dataclasses import MISSING, fields
 from enum import StrEnum
 from itertools import islice
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from optsched.formats.source import decode_text, parse_json
 from optsched.model.arrays import IntArray
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
-from optsched.store.canonical import CanonicalGraph, flat_rows
+from optsched.store.canonical import CanonicalGraph, FlatRows, operands_of
 
 MAX_VALUES = 2**22
 """Values that the JSON of a graph may have: each takes some 70 bytes of memory."""
@@ -42,7 +43,7 @@ class _Numbers(NamedTuple):
 class _GraphField(NamedTuple):
     """Functions that write the values of a field as JSON, and that read one."""
 
-    write: Callable[[_Numbers, Sequence[Any]], Sequence[Any]]
+    write: Callable[[_Numbers, Any], Sequence[Any]]
     read: Callable[[Record, str], Any]
 
 
@@ -87,14 +88,15 @@ def _as_they_are(_: _Numbers, values: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
-def _sorted_rows(numbers: IntArray, rows: Sequence[Sequence[int]]) -> list[list[int]]:
+def _sorted_rows(ops: IntArray, numbers: IntArray, rows: FlatRows) -> list[list[int]]:
     """Write operands, which are a set to every planner: how many each has, then all of them.
 
     A list per op would be millions of objects, which slow down Python's garbage collector.
     """
-    owner, found = flat_rows(rows, numbers)
+    owner, width = ops[rows.owner], max(1, len(numbers))
+    found = np.sort(owner * width + numbers[rows.entry]) % width
     # Example: reads of [[5, 3], [], [7]] become [[2, 0, 1], [3, 5, 7]].
-    return [np.bincount(owner, minlength=len(rows)).tolist(), found.tolist()]
+    return [np.bincount(owner, minlength=len(ops)).tolist(), found.tolist()]
 
 
 def _split_rows(column: Sequence[Any], where: str) -> list[list[Any]]:
@@ -125,8 +127,8 @@ def _sorted_sets(numbers: IntArray, rows: Sequence[Sequence[int]]) -> list[list[
     return sorted(sorted(places[i] for i in row) for row in rows)
 
 
-_BUFFERS = _GraphField(lambda n, rows: _sorted_rows(n.buffers, rows), _read_list)
-_OPS = _GraphField(lambda n, rows: _sorted_rows(n.ops, rows), _read_list)
+_BUFFERS = _GraphField(lambda n, rows: _sorted_rows(n.ops, n.buffers, rows), _read_list)
+_OPS = _GraphField(lambda n, rows: _sorted_rows(n.ops, n.ops, rows), _read_list)
 _BUFFER = _GraphField(lambda n, values: _ids(n.buffers, values), _read_id)
 _OP = _GraphField(lambda n, values: _ids(n.ops, values), _read_id)
 _COUNT = _GraphField(_as_they_are, lambda record, key: record.count(key))
@@ -204,7 +206,8 @@ def canonical_document(graph: Graph, form: CanonicalGraph) -> bytes:
     """
     numbers = _Numbers(_places(form.ops), _places(form.buffers))
     own = _columns([graph], (0,), GRAPH_FIELDS, numbers)
-    ops = _columns(graph.ops, form.ops, OP_FIELDS, numbers)
+    rows = operands_of(graph) if form.operands is None else form.operands
+    ops = _columns(graph.ops, form.ops, OP_FIELDS, numbers, rows)
     buffers = _columns(graph.buffers, form.buffers, BUFFER_FIELDS, numbers)
     document = {
         **{key: column[0] for key, column in own.items()},
@@ -233,11 +236,16 @@ def _columns(
     order: Sequence[int],
     known: Mapping[str, _GraphField],
     numbers: _Numbers,
+    operands: Mapping[str, FlatRows] = MappingProxyType({}),
 ) -> dict[str, Sequence[Any]]:
     """Return the values of each field that is not the same as in most graphs, in an order."""
-    found = {}
+    found: dict[str, Sequence[Any]] = {}
     for key, default in _DEFAULTS[type(things[0])].items() if things else ():
         # Most fields have their default in most graphs; left out, they cost no bytes.
+        if key in operands:
+            if len(operands[key].entry):
+                found[key] = known[key].write(numbers, operands[key])
+            continue
         values = list(map(attrgetter(key), things))
         # Compared as a column: one value that differs makes the whole column be written.
         if values.count(default) == len(values):
@@ -246,7 +254,7 @@ def _columns(
         # would get one plan.
         if key not in known:
             raise _can_not_keep(key, default, things, values)
-        found[key] = known[key].write(numbers, [values[i] for i in order])
+        found[key] = known[key].write(numbers, list(map(values.__getitem__, order)))
     return found
 
 

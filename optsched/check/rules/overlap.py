@@ -32,11 +32,11 @@ MOST_MET = 64
 
 def check(facts: PlanFacts) -> None:
     """Check the buffers of each pool."""
-    pools: dict[str, list[int]] = defaultdict(list)
-    buffers, own, filled = facts.graph.buffers, facts.own, facts.filled
+    buffers, own, filled, pools = facts.graph.buffers, facts.own, facts.filled, facts.pools
+    together: dict[str, list[int]] = defaultdict(list)
     for b in filled:
-        pools[buffers[b].pool].append(b)
-    for ids in pools.values():
+        together[pools[b]].append(b)
+    for ids in together.values():
         if not is_free([own[b] for b in ids], [filled[b] for b in ids]):
             check_overlap([(*own[b], *filled[b], buffers[b].name) for b in ids])
 

@@ -8,7 +8,7 @@ from optsched.errors import PlanError
 
 def check(facts: PlanFacts) -> None:
     """Check the offset of each root alone: presence, sign, alignment, pin."""
-    buffers, spans = facts.graph.buffers, facts.spans
+    buffers, outside, spans = facts.graph.buffers, facts.graph.outside, facts.spans
     for b, (root, offset) in enumerate(zip(facts.graph.roots, facts.offsets, strict=True)):
         # A view has the bytes of its root.
         if root != b:
@@ -17,7 +17,7 @@ def check(facts: PlanFacts) -> None:
         if offset is None:
             if b in spans and buffer.size:
                 raise PlanError(f"buffer {buffer.name!r} of {buffer.size} bytes has no offset")
-        elif b in facts.graph.outside:
+        elif b in outside:
             raise PlanError(f"buffer {buffer.name!r} lies outside the slab but has offset {offset}")
         # As in `check_place`, which names what is wrong; a call per buffer takes longer.
         elif offset < 0 or offset % buffer.alignment or buffer.pin not in (None, offset):

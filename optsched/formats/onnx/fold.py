@@ -99,9 +99,12 @@ class Folder:
             self._put(name, value)
         # The node becomes a constant, so that inference sees its value.
         if node.op_type != "Constant" and len(node.output) == 1 and node.output[0] in self.values:
-            name = node.name
-            node.CopyFrom(constant_node(node.output[0], self.values[node.output[0]]))
-            node.name = name
+            made = constant_node(node.output[0], self.values[node.output[0]])
+            # The name stays where it is: one that is not valid text can be read, but not written.
+            for key, _ in node.ListFields():
+                if key.name != "name":
+                    node.ClearField(key.name)
+            node.MergeFrom(made)
 
     def _copy_captured(self, graph: Any) -> bool:
         """Repeat known values of outer graphs in a branch, since inference looks only there."""

@@ -12,7 +12,7 @@ import numpy as np
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from optsched.errors import FormatError
+from optsched.errors import FormatError, GraphError
 from optsched.formats.onnx.fold import MOST_ELEMENTS
 from tests.frameworks.onnx.build import BOOL, FLOAT, INT64, body, model, node, read, sizes, value
 
@@ -40,6 +40,14 @@ def test_the_example_of_the_module() -> None:
     weights = [constant("one", 1), constant("two", 2), constant("four", 4)]
     made = model(nodes, [value("x", [2, 6])], [value("y", None)], weights=weights)
     assert sizes(read(made))["y"] == 48
+
+
+def test_the_name_of_a_folded_node_may_be_no_text() -> None:
+    nodes = [node("Shape", "x", "s", "shape"), node("Neg", "s", "n", "name"), node("Exp", "x", "y")]
+    made = model(nodes, [value("x", [2, 6])], [value("y", None)])
+    data = made.SerializeToString().replace(b"name", b"na\xffe")
+    with pytest.raises(GraphError, match="op number 1 has no name"):
+        read(made.FromString(data))
 
 
 @pytest.mark.parametrize("seed", range(60))
