@@ -182,10 +182,11 @@ def _study_recompute(name: str, cut: Step, seconds: float) -> None:
         joint = step.joint
         assert joint is not None
         used = max(row.measured or 0 for row in step.graphs)
+        planned = max(row.planned or 0 for row in step.graphs)
         text = joint.order or joint.reason
         print(
             f"{name}: peak {asked:,}, {'cuts' if split else 'no cuts'}: {text} {joint.note}, "
-            f"measured {used:,}, planned in {joint.seconds:.0f} s",
+            f"graphs planned {planned:,}, measured {used:,}, in {joint.seconds:.0f} s",
             flush=True,
         )
 
