@@ -14,12 +14,12 @@ from optsched.check.fused import check_fusion
 from optsched.model.fused import FusedGraph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, StopReason
-from optsched.solver.fusion import oracle, search
+from optsched.solver.fusion import branching, oracle, search
 from optsched.solver.fusion.front import find_front
 from optsched.solver.fusion.oracle import Oracle
 from optsched.solver.fusion.result import FusionResult
 from optsched.solver.fusion.search import search_fusion
-from tests.support.brute_fusion import random_fused
+from tests.support.brute_fusion import brute_force, random_fused, random_stages
 from tests.support.interrupts import interrupted_at_line
 
 
@@ -117,3 +117,41 @@ def test_a_tree_of_limited_depth_has_a_sound_bound(monkeypatch: pytest.MonkeyPat
     written = certify_fusion(found, clock())
     assert written.certificate.bound == found.bound
     assert check_fusion(graph, written.certificate)
+
+
+def test_each_rule_alone_proves_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = [random_stages(np.random.default_rng(seed)) for seed in range(12)]
+    truths = [brute_force(graph) for graph in graphs]
+    branches = []
+    for tried, helps in ((16, None), (1, None), (16, False), (1, False), (16, True)):
+        with monkeypatch.context() as patch:
+            patch.setattr(branching, "MOST_TRIED", tried)
+            if helps is not None:
+                patch.setattr(search.Search, "_helps", lambda _, __, helps=helps: helps)
+            found = [search_fusion(graph, clock()) for graph in graphs]
+        assert [x.best.peak for x in found] == [x.bound for x in found] == truths
+        branches.append(sum(x.branches for x in found))
+    # The second relaxation makes trees smaller.
+    assert branches[0] < branches[2]
+
+
+def test_the_buffer_whose_decision_says_most_is_branched_on() -> None:
+    none, other = frozenset[int](), 0
+    for seed in range(60):
+        graph = random_stages(np.random.default_rng(seed))
+        engine = Oracle(graph, clock())
+        peak = engine.solve(search.whole_split(graph)).peak
+        relaxed = engine.relaxed(search.finest_split(graph, ()), none, allowed=False)
+        found = branching.near_peak(graph, relaxed, none)
+        scores = {}
+        for b in found:
+            sides = ((frozenset({b}), none), (none, frozenset({b})))
+            both = [branching.quick_bound(engine, relaxed, *x, peak, False) for x in sides]
+            scores[b] = (min(both), max(both))
+        chosen = branching.next_buffer(engine, relaxed, none, none, peak)
+        if chosen is None:
+            assert not found
+            continue
+        assert len(found) < 2 or scores[chosen] == max(scores.values())
+        other += chosen != found[0]
+    assert other > 3

@@ -5,8 +5,8 @@ group or is cut. The node's bound is the least peak of a graph in which the part
 that stays are joined, buffers that are cut have their bytes, and undecided buffers have 0 bytes
 (the lemma of :mod:`optsched.model.fusion`). If this bound is too low, the second relaxation
 (:mod:`optsched.model.allowances`) is solved as well. The open node of smallest bound is branched
-next, on its largest undecided buffer that is live at the peak. Each node also gives two splits: one
-keeps all undecided buffers inside groups, the other cuts all of them.
+next (:mod:`optsched.solver.fusion.branching`). Each node also gives two splits: one keeps all
+undecided buffers inside groups, the other cuts all of them.
 
 Example: `t` of 8 bytes is undecided at the root, whose bound is 10. If `t` stays, 12 bytes are
 needed, since two large buffers are then live together; if `t` is cut, 18. So the least peak is 12.
@@ -20,15 +20,13 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from optsched.check.fused import check_split
 from optsched.model.fused import FusedGraph
 from optsched.model.fusion import finest_split, inner_buffers, whole_split
-from optsched.model.liveness import live_ranges, timeline
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import StopReason
+from optsched.solver.fusion.branching import near_peak, next_buffer, quick_bound
 from optsched.solver.fusion.oracle import Oracle, Solved
 from optsched.solver.fusion.result import Branch, FusionResult, Leaf, Node, Point
 
@@ -177,13 +175,23 @@ class Search:
         """Bound a node by the other relaxation, too; return it if it stays open."""
         bound, depth, _, at = row
         seen, number = replace(at, both=True), next(self._number)
-        if self._next_buffer(at) is None:
+        if not self._helps(row):
             return bound, depth, number, seen
         solved = self.oracle.relaxed(at.solved.split, at.cut, allowed=not at.allowed)
         if solved.bound > bound:
             at.node.at = Leaf(solved, solved.bound)
             bound, seen = solved.bound, replace(seen, solved=solved)
         return None if bound >= self._peak() else (bound, depth, number, seen)
+
+    def _helps(self, row: _Row) -> bool:
+        """Return True if the other relaxation may be the better one: at the root, and by flows."""
+        bound, depth, _, at = row
+        if not near_peak(self.fused, at.solved, at.cut):
+            return False
+        other, peak = not at.allowed, self._peak()
+        return not depth or (
+            quick_bound(self.oracle, at.solved, at.stay, at.cut, peak, other) > bound
+        )
 
     def _take_splits(self, at: _Open, bound: int) -> None:
         """Solve the splits that cut all undecided buffers, and that keep all of them."""
@@ -200,7 +208,7 @@ class Search:
 
     def _branch(self, row: _Row) -> None:
         bound, _, _, at = row
-        buffer = self._next_buffer(at)
+        buffer = next_buffer(self.oracle, at.solved, at.stay, at.cut, self._peak())
         if buffer is None or len(at.stay | at.cut) >= DEEPEST:
             self.stuck.append(bound)
             return
@@ -212,26 +220,6 @@ class Search:
         at.node.at = Branch(buffer, stays, cut)
         self.branches += 1
         self._add(rows)
-
-    def _next_buffer(self, at: _Open) -> int | None:
-        """Return the largest undecided buffer that is live at the peak, or the nearest to it."""
-        fused, solved = self.fused, at.solved
-        owner = {v: i for i, group in enumerate(solved.split) for v in group}
-        left = [
-            b for b in fused.local - at.stay - at.cut if len({owner[v] for v in fused.users[b]}) > 1
-        ]
-        if not left:
-            return None
-        ranges = live_ranges(solved.graph, solved.order)
-        peak = int(np.argmax(timeline(solved.graph, solved.order).running))
-        size = {b: fused.graph.buffers[b].size for b in left}
-
-        def rank(b: int) -> tuple[int, int, int]:
-            start, end = ranges[solved.graph.buffer_ids[fused.graph.buffers[b].name]]
-            away = max(0, int(start) - peak, peak - int(end) + 1)
-            return away, -size[b], b
-
-        return min(left, key=rank)
 
 
 def measured(fused: FusedGraph, solved: Solved) -> Point:
