@@ -117,8 +117,8 @@ def order_nodes(colors: Colors, kinds: Sequence[tuple[int, int]], edges: Edges) 
     # Twins count once, as which of them comes first makes no difference.
     loose = tied & (_count_distinct(part, color) < _count_distinct(part, twins))[part]
     # Sorted by kind and color, then by sizes of parts, then part by part: nodes of one part keep
-    # together in all cells.
-    order = np.lexsort((part, loose, sizes, colors, kind))
+    # together in all cells. Joined keys, as each key is one more sort.
+    order = np.lexsort((part, 2 * sizes + loose, count * kind + color))
     if loose.any():
         cell = np.empty_like(order)
         cell[order] = _cells(colors[order], sizes[order], loose[order])
