@@ -161,6 +161,7 @@ class OrderingJudge(Judge[Graph, Plan]):
             outcome = solve_order(item, limits=limits, warm_start=start, on_event=listen)
         except _AnsweredError as answer:
             return answer.yes
+        outcome.stop_reason.raise_if_interrupted()
         # Not found and not excluded in time.
         self.undecided += outcome.bound <= capacity < outcome.peak
         return outcome.peak <= capacity
@@ -218,6 +219,7 @@ class PairJudge(Judge[Graph, Plan]):
         if any(slab <= capacity for slab in self._quick_slabs(item)):
             return True
         result = solve(item, capacity=capacity, limits=Limits(seconds=seconds))
+        result.stop_reason.raise_if_interrupted()
         self.undecided += result.status is Status.UNKNOWN
         return result.slab is not None and result.slab <= capacity
 

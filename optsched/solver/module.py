@@ -115,7 +115,7 @@ def solve_module(
     for number, name in enumerate(module.computations):
         run.plan(name, clock.share(1 / (len(module.computations) - number)))
         # An interrupt ends the whole pass; later computations get no time.
-        if run.results[name].stop_reason is StopReason.INTERRUPTED:
+        if run.interrupted:
             clock.stop()
     return run.result(clock.seconds())
 
@@ -134,6 +134,8 @@ class _ModuleRun:
     on_event: OnEvent | None
     results: dict[str, Result] = field(default_factory=dict)
     graphs: dict[tuple[str, tuple[tuple[str, int], ...]], Graph] = field(default_factory=dict)
+    interrupted: bool = False
+    """True once a search of any computation was interrupted."""
 
     def plan(self, name: str, clock: Clock) -> None:
         """Plan a computation whose callees are planned, and bound what any plan of it needs."""
@@ -159,6 +161,8 @@ class _ModuleRun:
         low_slab = low_peak
         if by_slab or self._same(name, key, "slab_bound"):
             low_slab = self._below(name, key, "slab_bound", found, self.objective, clock)
+        ends = {x.stop_reason for x in (found, low_peak, low_slab)}
+        self.interrupted |= StopReason.INTERRUPTED in ends
         self._keep(name, made, low_peak, low_slab)
 
     def result(self, seconds: float) -> ModuleResult:
@@ -258,6 +262,9 @@ class _ModuleRun:
     def _reason(self, name: str, result: Result) -> StopReason:
         """Return why it ended: where it is open for the sake of callees alone, why these did."""
         settled = result.status in (Status.OPTIMAL, Status.INFEASIBLE)
+        # Later computations ran out of time only because the user wanted no more.
+        if self.interrupted and not settled:
+            return StopReason.INTERRUPTED
         if settled or result.stop_reason not in (StopReason.PROVED, StopReason.DECIDED):
             return result.stop_reason
         reasons = [self.results[c].stop_reason for c in self.module.callees_of(name)]

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -20,7 +16,7 @@ from optsched.solver.fusion.oracle import Oracle
 from optsched.solver.fusion.result import FusionResult
 from optsched.solver.fusion.search import search_fusion
 from tests.support.brute_fusion import brute_force, random_fused, random_stages
-from tests.support.interrupts import interrupted_at_line
+from tests.support.interrupts import interrupt_at, interrupted_at_line
 
 
 def clock() -> Clock:
@@ -36,20 +32,6 @@ def searched() -> tuple[FusedGraph, FusionResult]:
         if found.branches and found.solves > 4 and found.saved:
             return graph, found
     raise AssertionError("no such graph")
-
-
-def interrupt_at(call: int, solve: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the oracle's method with a Ctrl-C at one of its calls."""
-    count = 0
-
-    def solve_or_stop(*args: Any, **how: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == call:
-            signal.raise_signal(signal.SIGINT)
-        return solve(*args, **how)
-
-    return solve_or_stop
 
 
 def test_an_interrupted_search_returns_sound_bounds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,19 @@ from optsched import Call, GraphBuilder, Module, Result, solve_module
 from optsched.certificate import certify_module
 from optsched.check.module import check_module, check_schedule
 from optsched.errors import UsageError
+from optsched.formats import read_module
 from optsched.reports.module import module_record, module_text
+from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver import module as room
 from optsched.solver.pipeline import solve
 from tests.fuzz import modules
 from tests.model.test_module import chain, three
 from tests.support.generators import PLANNABLE
+from tests.support.interrupts import interrupt_at
 from tests.support.module_oracle import least_of, peak_of, random_module
+
+HLO = Path(__file__).parents[2] / "instances" / "hlo"
 
 
 def test_modules_agree_with_enumeration() -> None:
@@ -206,3 +212,13 @@ def test_without_an_order_of_the_entry_nothing_is_checked(monkeypatch: pytest.Mo
     found = solve_module(three(inside=True), objective="peak")
     assert (found.status, found.entry.peak) == ("unknown", None)
     assert set(found.orders) == {"body", "test"}
+
+
+def test_an_interrupt_in_any_search_ends_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The entry said "time limit", and the command ended with 3 where 130 is right.
+    module = read_module(HLO / "scan-unscheduled.txt")
+    for call in range(1, 7):
+        monkeypatch.setattr(room, "solve", interrupt_at(call, solve))
+        with held_interrupts():
+            entry = solve_module(module, objective="peak", time_limit=60).entry
+        assert entry.stop_reason == "interrupted" or entry.status == "optimal"

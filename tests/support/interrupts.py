@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,3 +31,17 @@ def interrupted_at_line(count: int, *modules: ModuleType) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
+
+
+def interrupt_at(call: int, solve: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is another one with a Ctrl-C at one of its calls."""
+    count = 0
+
+    def solve_or_stop(*args: Any, **how: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == call:
+            signal.raise_signal(signal.SIGINT)
+        return solve(*args, **how)
+
+    return solve_or_stop

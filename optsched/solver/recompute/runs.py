@@ -104,7 +104,13 @@ class Unroller:
         return Schedule(tuple(nodes), peak_memory(graph, order), cost, running)
 
     def search(self, nodes: Sequence[int], peak: int, clock: Clock) -> Schedule:
-        """Return the best order of a sequence's runs; the search ends with one within the peak."""
+        """Return the best order of a sequence's runs; the search ends with one within the peak.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the search was interrupted.
+        """
         graph = self.graph(nodes)
         start = peak_memory(graph, range(len(nodes)))
         # The order as it is fits already, so no search is needed.
@@ -112,6 +118,8 @@ class Unroller:
             return self.measure(nodes)
         floor, warm = _with_floor(graph, peak)
         found = solve_order(floor, limits=clock, warm_start=warm, bound=peak)
+        # The engine takes a Ctrl-C as the end of its own search.
+        found.stop_reason.raise_if_interrupted()
         # `floor` has the number after all runs.
         order = [v for v in found.order if v < len(nodes)]
         return self.measure([nodes[v] for v in order])

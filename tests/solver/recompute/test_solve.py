@@ -26,6 +26,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from optsched.solver.recompute import runs
 from optsched.solver.recompute.bound import Leaf, added_up
 from optsched.solver.recompute.front import recompute
 from optsched.solver.recompute.master import Chosen, Master
@@ -34,6 +35,7 @@ from optsched.solver.recompute.rows import rounded
 from optsched.solver.recompute.runs import with_repeats
 from optsched.solver.recompute.solve import Planner
 from tests.support.brute_recompute import least_extra, training_graph
+from tests.support.interrupts import interrupt_at
 
 LIMITS = Limits(seconds=20)
 
@@ -359,3 +361,12 @@ def test_a_work_limit_keeps_what_is_known() -> None:
     result = planner.plan(61, Clock.of(Limits(work=1)))
     assert result.bound is not None
     assert isinstance(result.proof.tree, Leaf | object)
+
+
+def test_an_interrupt_in_any_order_search_ends_the_front(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The order engine takes a Ctrl-C as the end of its own search, and the front went on.
+    search = runs.solve_order
+    for call in range(1, 7):
+        monkeypatch.setattr(runs, "solve_order", interrupt_at(call, search))
+        found = recompute(layers(6), [35, 31], limits=LIMITS)
+        assert "interrupted" in {x.stop_reason for x in found}
