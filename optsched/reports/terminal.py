@@ -33,9 +33,14 @@ def console(*, stderr: bool = False) -> Console:
     """Return the console for a standard stream; NO_COLOR and a pipe make it plain."""
     from rich.console import Console
 
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would exit with 1, which says that a check failed.
+            raise BrokenPipeError
+
     # COLUMNS lets tests and pipes ask for a width.
     has_width = (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ
-    return Console(
+    return Piped(
         stderr=stderr,
         width=None if has_width else NON_TTY_WIDTH,
         highlighter=_highlighter(),

@@ -368,6 +368,17 @@ def test_interrupt_writes_the_best_plan(tmp_path: Path) -> None:
         assert main(["check", str(graph), str(tmp_path / kill.name)]) == 0
 
 
+@pytest.mark.skipif(os.name != "posix", reason="closes a POSIX pipe")
+def test_a_table_into_a_closed_pipe_is_no_failed_check(graph: str) -> None:
+    # Rich ended the command with 1.
+    reading, writing = os.pipe()
+    os.close(reading)
+    line = [sys.executable, "-m", "optsched", "compare", graph, "--methods", "program"]
+    done = subprocess.run(line, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_several_packings_are_one_json_object(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
