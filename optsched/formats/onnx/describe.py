@@ -20,8 +20,8 @@ def describe(source: Source) -> FileFacts:
     return FileFacts(
         inputs=tuple(_value(x) for x in graph.input if x.name not in constants),
         outputs=tuple(map(_value, graph.output)),
-        ops=Counter(node.op_type for _, node in operation_nodes(graph)),
-        open=tuple(dim.name for dim in found),
+        ops=Counter(_text(node.op_type) for _, node in operation_nodes(graph)),
+        open=tuple(_text(dim.name) for dim in found),
         suggestion=suggestion(model, found, {}) if found else "",
         settable=settable(graph),
     )
@@ -32,5 +32,12 @@ def _value(value: Any) -> str:
     if not value.type.HasField("tensor_type"):
         return f"{value.name} (not a tensor)"
     dims = value.type.tensor_type.shape.dim
-    shape = (str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in dims)
-    return f"{value.name} [{', '.join(shape)}]"
+    shape = (
+        str(d.dim_value) if d.HasField("dim_value") else _text(d.dim_param) or "?" for d in dims
+    )
+    return f"{_text(value.name)} [{', '.join(shape)}]"
+
+
+def _text(value: str | bytes) -> str:
+    """Return a text of a model; protobuf returns the bytes of one that is damaged."""
+    return value if isinstance(value, str) else value.decode(errors="backslashreplace")

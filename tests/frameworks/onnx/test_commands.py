@@ -151,6 +151,19 @@ def test_info_describes_a_model_that_cannot_be_planned_yet(
         assert words in said
 
 
+def test_info_describes_a_model_whose_texts_are_damaged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # protobuf returns such a text as bytes, which cannot be sorted beside texts or be a JSON key.
+    model = tmp_path / "damaged.onnx"
+    data = (MODELS / "control.onnx").read_bytes()
+    model.write_bytes(data.replace(b"ReduceSum", b"\xffeduceSum", 1))
+    assert main(["info", str(model)]) == 0
+    assert "1 \\xffeduceSum" in capsys.readouterr().out
+    assert main(["info", str(model), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ops"]["\\xffeduceSum"] == 1
+
+
 def test_a_profile_is_refused_where_none_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     graph = next((MODELS.parent / "small").glob("*.json"))
     assert main(["info", str(graph), "--profile", "p.json"]) == 2
