@@ -75,8 +75,6 @@ class FusionResult:
         The split and order of least peak found.
     bound
         No split has a lower peak in any order.
-    whole_bound
-        Every order of the whole nodes needs at least this many bytes.
     tree
         The search tree, from which a certificate is made.
     stop_reason
@@ -91,7 +89,6 @@ class FusionResult:
     whole: Point
     best: Point
     bound: int
-    whole_bound: int
     tree: Node
     stop_reason: StopReason
     branches: int

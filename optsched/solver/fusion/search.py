@@ -107,7 +107,6 @@ class Search:
             whole=measured(self.fused, self.whole),
             best=best,
             bound=bound,
-            whole_bound=max(self.whole.bound, bound),
             tree=self.root,
             stop_reason=reason,
             branches=self.branches,
