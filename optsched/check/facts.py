@@ -51,7 +51,7 @@ class OrderFacts:
             If an op is missing, unknown, listed twice, or listed before one that it needs.
         """
         step = steps_of_order(graph, order)
-        return cls(graph, order, step, live_spans(graph, step))
+        return cls(graph, order, step, live_spans(graph, order, step))
 
     @cached_property
     def sizes(self) -> list[int]:

@@ -21,15 +21,15 @@ def touched(graph: Graph) -> list[set[int]]:
     return [{graph.roots[b] for b in (*op.reads, *op.uses, *op.writes)} for op in graph.ops]
 
 
-def live_spans(graph: Graph, step: Sequence[int]) -> Spans:
-    """Return when each root lives, the ops running at some steps."""
+def live_spans(graph: Graph, order: Sequence[int], step: Sequence[int]) -> Spans:
+    """Return when each root lives in an order, in which each op has its step."""
     ops, roots, outside = graph.ops, graph.roots, graph.outside
     # A graph without ops has one step, in which kept inputs are live.
     horizon = max(1, len(ops))
     ends = [0] * len(graph.buffers)
     # Ops in order: the last op that touches a root overwrites its entry.
-    for v in sorted(range(len(ops)), key=step.__getitem__):
-        op, end = ops[v], step[v] + 1
+    for end, v in enumerate(order, 1):
+        op = ops[v]
         for names in (op.reads, op.uses, op.writes):
             for b in names:
                 ends[roots[b]] = end

@@ -161,7 +161,8 @@ class Executor:
         for at, v in enumerate(plan.order):
             self.step[v] = at
         sizes = [buffer.size for buffer in graph.buffers]
-        self.spans = {b: span for b, span in live_spans(graph, self.step).items() if sizes[b]}
+        spans = live_spans(graph, plan.order, self.step)
+        self.spans = {b: span for b, span in spans.items() if sizes[b]}
         self.place = {
             b: self._place(b) for b in range(len(graph.buffers)) if graph.roots[b] in self.spans
         }

@@ -228,7 +228,7 @@ def operands_of(graph: Graph) -> dict[str, FlatRows]:
     counts = dict.fromkeys(("reads", "uses", "writes"), len(graph.buffers))
     counts["control"] = len(graph.ops)
     return {
-        role: flat_rows([getattr(op, role) for op in graph.ops], count)
+        role: flat_rows(list(map(attrgetter(role), graph.ops)), count)
         for role, count in counts.items()
     }
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from optsched.errors import FormatError, UsageError, expect
@@ -131,7 +132,7 @@ def ask(graph: Graph) -> Asked:
 
 
 def _text_of(graph: Graph, form: CanonicalGraph) -> GraphText:
-    bytes_ = sum(buffer.size for buffer in graph.buffers)
+    bytes_ = sum(map(attrgetter("size"), graph.buffers))
     about = graph.name, graph.model_name, len(graph.ops), len(graph.buffers), bytes_
     return GraphText(form.key, canonical_document(graph, form), about)
 
