@@ -4,7 +4,7 @@ An output written in place needs its own bytes one step later (:mod:`optsched.ch
 a member of a must-share group fills as many bytes as the largest member. A plan of 300,000 buffers
 is checked in seconds.
 
-A valid plan is mostly recognized by sorting arrays, in a fifth of the time. If that shows an
+A valid plan is mostly recognized by sorting arrays, in a quarter of the time. If that shows an
 overlap, or takes too much memory, a sweep over the steps in Python's integers decides, and finds
 the buffers to name.
 """
