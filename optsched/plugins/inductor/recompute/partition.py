@@ -213,12 +213,10 @@ class _Partition:
         # a plan that just fits after cuts lies beside one that no cuts lower.
         for cuts in (False, True) if self._may_cut() else (False,):
             for model in models:
-                self._approach(model, tried, cuts)
-                least = min((row.price[0] for row in tried if row.fits(budget)), default=None)
                 if least == 0 or self._has_enough(tried, cuts):
                     break
-            if least == 0:
-                break
+                self._approach(model, tried, cuts)
+                least = min((row.price[0] for row in tried if row.fits(budget)), default=None)
         theirs = self._torch_fit(budget, least)
         if theirs is not None:
             return self._record_theirs(budget, theirs)
