@@ -184,22 +184,16 @@ class Planner:
             # The proof meets sets of its own, so starts leave it a part of the time.
             part = clock.share(0.6)
             starts = (self.base, start) if early else self._starts(master, start, part)
-            self._repair_all(peak, starts, part, early=early)
+            for each in starts:
+                if part.expired() or self._is_done(peak):
+                    break
+                self._repair(peak, each, limited(clock, self._part(clock, 3)), early=early)
             self._improve(peak, limited(clock, self._part(clock, 3)), early)
             if self._is_done(peak):
                 return
         best = self.best(peak)
         if best is not None:
             self._prove(master, best.cost, clock)
-
-    def _repair_all(
-        self, peak: int, starts: Iterable[Schedule], clock: Clock, *, early: bool
-    ) -> None:
-        """Repair schedules until one is done or the time is up."""
-        for each in starts:
-            if clock.expired() or self._is_done(peak):
-                return
-            self._repair(peak, each, limited(clock, self._part(clock, 3)), early=early)
 
     def _improve(self, peak: int, clock: Clock, early: bool) -> None:
         """Replace repeats of the best plan by cheaper ones."""
