@@ -141,7 +141,9 @@ def _read_order(graph: Graph, top: Record) -> tuple[int, ...]:
     """Return the order; with repeats, `graph` is the unrolled graph, whose ops are in order."""
     names = top.texts("order")
     # The unrolled graph has an op per run, in the order of the file.
-    if "recompute" in top.value and len(names) == len(graph.ops) and len(set(names)) < len(names):
+    if "recompute" in top.value and len(set(names)) < len(names):
+        if len(names) != len(graph.ops):
+            raise PlanError("plan runs ops again (recompute): check, report and export take it")
         return tuple(range(len(names)))
     return tuple(_planned_id(graph, graph.op_ids, x, "op") for x in names)
 

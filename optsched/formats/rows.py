@@ -32,6 +32,21 @@ _CAPTURE: Final = (
     "run the model under torch.compile and capture the graph that TorchInductor schedules, "
     "its export_graph_for_simulator JSON"
 )
+_BESIDE: Final = (
+    (
+        "optsched-recompute-certificate",
+        "a bound on extra compute",
+        "give it to `optsched check` with the graph and its plan with repeats",
+    ),
+    (
+        "optsched-fusion-certificate",
+        "a bound on all splits of fused nodes",
+        "give it to `optsched check` with the captured graph and a split",
+    ),
+    ("optsched-split", "a split of fused nodes", "give it to `optsched check` with its graph"),
+    ("optsched-costs", "costs of ops", "give it to `optsched recompute --costs`"),
+)
+"""Name, title and advice of formats that hold no graph, plan or packing."""
 _NO_GRAPH: Final = "it has weights but no graph of ops; use the model's own file"
 
 
@@ -160,6 +175,11 @@ ROWS: Final = (
         _document("certificate", "read_certificate_document"),
         options=("graph",),
         write=later("certificate", "write_certificate"),
+    ),
+    *(
+        # Read only beside the graph that they are about.
+        Format(name, Content.CERTIFICATE, _tagged(name), title=title, advice=advice)
+        for name, title, advice in _BESIDE
     ),
     Format(
         "inductor",

@@ -210,7 +210,8 @@ def _size(path: Path) -> int:
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
-    address = f"file:{quote(os.path.realpath(path))}?{how}"
+    # As bytes: a file's name need not be text.
+    address = f"file:{quote(os.fsencode(os.path.realpath(path)))}?{how}"
     return sqlite3.connect(address, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None)
 
 

@@ -53,8 +53,13 @@ def test_a_plan_and_its_certificate_are_checked(
     assert "the plan is optimal" in capsys.readouterr().out
     document = json.loads(Path(plan).read_text())
     assert len(document["order"]) > len(set(document["order"]))
-    assert main(["export", plan, step, "--to", "csv"]) == 0
+    for where in ("-", str(tmp_path / "plan.csv")):
+        assert main(["export", plan, step, "--to", "csv", "-o", where]) == 0
     capsys.readouterr()
+    assert main(["solve", step, "--warm-start", plan]) == 2
+    assert "plan runs ops again (recompute): check, report and" in capsys.readouterr().err
+    assert main(["info", proof]) == 2
+    assert "give it to `optsched check` with the graph and its plan" in capsys.readouterr().err
     document["recompute"]["extra"] += 1
     Path(plan).write_text(json.dumps(document))
     assert main(["check", step, plan]) == 1

@@ -6,6 +6,7 @@ import gzip
 import os
 import pickle
 import sqlite3
+import sys
 import threading
 from dataclasses import replace
 from functools import cache
@@ -197,3 +198,10 @@ def test_many_writers(store: PlanStore) -> None:
     for thread in threads:
         thread.join()
     assert all(store.get(graph) is not None for graph in graphs)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux alone")
+def test_a_store_may_have_a_name_that_is_not_text(tmp_path: Path) -> None:
+    store = PlanStore(os.fsdecode(bytes(tmp_path) + b"/plans-\xff.db"))
+    assert store.put(diamond(), best(diamond()))
+    assert len(store) == 1
