@@ -19,6 +19,7 @@ from optsched.plugins import inductor  # noqa: E402
 from optsched.plugins.inductor.recompute.partition import PeakPartitioner, next_budget  # noqa: E402
 from optsched.plugins.records import forget, records  # noqa: E402
 from optsched.solver.recompute.solve import Planner  # noqa: E402
+from tests.support.high_water import high_water  # noqa: E402
 
 
 class Gated(nn.Module):
@@ -36,15 +37,23 @@ class Gated(nn.Module):
         return x.square().mean()
 
 
-def gradients(partitioner: PeakPartitioner | None, drop: float = 0.0) -> list[torch.Tensor]:
-    """Return the gradients of a step compiled with a partitioner."""
+def gradients(
+    partitioner: PeakPartitioner | None, drop: float = 0.0, allocated: list[int] | None = None
+) -> list[torch.Tensor]:
+    """Return the gradients of a step compiled with a partitioner, and add what it allocates."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     module, x = Gated(drop), torch.randn(512, 64)
     settings = {"fx_graph_cache": False, "custom_partitioner_fn": partitioner}
     with inductor_config.patch(settings), functorch_config.patch(enable_autograd_cache=False):
-        torch.compile(module)(x).backward()
-    return [p.grad for p in module.parameters() if p.grad is not None]
+        compiled = torch.compile(module)
+        compiled(x).backward()
+        found = [p.grad for p in module.parameters() if p.grad is not None]
+        # Within the settings, as dynamo would compile the step again without them.
+        if allocated is not None:
+            module.zero_grad(set_to_none=True)
+            allocated.append(high_water(lambda: compiled(x).backward()))
+    return found
 
 
 @pytest.mark.slow
@@ -52,12 +61,15 @@ def gradients(partitioner: PeakPartitioner | None, drop: float = 0.0) -> list[to
 def test_a_step_keeps_its_budget_and_its_gradients(drop: float) -> None:
     wanted = gradients(None, drop)
     forget()
-    found = gradients(PeakPartitioner(4_750_000, 40.0), drop)
+    allocated: list[int] = []
+    found = gradients(PeakPartitioner(4_750_000, 40.0), drop, allocated)
     (record,) = [x for x in records() if x.name.endswith("joint")]
     assert "recompute: asked 4,750,000 bytes" in record.order, record
     assert record.before is not None
     assert record.after is not None
     assert record.after <= min(4_750_000, record.before)
+    # The loss and its gradient are 4 bytes each.
+    assert allocated[0] <= 4_750_000 + 8
     for one, other in zip(wanted, found, strict=True):
         torch.testing.assert_close(one, other)
 
