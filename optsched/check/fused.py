@@ -36,7 +36,7 @@ from optsched.runtime.integers import as_integer
 
 @dataclass(frozen=True, slots=True)
 class FusionLeaf:
-    """Choices that agree with the branches above; without a certificate, there are none.
+    """The choices that agree with the branches above; without a certificate, no choice does.
 
     If `allowed`, undecided buffers have their bytes in the graph of the certificate.
     """

@@ -122,7 +122,7 @@ def _show_table(
 
 
 def refuse_others(args: argparse.Namespace) -> None:
-    """Refuse options that would say nothing about a split.
+    """Refuse options that a search of splits does not use.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def _search(args: argparse.Namespace, path: str | Path) -> tuple[FusionResult, F
 
 
 def _reason(result: FusionResult, front: Front) -> StopReason:
-    """Return why a search ended; an interrupt of its second half is one of all."""
+    """Return why the search ended; Ctrl-C while few cuts are sought counts as well."""
     interrupted = front.stop_reason is StopReason.INTERRUPTED
     return front.stop_reason if interrupted else result.stop_reason
 

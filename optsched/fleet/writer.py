@@ -63,7 +63,7 @@ class StoreWriter:
         return not self.queued[number]
 
     def put(self, number: int, found: Found, saving: Saving) -> None:
-        """Queue a result of a graph for writing, with what its framework holds on its own.
+        """Queue a result of a graph for writing, with its saving against the framework's own plan.
 
         Raises
         ------

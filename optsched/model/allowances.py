@@ -46,7 +46,7 @@ from optsched.model.graph import Graph
 def relaxation(
     fused: FusedGraph, split: Split, cut: frozenset[int], *, allowed: bool
 ) -> tuple[Graph, int]:
-    """Return a graph whose least peak, minus the bytes beside it, bounds all agreeing choices.
+    """Return a graph and bytes: its least peak minus these bounds all choices that agree.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def allowances(fused: FusedGraph, split: Split, cut: Collection[int]) -> list[in
 
 
 def with_allowances(graph: Graph, rows: Sequence[int]) -> Graph:
-    """Return the graph in which each op has a scratch buffer of what others are allowed more.
+    """Return the graph with a scratch buffer per op: the largest allowance minus that of the op.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """ONNX Runtime's profile of a run: the shapes of values, and the order of ops.
 
 A session with `SessionOptions.enable_profiling` writes it: a JSON array of events. Ops are found by
-the event's name; the number of a node in it counts otherwise than the file does.
+the event's name, since a node's number in the profile is not its position in the file.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ While op `v` runs, the items live then are a clique: their sizes add up to at mo
 runs was live before it.
 
 Example: `p` makes `x`, `q` reads `x` and makes `y`. The rectangle of `x` spans the steps of `p` and
-`q`, that of `y` begins at the step of `q`, so that both must lie above each other.
+`q`, that of `y` begins at the step of `q`. They share this step, so one lies above the other.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Price:
 class Front:
     """Splits between the whole nodes and the best one, fewest kernels first.
 
-    No split of the front needs as many kernels and as many bytes as another.
+    For any two of them, one has fewer kernels and the other one a lower peak.
 
     Parameters
     ----------

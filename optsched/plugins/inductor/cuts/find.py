@@ -35,7 +35,7 @@ from optsched.solver.fusion.search import search_fusion
 SPLITS = ("auto", "peak", False)
 """Settings: cuts that cost little, cuts at any price, and none."""
 SPLIT_SHARE = 0.7
-"""Part of the time that is left for the search of a split; the rest orders the nodes after it."""
+"""Part of the remaining time for the search of a split; the rest orders the nodes after it."""
 SEARCH_SHARE = 0.5
 """Part of the search's time in which a split of least peak is sought; the rest finds few cuts."""
 

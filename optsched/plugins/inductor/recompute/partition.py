@@ -141,7 +141,7 @@ class Tried(NamedTuple):
         return None if self.memory is None else self.memory.peak if cuts else self.memory.whole
 
     def fits(self, budget: int, cuts: bool = True) -> bool:
-        """Return True if it is not simulated above a budget."""
+        """Return True if the simulated peak is at most a budget, or if nothing was simulated."""
         peak = self.peak(cuts)
         return peak is None or peak <= budget
 
@@ -157,7 +157,7 @@ def next_budget(aim: int, low: int, high: int) -> int:
 
 
 class _Partition:
-    """One joint graph on its way to two graphs."""
+    """The search for a split of one joint graph: plans, and their simulated memory."""
 
     def __init__(
         self,
