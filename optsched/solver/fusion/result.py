@@ -11,7 +11,7 @@ from optsched.solver.fusion.oracle import Solved
 
 @dataclass(slots=True)
 class Leaf:
-    """Choices that were bounded together; without a solved graph, no choice agrees with the tree."""
+    """Choices that were bounded together; without a solved graph, no choice agrees with it."""
 
     solved: Solved | None
     bound: int
