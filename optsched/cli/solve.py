@@ -131,7 +131,11 @@ SOLVE = Command(
         OBJECTIVE,
         option("--capacity", metavar="BYTES", help="only decide if a plan fits in BYTES"),
         option("--warm-start", metavar="PLAN", help="plan to start from"),
-        option("--certificate", metavar="FILE", help="write a proof of the bound on the peak"),
+        option(
+            "--certificate",
+            metavar="FILE",
+            help="write a proof of the bound on the peak, with a --time-limit of its own",
+        ),
         *NEAR,
         flag(
             "--fewest-moves",

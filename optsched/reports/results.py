@@ -366,7 +366,7 @@ def packing_facts(table: PackingTable) -> dict[str, Any]:
 def packing_info_text(found: dict[str, Any]) -> str:
     """Return the text of a packing problem's description."""
     rows = {
-        "buffers": f"{found['buffers']:,}, born or freed at {counted(found['steps'], 'time')}",
+        "buffers": f"{found['buffers']:,}, allocated or freed at {counted(found['steps'], 'step')}",
         "pools": listed_names(found["pools"], 8),
         "offsets": "in the file" if found["has_offsets"] else "",
         "without reuse": format_bytes(found["bytes_in_all"]),

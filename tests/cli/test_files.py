@@ -225,7 +225,7 @@ def test_info_describes_a_packing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["info", str(packing)]) == 0
     text = capsys.readouterr().out
     assert text.startswith("slab 12 bytes with greedy packing by size; smallest possible, proved\n")
-    assert "buffers        4, born or freed at 6 times" in text
+    assert "buffers        4, allocated or freed at 6 steps" in text
     assert main(["info", str(packing), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["bound"], found["bytes_in_all"], found["saving"]["before"]) == (12, 18, 12)
