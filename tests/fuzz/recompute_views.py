@@ -1,8 +1,8 @@
 """Plans, bounds and certificates of recompute on graphs with views, births and mutation.
 
 Question: does any plan need more than it says, is any bound above the least extra compute, and is
-any certificate refused, where views point to older copies of what was made again? The oracle
-(`tests/support/recompute_views.py`) enumerates all states of all copies.
+any certificate refused, where views point to older copies of storages that are made again? The
+oracle (`tests/support/recompute_views.py`) enumerates all states of all copies.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Copies:
         return 1 + max((x[1] for x in points if x is not None and x[0] == b), default=0)
 
     def _is_born(self, copy: Copy, done: int) -> bool:
-        """Return True if the bytes are there and their maker has not run."""
+        """Return True if the bytes are there before their maker runs."""
         maker = self.graph.producers[copy[0]]
         return maker is not None and not done >> maker & 1
 

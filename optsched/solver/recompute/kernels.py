@@ -62,29 +62,34 @@ class Contracted:
                 given = buffer.input if storage.maker < 0 else None
                 output = OutputPolicy.LIVE if storage.kept else None
                 buffers.append(Buffer(buffer.name, storage.size, input=given, output=output))
-        aliases = self._add_aliases(number, buffers)
+        others = self._add_others(number, buffers)
         # One buffer stands for all bytes that no schedule can release.
         if problem.fixed:
             buffers.append(Buffer("fixed bytes", problem.fixed, input=InputPolicy.KEPT))
         at = {h: i for i, h in enumerate(sorted(set(self.head)))}
-        ops = [self._op(nodes, number, at, aliases) for nodes in self.members]
+        ops = [self._op(nodes, number, at, others) for nodes in self.members]
         return Graph(
             problem.graph.name, tuple(ops), tuple(buffers), cost_unit=problem.graph.cost_unit
         )
 
-    def _add_aliases(self, number: dict[int, int], buffers: list[Buffer]) -> dict[int, int]:
-        """Append the views that nodes make, and return their numbers by buffer of the graph.
+    def _add_others(self, number: dict[int, int], buffers: list[Buffer]) -> dict[int, int]:
+        """Append what nodes make beside storages; return numbers by buffer of the graph.
 
-        If the storage is made again, such a view still holds the copy that it was taken of.
+        These are views, which still hold the copy that they were taken of if the storage is made
+        again, and outputs that the caller allocates: a repeat allocates its own copy.
         """
         problem, graph, found = self.problem, self.problem.graph, dict[int, int]()
         roots = {problem.storages[s].buffer: made for s, made in number.items()}
         for b in (b for v in problem.ops for b in graph.ops[v].writes):
-            source = graph.buffers[b].alias_of
+            buffer = graph.buffers[b]
+            source = buffer.alias_of
             if source is not None and graph.roots[b] in roots:
                 found[b] = len(buffers)
                 root = found.get(source, roots[graph.roots[b]])
-                buffers.append(Buffer(graph.buffers[b].name, 0, alias_of=root))
+                buffers.append(Buffer(buffer.name, 0, alias_of=root))
+            elif source is None and buffer.external and buffer.size:
+                found[b] = len(buffers)
+                buffers.append(Buffer(buffer.name, buffer.size, output=buffer.output))
         return found
 
     def _is_inside(self, s: int) -> bool:
@@ -99,19 +104,19 @@ class Contracted:
         nodes: Sequence[int],
         number: dict[int, int],
         at: dict[int, int],
-        aliases: dict[int, int],
+        others: dict[int, int],
     ) -> Op:
         problem, h = self.problem, nodes[-1]
         ops = [problem.graph.ops[problem.ops[v]] for v in nodes]
-        viewed = [aliases[b] for op in ops for b in op.writes if b in aliases]
-        through = [aliases[b] for op in ops for b in (*op.reads, *op.uses) if b in aliases]
+        beside = [others[b] for op in ops for b in op.writes if b in others]
+        through = [others[b] for op in ops for b in (*op.reads, *op.uses) if b in others]
         made = [s for v in nodes for s in problem.makes[v]]
         read = dict.fromkeys(s for v in nodes for s in problem.reads[v] if s not in made)
         before = {at[self.head[p]] for v in nodes for p in problem.preds[v]} - {at[h]}
         return Op(
             problem.name(h),
-            (*(number[s] for s in read), *(b for b in dict.fromkeys(through) if b not in viewed)),
-            writes=(*(number[s] for s in made if s in number), *viewed),
+            (*(number[s] for s in read), *(b for b in dict.fromkeys(through) if b not in beside)),
+            writes=(*(number[s] for s in made if s in number), *beside),
             control=tuple(sorted(before)),
             cost=sum(problem.cost[v] for v in nodes),
             once=h in problem.forward and h not in problem.again,
