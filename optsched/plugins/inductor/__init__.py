@@ -17,7 +17,7 @@ What happens in a compilation, by the names of the modules:
    `backend` (a name) do so for programs that call neither.
 2. With a budget, `recompute.partition` first chooses which forward ops run again.
 3. Inductor lowers and fuses the graph, then calls the pass with the fused nodes.
-4. `reading.support` refuses a graph that no rule describes. It stays as Inductor has it.
+4. `reading.support` refuses a graph that no rule describes. Inductor compiles it as ever.
 5. `sizes.kernels` measures what extern kernels allocate, and `reading.scheduler` reads all facts
    that hold in every order (`wrapper.facts`).
 6. `orders.runtime_graph` makes a graph of them, and `orders.candidates` has it solved.
