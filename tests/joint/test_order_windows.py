@@ -13,16 +13,8 @@ from optsched.joint.order_windows import lower_orders
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
 from optsched.model.memory_model import plannable
-from optsched.model.question import Question
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
-from optsched.solver import pipeline
-from optsched.solver.driver import Stage, run_stage
-from optsched.solver.finding import Finding
-from optsched.solver.joint_stages import order_windows
-from optsched.solver.known import Known
-from optsched.solver.resume import Resume
-from optsched.solver.schedule import Engine, stages_of
 from tests.support.brute import least_peak, least_peak_inplace
 from tests.support.families.wiring import random_wiring
 from tests.support.generators import random_graph, random_order
@@ -65,16 +57,3 @@ def test_the_peak_of_random_wiring_falls_the_same_way_each_time() -> None:
     first, second = (peaks(graph, order, 12_000) for _ in range(2))
     assert first == second
     assert first[-1] < check_order(graph, order)
-
-
-def test_solve_lowers_a_peak_with_it() -> None:
-    searches = stages_of(Engine.AUTO, pipeline.answer)
-    assert any(stage.run is order_windows and stage.repeat for stage in searches)
-    graph = random_wiring(40, 1, unit=False)
-    known = Known(Question(graph), Limits(work=60_000))
-    known.merge(Finding("start", orders=(program(graph),)))
-    peak = known.best_orders(1)[0][0]
-    run_stage(known, Resume(), Stage(order_windows, share=0.5))
-    assert known.best_orders(1)[0][0] < peak
-    assert known.plan is not None
-    assert known.measured.peak < peak

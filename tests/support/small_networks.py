@@ -83,6 +83,19 @@ class Pooled(nn.Module):
         return self.layers(x).logsumexp(1).sum()
 
 
+class Broken(nn.Module):
+    """A step that a graph break compiles as two graphs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x).relu()
+        torch._dynamo.graph_break()
+        return self.second(x).sin().sum()
+
+
 NETWORKS: dict[str, Callable[[], tuple[nn.Module, tuple[Any, ...]]]] = {
     "recurrent": lambda: (Recurrent(), (torch.randn(4, 8, 32),)),
     "attention": lambda: (Attention(), (torch.randn(2, 24, 32),)),

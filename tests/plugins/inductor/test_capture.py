@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch", reason="captures need torch: pip install '.
 
 from optsched.plugins.inductor import capture as inductor_capture  # noqa: E402
 from optsched.plugins.inductor.capture import Built, CapturedGraph, capture, write  # noqa: E402
+from tests.support.small_networks import Broken  # noqa: E402
 
 METHODS = ("baseline", "lpmf", "bfs", "dfs")
 
@@ -216,16 +217,6 @@ def test_the_imagined_gpu_fuses_otherwise_and_leaves_no_trace(
 
 
 def test_parts_of_a_broken_graph_are_paired() -> None:
-    class Broken(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 4)
-
-        def forward(self, x: Any) -> Any:
-            x = self.first(x).relu()
-            torch._dynamo.graph_break()
-            return self.second(x).sin().sum()
-
     graphs = capture(lambda: (Broken(), (torch.randn(4, 8),), {}), phase="train", model="broken")
     found = sorted(graph.file_name for graph in graphs)
     assert found == [

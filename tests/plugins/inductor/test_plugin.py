@@ -29,7 +29,7 @@ from torch._inductor import config  # noqa: E402
 from optsched.plugins.inductor import enabled, options  # noqa: E402
 from optsched.plugins.inductor.reading import support  # noqa: E402
 from tests.support.compiled_memory import NO_CACHE, QUICK_KERNELS, measure_calls, no_kernels  # noqa: E402
-from tests.support.small_networks import NETWORKS, gradients, training_step  # noqa: E402
+from tests.support.small_networks import NETWORKS, Broken, gradients, training_step  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -97,16 +97,6 @@ def test_one_call_of_compile_with_options() -> None:
 
 
 def test_a_decorated_step_of_several_graphs() -> None:
-    class Broken(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 4)
-
-        def forward(self, x: Any) -> Any:
-            x = self.first(x).relu()
-            torch._dynamo.graph_break()
-            return self.second(x).sin().sum()
-
     network = Broken()
 
     @enabled(time_limit=1)
