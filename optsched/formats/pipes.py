@@ -49,12 +49,26 @@ def read_pipe(path: str | Path, read: Callable[[BinaryIO], bytes]) -> bytes:
         # The stream itself, so that another one in its place has bytes of its own.
         return _kept(sys.stdin.buffer, read(sys.stdin.buffer))
     identity = _identity(path)
-    opener = _open_at_once if identity in _ENDED else None
-    with open(path, "rb", opener=opener) as file:
-        return _kept(identity, read(file))
+    number = _OPEN.pop(identity, None)
+    # Only the first open waits for a writer.
+    number = os.open(path, os.O_RDONLY) if number is None else number
+    try:
+        with open(number, "rb", closefd=False) as file:
+            data = read(file)
+    except BaseException:
+        os.close(number)
+        raise
+    if (other := _OPEN.pop(identity, None)) is not None:
+        os.close(other)  # Two threads read one pipe.
+    _OPEN[identity] = number
+    return _kept(identity, data)
 
 
 _ENDED: dict[Hashable, bytes] = {}
+
+_OPEN: dict[Hashable, int] = {}
+"""Numbers of the open files of these pipes. What is written between two reads would be lost if no
+reader had the pipe open, and the system could give its identity to another pipe."""
 
 
 def _kept(pipe: Hashable, data: bytes) -> bytes:
@@ -63,6 +77,8 @@ def _kept(pipe: Hashable, data: bytes) -> bytes:
         _ENDED[pipe] = data
     for oldest in list(_ENDED)[:-_MOST_KEPT]:
         del _ENDED[oldest]
+    for oldest in list(_OPEN)[:-_MOST_KEPT]:
+        os.close(_OPEN.pop(oldest))
     return data or _ENDED.get(pipe, b"")
 
 
@@ -75,10 +91,3 @@ def _identity(path: str | Path) -> tuple[int, int] | None:
     except (OSError, ValueError):
         return None
     return (state.st_dev, state.st_ino) if stat.S_ISFIFO(state.st_mode) else None
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open a pipe even if nobody writes to it: a named one would wait for a writer forever."""
-    number = os.open(path, flags | os.O_NONBLOCK)
-    os.set_blocking(number, True)
-    return number

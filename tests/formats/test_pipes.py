@@ -51,14 +51,32 @@ def test_a_pipe_gives_the_same_bytes_again() -> None:
 def test_a_named_pipe_does_not_wait_for_a_second_writer(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=[b"one"])
+    writer.start()
+    assert [read_bytes(path) for _ in range(2)] == [b"one"] * 2
+    writer.join()
+    # The pipe stays open, so that nothing written between two reads is lost.
+    path.write_bytes(b"another")
+    assert [read_bytes(path) for _ in range(2)] == [b"another"] * 2
+
+
+def test_a_named_pipe_in_place_of_another_has_bytes_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
     for data in (b"one", b"another"):
+        os.mkfifo(path)
         writer = threading.Thread(target=path.write_bytes, args=[data])
         writer.start()
-        # Until the writer has opened it, the bytes of the time before are there.
-        while (found := read_bytes(path)) != data:
-            assert found == b"one"
-        writer.join()
         assert read_bytes(path) == data
+        writer.join()
+        path.unlink()
+
+
+def test_a_long_session_keeps_few_pipes_open(tmp_path: Path) -> None:
+    before = len(os.listdir("/dev/fd"))
+    for number in range(40):
+        with piped(str(number).encode()) as path:
+            assert read_bytes(path) == str(number).encode()
+    assert len(os.listdir("/dev/fd")) <= before + 16
 
 
 def test_standard_input_in_place_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
