@@ -6,6 +6,7 @@ observer.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from optsched.check.replay import replay_packing, replay_plan
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
+from optsched.runtime import kernel
 
 # No deadline anywhere, as machines are shared; the same examples in CI.
 settings.register_profile("dev", deadline=None)
@@ -37,6 +39,12 @@ def _python_takes_interrupts() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def _no_command_waits_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the deadline of commands that tests before ran: after it no kernel is compiled."""
+    monkeypatch.setattr(kernel, "deadline", math.inf)
 
 
 MOST_OPS = 200

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from optsched.runtime import kernel
@@ -13,6 +14,13 @@ from optsched.runtime.worker_pool import Deadline, Tell, run_tasks
 
 Steps = list[str]
 """A task of these tests: acts to do one after the other."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Message that so many seconds pass, for tests that count them by what they are told."""
+
+    seconds: float
 
 
 def follow(task: Steps, tell: Tell) -> str | None:
@@ -25,10 +33,11 @@ def follow(task: Steps, tell: Tell) -> str | None:
             case ["exit", _, code]:
                 os._exit(int(code))
             case ["sleep", _, seconds]:
+                tell(Passes(float(seconds)))
                 time.sleep(float(seconds))
             case ["compile", _, seconds]:
                 kernel.watch_compiling(True)
-                time.sleep(float(seconds))
+                tell(Passes(float(seconds)))
                 kernel.watch_compiling(False)
             case ["stick", _, _]:
                 # No other thread has its turn before this ends, in some thousand years.
