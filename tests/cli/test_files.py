@@ -34,7 +34,7 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "O": f"{sys.executable} -m optsched", **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
     )
 
 
@@ -124,7 +124,7 @@ def test_names_that_the_terminal_can_not_show(encoding: str, tmp_path: Path) -> 
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONIOENCODING": encoding},
         capture_output=True,
-        timeout=120,
+        timeout=400,
     )
     *texts, rest = done.stdout.decode(encoding).split("\0")
     assert (len(texts), rest) == (len(commands), ""), done.stderr
@@ -151,7 +151,7 @@ def test_an_ascii_locale_gets_readable_ascii(
 
     def run(code: int, *argv: bytes) -> bytes:
         done = subprocess.run(
-            [sys.executable, "-m", "optsched", *argv], env=env, capture_output=True, timeout=120
+            [sys.executable, "-m", "optsched", *argv], env=env, capture_output=True, timeout=400
         )
         printed = done.stdout + done.stderr
         assert done.returncode == code, printed
@@ -175,7 +175,7 @@ def test_a_graph_from_standard_input_is_compared(graph: str) -> None:
         [sys.executable, "-m", "optsched", "compare", "-", "--methods", "lpmf"],
         input=Path(graph).read_bytes(),
         capture_output=True,
-        timeout=120,
+        timeout=400,
     )
     assert done.returncode == 0, done.stderr
     assert b"minimum slab proved on 1" in done.stdout

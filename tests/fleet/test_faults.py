@@ -110,7 +110,7 @@ def test_one_interrupt_keeps_what_is_running(
     driver = Driver(paths, store, "--budget", "100")
     driver.wait_for(searched(5))
     driver.interrupt()
-    found = driver.finish(seconds=30)
+    found = driver.finish()
     assert found["interrupted"]
     known = {record.name: record.slab for record in PlanStore(store).records()}
     assert all(row["slab"] == known[row["graph"]] for row in found["rows"] if row["slab"])

@@ -58,10 +58,10 @@ def test_whole_surrogate_pairs_are_text() -> None:
 @pytest.mark.parametrize("bracket", ["[", '{"a":'])
 def test_deep_nesting_is_refused_at_once(bracket: str) -> None:
     text = bracket * (3 * 10**7 // len(bracket))
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(FormatError, match="JSON is nested too deeply"):
         parse_json(text)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_gzip_is_known_by_content(tmp_path: Path) -> None:

@@ -110,21 +110,24 @@ def test_what_is_no_name_or_function_is_refused(wrong: Any) -> None:
 
 
 def test_solve_and_pack_never_call_what_is_registered() -> None:
+    called: list[str] = []
+
     @register_ordering("slow_and_wrong")
     def slow(graph: Graph, seed: int = 0) -> IntArray:
+        called.append("slow_and_wrong")
         time.sleep(30)
         raise RuntimeError
 
     @register_packing("wrong")
     def wrong(problem: PackingProblem) -> IntArray:
+        called.append("wrong")
         raise RuntimeError
 
     graph = random_graph(np.random.default_rng(2), 12)
     problem, _ = packing_problem(graph, ORDERINGS["program"](graph, 0))
-    started = time.monotonic()
     assert solve(graph, limits=Limits(seconds=1)).plan is not None
     assert pack(problem, limits=Limits(seconds=1)).offsets is not None
-    assert time.monotonic() - started < 30
+    assert called == []
 
 
 def test_a_heuristic_of_our_own_that_fails_is_logged_and_the_others_go_on(

@@ -127,9 +127,9 @@ def test_slices_give_the_same_answer_as_one_run() -> None:
 
 def test_time_limit_is_kept_and_the_bound_stays_valid() -> None:
     problem = cut(np.random.default_rng(1), 400, 100_000, 250)
-    started = time.perf_counter()
+    started = time.process_time()
     outcome = solve_packing(problem, limits=Limits(seconds=0.3))
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
     assert outcome.offsets is not None
     assert outcome.bound == 100_000
     check_packing(problem, outcome.offsets.tolist(), slab=outcome.slab)

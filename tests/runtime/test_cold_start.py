@@ -14,6 +14,7 @@ import json, random, time
 time.monotonic = time.process_time
 from optsched import GraphBuilder, solve
 from optsched.model.liveness import peak_memory
+from optsched.runtime.kernel import is_warm
 
 draw, build, live = random.Random(5), GraphBuilder("thousand"), ["x"]
 build.input("x", 4096)
@@ -23,11 +24,10 @@ for i in range(1000):
     live.append(f"t{i}")
 build.output(live[-1])
 graph, found = build.build(), []
-solve(graph, time_limit=4, on_event=lambda e: found.append((time.process_time(), e.incumbent)))
+solve(graph, time_limit=4, on_event=lambda e: found.append((is_warm(), e.incumbent)))
 own = peak_memory(graph, tuple(range(1000)))
-print(json.dumps([own, found]))
+print(json.dumps([own, found, is_warm()]))
 """
-MOST_SECONDS = 3.0
 
 
 def test_a_thousand_ops_have_a_plan_before_kernels_are_compiled(tmp_path: Path) -> None:
@@ -35,6 +35,8 @@ def test_a_thousand_ops_have_a_plan_before_kernels_are_compiled(tmp_path: Path) 
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, check=True
     )
-    own, found = json.loads(ran.stdout)
-    first = next(seconds for seconds, value in found if value is not None and value < own)
-    assert first < MOST_SECONDS
+    own, found, compiled = json.loads(ran.stdout)
+    # Kernels are compiled with numba, which is imported for the first of them.
+    early = next(not warm for warm, value in found if value is not None and value < own)
+    assert early
+    assert compiled

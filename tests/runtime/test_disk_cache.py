@@ -366,7 +366,7 @@ def solve(cache: Path, **more: str) -> subprocess.CompletedProcess[str]:
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(cache), **more}
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=120
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=400
     )
 
 

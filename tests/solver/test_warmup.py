@@ -24,4 +24,4 @@ def test_an_interrupted_warmup_leaves_no_process_behind(monkeypatch: pytest.Monk
     monkeypatch.setattr(warmup, "compile_orders", interrupt)
     with pytest.raises(KeyboardInterrupt):
         warmup.warm_up([].append)
-    assert started[0].wait(timeout=5) < 0
+    assert started[0].wait(timeout=300) < 0

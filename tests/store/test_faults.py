@@ -85,7 +85,7 @@ def test_two_drivers_at_once(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", WRITER, path, *range_], cwd=ROOT)
         for range_ in ranges
     ]
-    assert [driver.wait(120) for driver in drivers] == [0, 0]
+    assert [driver.wait(400) for driver in drivers] == [0, 0]
     store = PlanStore(path)
     assert verify(store) == []
     assert all(store.get(diamond(size)) is not None for size in range(1, 13))

@@ -78,7 +78,7 @@ def interrupted_twice(paths: Sequence[str], store: Path, *options: str) -> Recov
     began = time.monotonic()
     driver.interrupt()
     driver.interrupt()
-    driver.process.communicate(timeout=30)
+    driver.process.communicate(timeout=300)
     return _gone_on_with(driver, began, paths, store, *options)
 
 

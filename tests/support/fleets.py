@@ -64,9 +64,9 @@ class Driver:
             return []
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
-    def wait_for(self, what: Callable[[list[dict[str, Any]]], bool], seconds: float = 90.0) -> None:
+    def wait_for(self, what: Callable[[list[dict[str, Any]]], bool]) -> None:
         """Wait until the log says so."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + 300
         while not what(self.events()):
             assert self.process.poll() is None, self.process.communicate()
             assert time.monotonic() < end, self.events()
@@ -85,7 +85,7 @@ class Driver:
         """Send what Ctrl-C in a terminal sends: to all processes of the group."""
         os.killpg(self.process.pid, signal.SIGINT)
 
-    def finish(self, seconds: float = 120.0) -> dict[str, Any]:
+    def finish(self, seconds: float = 500.0) -> dict[str, Any]:
         """Wait for the end and return what it printed."""
         out, err = self.process.communicate(timeout=seconds)
         assert out, err

@@ -22,7 +22,7 @@ def experiment(*arguments: str) -> str:
     if sys.platform != "linux" or shutil.which("cc") is None:
         pytest.skip("the counter of heap blocks wants Linux and a C compiler")
     command = [sys.executable, "-m", "experiments.runtimes.onnxruntime", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
