@@ -26,7 +26,7 @@ build.output(live[-1])
 graph, found = build.build(), []
 solve(graph, time_limit=4, on_event=lambda e: found.append((is_warm(), e.incumbent)))
 own = peak_memory(graph, tuple(range(1000)))
-print(json.dumps([own, found, is_warm()]))
+print(json.dumps([own, found]))
 """
 
 
@@ -35,8 +35,6 @@ def test_a_thousand_ops_have_a_plan_before_kernels_are_compiled(tmp_path: Path) 
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, check=True
     )
-    own, found, compiled = json.loads(ran.stdout)
+    own, found = json.loads(ran.stdout)
     # Kernels are compiled with numba, which is imported for the first of them.
-    early = next(not warm for warm, value in found if value is not None and value < own)
-    assert early
-    assert compiled
+    assert next(not warm for warm, value in found if value is not None and value < own)
