@@ -18,7 +18,7 @@ Steps = list[str]
 
 @dataclass(frozen=True)
 class Passes:
-    """Message that so many seconds pass, for tests that count them by what they are told."""
+    """Message that some seconds pass, for tests that count time by such messages."""
 
     seconds: float
 

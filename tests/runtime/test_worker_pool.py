@@ -26,7 +26,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="processes end by POSIX si
 def run(tasks: list[Steps], jobs: int = 1) -> tuple[list[str], list[WorkerLoss]]:
     """Do tasks; a lost task continues after the step that was running.
 
-    Time passes as the tasks tell, so that none is late because other processes run.
+    Time passes as the tasks tell: a busy machine makes no task late.
     """
     told: list[str] = []
     losses: list[WorkerLoss] = []

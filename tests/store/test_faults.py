@@ -69,7 +69,8 @@ def test_a_power_cut_loses_nothing_that_is_in_the_log(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from tests.store.test_database import best, diamond
-from optsched.store import PlanStore
+from optsched.store import PlanStore, file
+file.SECONDS_TO_WAIT = 300.0
 store = PlanStore(sys.argv[1])
 for size in range(int(sys.argv[2]), int(sys.argv[3])):
     graph = diamond(size)
@@ -97,7 +98,8 @@ def test_two_drivers_at_once(tmp_path: Path) -> None:
 RAISER = """
 import sys
 from tests.store.test_database import diamond
-from optsched.store import PlanStore
+from optsched.store import PlanStore, file
+file.SECONDS_TO_WAIT = 300.0
 store = PlanStore(sys.argv[1])
 for value in range(2, 40):
     store.put_bound(diamond(100), value, "L2")
