@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from optsched.solver.module_result import ModuleResult
     from optsched.solver.pack import pack
     from optsched.solver.packing_result import PackingResult
-    from optsched.solver.pipeline import solve
+    from optsched.solver.pipeline import answer, solve
     from optsched.solver.result import Result
     from optsched.solver.schedule import Engine
     from optsched.solver.spill.pack import pack_pools
@@ -111,7 +111,7 @@ _HOME = {
     "optsched.solver.module": "solve_module",
     "optsched.solver.module_result": "ModuleResult",
     "optsched.solver.pack": "pack",
-    "optsched.solver.pipeline": "solve",
+    "optsched.solver.pipeline": "answer solve",
     "optsched.solver.packing_result": "PackingResult",
     "optsched.solver.result": "Result",
     "optsched.solver.schedule": "Engine",
@@ -149,6 +149,7 @@ __all__ = [
     "Result",
     "Status",
     "StopReason",
+    "answer",
     "apply_plan",
     "certify",
     "check_module",

@@ -48,6 +48,7 @@ PUBLIC = {
     "Result",
     "Status",
     "StopReason",
+    "answer",
     "apply_plan",
     "certify",
     "check_packing",

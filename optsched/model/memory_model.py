@@ -139,6 +139,14 @@ def _is_placed(buffer: Buffer) -> bool:
     )
 
 
+_HINTS = {
+    "DiGraph": ": convert it with from_networkx",
+    "MultiDiGraph": ": convert it with from_networkx",
+    "Question": ": answer(question) searches on, and question.graph is its graph",
+}
+"""Ways out for objects that are no graphs, by the name of their type."""
+
+
 def plannable(graph: Graph, inplace: bool, align: str | SupportsIndex | None = None) -> Graph:
     """Return the graph to plan: in the requested memory model.
 
@@ -149,8 +157,7 @@ def plannable(graph: Graph, inplace: bool, align: str | SupportsIndex | None = N
         raise UsageError(f"expected a Graph, got {str(graph)!r}: read the file with read_graph")
     if not isinstance(graph, Graph):
         kind = type(graph).__name__
-        hint = ": convert it with from_networkx" if "DiGraph" in kind else ""
-        raise UsageError(f"expected a Graph, got {kind}{hint}")
+        raise UsageError(f"expected a Graph, got {kind}{_HINTS.get(kind, '')}")
     if align is not None:
         graph = _aligned(graph, parse_alignment(align))
     return _with_inplace(graph) if inplace else graph

@@ -23,6 +23,7 @@ from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import make_plan
 from optsched.model.question import Question
 from optsched.ordering.bound.single_ops import peak_lower_bound
+from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
@@ -35,8 +36,8 @@ from optsched.runtime.limits import (
     StopReason,
     choose_limits,
     choose_member,
+    choose_size,
 )
-from optsched.solver.ask import choose_target
 from optsched.solver.effort import MODULES
 from optsched.solver.finding import Finding
 from optsched.solver.known import Known
@@ -102,7 +103,10 @@ def solve_module(
     """
     if not isinstance(module, Module):
         raise UsageError(f"a Module is wanted, got {type(module).__name__}: solve plans a graph")
-    asked, enough = choose_target(objective, capacity)
+    asked, enough = choose_size(objective), None
+    if capacity is not None:
+        # A capacity limits the slab, so that the slab is what the search lowers.
+        asked, enough = Objective.SLAB, parse_bytes(capacity)
     if module.results_inside and asked is Objective.SLAB:
         raise UsageError(
             f"{module.name}: results lie inside what is called and have no offsets: only the "

@@ -1,35 +1,39 @@
 """solve(): heuristics, bounds, exact search of orders, packing, the joint model; one checked plan.
 
-:func:`solve` makes a question of its arguments (:mod:`optsched.solver.ask`), and :func:`answer`
-runs the stages of an engine on it (:mod:`optsched.solver.schedule`).
+:func:`solve` makes a question of its arguments, and :func:`answer` runs the stages of an engine on
+it (:mod:`optsched.solver.schedule`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import NoneType
 from typing import SupportsIndex, Unpack
 
 from optsched.errors import UsageError, expect
 from optsched.model.arrays import Integers
 from optsched.model.graph import Graph
-from optsched.model.order_rules import NO_RULES, OrderRules
+from optsched.model.memory_model import plannable
+from optsched.model.order_rules import NO_RULES, OrderRules, make_baseline
 from optsched.model.plan import Plan
 from optsched.model.pools import Pool
 from optsched.model.question import Question
 from optsched.ordering.inplace import TooManySavingsError
+from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import (
+    SIZES,
     LimitKeywords,
     Limits,
     Objective,
     OnEvent,
     choose_limits,
     choose_member,
+    choose_size,
 )
 from optsched.solver import near
-from optsched.solver.ask import ask
 from optsched.solver.driver import run_stages
 from optsched.solver.effort import NEAR
 from optsched.solver.features import Feature
@@ -42,10 +46,10 @@ from optsched.solver.start import make_a_plan, take_up
 
 @keywords
 def solve(
-    graph: Graph | Question,
+    graph: Graph,
     *,
     pools: Sequence[Pool] = (),
-    objective: Objective | str | None = None,
+    objective: Objective | str = Objective.SLAB,
     capacity: int | str | SupportsIndex | None = None,
     inplace: bool = False,
     align: int | str | SupportsIndex | None = None,
@@ -63,22 +67,21 @@ def solve(
 ) -> Result:
     """Choose an order and offsets of minimum slab or peak, with a proof or a gap.
 
-    The arguments up to `fewest_moves` say what is asked; they make a :class:`Question`. Those up to
-    `on_event` say how long and with what to search, and the last two where the search starts.
+    The arguments up to `fewest_moves` say what is asked; they make a :class:`Question`, which
+    :func:`answer` answers. Those up to `on_event` say how long and with what to search, and the
+    last two where the search starts.
 
     Parameters
     ----------
     graph
         Graph to plan. If its buffers name several pools, each pool has a slab, the slab is the sum
-        of these, and the peak is that of all pools together. Or a :class:`Question`, such as
-        `result.question`, without the arguments that make one.
+        of these, and the peak is that of all pools together.
     pools
         Pools with capacities, in order of preference: a buffer that does not fit into its pool
         spills to the next one. A buffer that names no pool belongs to the first; a pinned buffer
         stays in its own (default: the pools that buffers name, without capacities).
     objective
-        `slab` (minimum slab, then minimum peak) or `peak` (minimum peak, then minimum slab);
-        `slab` by default.
+        `slab` (minimum slab, then minimum peak) or `peak` (minimum peak, then minimum slab).
     capacity
         Bytes of slab that are enough, regardless of the objective: `65536` or `"64KiB"` (default:
         minimize).
@@ -146,66 +149,92 @@ def solve(
     >>> result = solve(graph, time_limit=5)
     >>> result.slab, [graph.ops[op].name for op in result.plan.order]
     (10, ['big', 'sum', 'other', 'join'])
-
-    A search that a limit ended is resumed with its question and its state:
-
-    >>> solve(result.question, progress=result.resume, time_limit=5).slab
-    10
     """
-    # Refused here: a dict or a path would fail deep inside, with a message that explains nothing.
-    expect("warm_start", warm_start, Plan, NoneType)
-    expect("progress", progress, Resume, NoneType)
-    question = ask(
-        graph,
-        pools=pools,
-        objective=objective,
-        capacity=capacity,
-        inplace=inplace,
-        align=align,
-        order_rules=order_rules,
-        baseline=baseline,
-        max_moved=max_moved,
-        fewest_moves=fewest_moves,
+    expect("order_rules", order_rules, OrderRules)
+    graph = plannable(graph, inplace, align)
+    order = baseline.order if isinstance(baseline, Plan) else baseline
+    near_by = make_baseline(graph, order, max_moved, fewest_moves)
+    enough = None if capacity is None else parse_bytes(capacity)
+    question = Question(graph, order_rules, near_by, choose_size(objective), enough, tuple(pools))
+    return answer(
+        question,
+        limits=limits,
+        engine=engine,
+        independent=independent,
+        on_event=on_event,
+        warm_start=warm_start,
+        progress=progress,
+        **named,
     )
-    clock = Clock.of(choose_limits(limits, named))
-    engine = choose_member(Engine, engine, "engine")
-    return answer(question, clock, engine, warm_start, progress, on_event, independent)
 
 
+@keywords
 def answer(
     question: Question,
-    clock: Clock,
-    engine: Engine = Engine.AUTO,
-    plan: Plan | None = None,
-    start: Resume | None = None,
-    on_event: OnEvent | None = None,
+    *,
+    limits: Limits | Clock | None = None,
+    engine: Engine | str = Engine.AUTO,
     independent: bool = False,
+    on_event: OnEvent | None = None,
+    warm_start: Plan | None = None,
+    progress: Resume | None = None,
+    **named: Unpack[LimitKeywords],
 ) -> Result:
-    """Answer a question about one graph: run an engine's stages until their findings settle it.
+    """Answer a question about a graph, such as that of an earlier result.
 
     Parameters
     ----------
     question
-        The question.
-    clock
-        Time or work left.
-    engine
-        Exact engine.
-    plan, start
-        A plan and the state of an earlier search to start from.
-    on_event
-        Called with every better plan and bound.
-    independent
-        True to run the engine without our reductions and bounds.
+        What is asked: the graph in its memory model, order rules, baseline, objective, capacity
+        and pools.
+    limits, engine, independent, on_event, warm_start, progress, named
+        As for :func:`solve`.
+
+    Returns
+    -------
+    Result
+        As of :func:`solve`. With a capacity the slab is minimized, whatever the objective.
+
+    Raises
+    ------
+    UsageError
+        If an option is invalid, alone or with the question, or the question has a budget, which
+        :func:`recompute` answers.
+    GraphError
+        If no order keeps the rules or the limit on moved ops.
+    PlanError
+        If the warm start breaks a rule of the graph.
+
+    Examples
+    --------
+    A limit ends a search. It is resumed with its question and its state, without naming alignment
+    and order rules again:
+
+    >>> from optsched import GraphBuilder, OrderRules, answer, solve
+    >>> build = GraphBuilder("pair")
+    >>> build.op("load", writes={"x": 5})
+    >>> build.op("scale", reads=["x"], writes={"y": 4})
+    >>> build.output("y")
+    >>> first = solve(build.build(), align=8, order_rules=OrderRules(last=["scale"]), work=1)
+    >>> later = answer(first.question, progress=first.resume, time_limit=5)
+    >>> later.slab, later.question == first.question
+    (16, True)
     """
+    # Refused here: a dict or a path would fail deep inside, with a message that explains nothing.
+    expect("answer", question, Question)
+    expect("warm_start", warm_start, Plan, NoneType)
+    expect("progress", progress, Resume, NoneType)
+    question = _about_sizes(question)
+    clock = Clock.of(choose_limits(limits, named))
+    engine = choose_member(Engine, engine, "engine")
     if question.pools:
         from optsched.solver.spill.solve import answer_in_pools
 
-        _refuse_with_pools(question, start, independent)
-        return answer_in_pools(question, clock, engine, plan, on_event)
-    known, resume = Known(question, clock, on_event), Resume.of(question, start)
+        _refuse_with_pools(question, progress, independent)
+        return answer_in_pools(question, clock, engine, warm_start, on_event)
+    known, resume = Known(question, clock, on_event), Resume.of(question, progress)
     stages = schedule(known, engine, answer, independent=independent)
-    for finding in take_up(known, resume, plan):
+    for finding in take_up(known, resume, warm_start):
         known.merge(finding)
     cut_short = _run(known, resume, stages)
     # If limits or an interrupt left no plan, the best order known is packed now.
@@ -215,11 +244,19 @@ def answer(
     return known.result(resume, cut_short)
 
 
-def _refuse_with_pools(question: Question, start: Resume | None, independent: bool) -> None:
+def _about_sizes(question: Question) -> Question:
+    """Return a question with the quantity that the search lowers as its objective."""
+    if question.objective not in SIZES:
+        raise UsageError("the question limits the cost of repeats: call recompute with its graph")
+    # A capacity limits the slab, so that the slab is what the search lowers.
+    return question if question.capacity is None else replace(question, objective=Objective.SLAB)
+
+
+def _refuse_with_pools(question: Question, progress: Resume | None, independent: bool) -> None:
     if question.capacity is not None:
         raise UsageError("pools exclude capacity: give each pool its own, Pool(name, bytes)")
     excluded = {
-        "progress": start is not None,
+        "progress": progress is not None,
         "baseline, max_moved and fewest_moves": question.near is not None,
         "independent": independent,
     }

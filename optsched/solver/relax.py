@@ -10,7 +10,7 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from optsched.model.question import Question
@@ -23,8 +23,12 @@ from optsched.solver.order_packing import Findings, found_orders
 from optsched.solver.result import Result
 from optsched.solver.resume import Resume
 
-Answer = Callable[[Question, Clock], Result]
-"""A function that answers a question within limits."""
+
+class Answer(Protocol):
+    """A function that answers a question within limits: :func:`optsched.answer`."""
+
+    def __call__(self, question: Question, *, limits: Clock) -> Result:
+        """Return the answer."""
 
 
 class Relaxation(Protocol):
@@ -54,7 +58,7 @@ def relaxed(relaxation: Relaxation, answer: Answer) -> Run[Known]:
     def run(known: Known, resume: Resume, clock: Clock) -> Findings:
         asked, answers = relaxation.reduce(known.question), list[Result]()
         for number, question in enumerate(asked):
-            found = answer(question, clock.share(1 / (len(asked) - number)))
+            found = answer(question, limits=clock.share(1 / (len(asked) - number)))
             answers.append(found)
             if found.plan is not None:
                 # An order found on the way is one of the question's graph, so it is packed right

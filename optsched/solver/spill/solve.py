@@ -147,7 +147,13 @@ class _PoolPlanner:
             # A capacity limits the slab, so that the slab is what the search lowers.
             by = self.question.objective if capacity is None else Objective.SLAB
             asked = Question(self.graph, objective=by, capacity=capacity)
-            return answer(asked, self.clock.share(share), engine, start, None, self.on_event)
+            return answer(
+                asked,
+                limits=self.clock.share(share),
+                engine=engine,
+                warm_start=start,
+                on_event=self.on_event,
+            )
 
         capacity, refuted = self.own_pools.capacity(), 0
         if capacity is not None:
