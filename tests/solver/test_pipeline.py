@@ -311,8 +311,8 @@ def test_time_left_goes_on_until_nothing_can_gain() -> None:
         build.op(f"o{number}", reads=reads, writes={f"b{number}": 3 + number % 2 * 4})
     build.place("b9", alignment=8)
     build.place("b10", alignment=8)
-    result = solve(build.build(), limits=Limits(seconds=30))
-    assert result.runtime < 20
+    # By work, as on a busy machine the seconds of a limit may be over first.
+    result = solve(build.build(), work=100_000)
     assert result.stop_reason in (StopReason.PROVED, StopReason.EXHAUSTED)
 
 
