@@ -55,6 +55,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "Pool": (("fast",), {}),
     "Question": ((GRAPH,), {}),
     "recompute": ((STEP, 12), {}),
+    "answer": ((Question(GRAPH),), {}),
     "apply_plan": (("graph.json", "plan.json", "out"), {}),
     "certify": ((GRAPH,), {}),
     "check_module": ((MODULE, {"diamond": PLAN}), {}),
