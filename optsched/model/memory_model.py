@@ -141,10 +141,9 @@ def _is_placed(buffer: Buffer) -> bool:
 
 _HINTS = {
     "DiGraph": ": convert it with from_networkx",
-    "MultiDiGraph": ": convert it with from_networkx",
     "Question": ": answer(question) searches on, and question.graph is its graph",
 }
-"""Ways out for objects that are no graphs, by the name of their type."""
+"""Ways out for other objects, by a part of the name of their type."""
 
 
 def plannable(graph: Graph, inplace: bool, align: str | SupportsIndex | None = None) -> Graph:
@@ -157,7 +156,8 @@ def plannable(graph: Graph, inplace: bool, align: str | SupportsIndex | None = N
         raise UsageError(f"expected a Graph, got {str(graph)!r}: read the file with read_graph")
     if not isinstance(graph, Graph):
         kind = type(graph).__name__
-        raise UsageError(f"expected a Graph, got {kind}{_HINTS.get(kind, '')}")
+        hint = next((hint for part, hint in _HINTS.items() if part in kind), "")
+        raise UsageError(f"expected a Graph, got {kind}{hint}")
     if align is not None:
         graph = _aligned(graph, parse_alignment(align))
     return _with_inplace(graph) if inplace else graph
