@@ -193,7 +193,7 @@ def answer(
     Returns
     -------
     Result
-        As of :func:`solve`. With a capacity the slab is minimized, whatever the objective.
+        As of :func:`solve`. With a capacity the slab is minimized, for each objective.
 
     Raises
     ------
