@@ -185,7 +185,7 @@ def answer(
     Parameters
     ----------
     question
-        What is asked: the graph in its memory model, order rules, baseline, objective, capacity
+        The graph in its memory model, order rules, baseline, objective, capacity
         and pools.
     limits, engine, independent, on_event, warm_start, progress, named
         As for :func:`solve`.
