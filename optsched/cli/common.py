@@ -15,7 +15,7 @@ from optsched.reports.tables import print_line
 from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Limits, StopReason
-from optsched.runtime.text import decoded, plain
+from optsched.runtime.text import counted, decoded, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -297,7 +297,8 @@ def _readable_here(folder: Path, files: Sequence[Path]) -> Sequence[Path]:
         count = sum(path.suffix == end for path in files)
         if count:
             install = f"pip install '.[{MODEL_PACKAGES[end]}]'"
-            print(f"{folder}: {count} {end} files are left out: {install}", file=sys.stderr)
+            left_out = f"{folder}: {counted(count, f'{end} file')} left out: {install}"
+            print(left_out, file=sys.stderr)
     if not kept:
         raise UsageError(f"{folder}: the packages to read its files are not installed")
     return kept

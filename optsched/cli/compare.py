@@ -87,15 +87,16 @@ def _compare(args: argparse.Namespace) -> int:
             on_progress=progress.show,
         )
     try:
-        write_study(args, study)
+        written = write_study(args, study)
     finally:
         # Printed even if a file could not be written, for example on a full disk.
         _show_summary(args, study, shown, journal)
+    show_files(args, written)
     return _exit_code(study)
 
 
-def write_study(args: argparse.Namespace, study: Study, *, fleet: bool = False) -> None:
-    """Write the files that the options ask for."""
+def write_study(args: argparse.Namespace, study: Study, *, fleet: bool = False) -> list[str]:
+    """Write the files that the options ask for; return the names of the options."""
     from optsched.formats import write_bytes
     from optsched.reports.study_files import study_csv, study_markdown
     from optsched.reports.study_page import study_html
@@ -103,9 +104,19 @@ def write_study(args: argparse.Namespace, study: Study, *, fleet: bool = False) 
     if args.csv:
         write_bytes(args.csv, study_csv(study).encode())
     if args.markdown:
-        write_bytes(args.markdown, study_markdown(study).encode())
+        write_bytes(args.markdown, study_markdown(study, fleet=fleet).encode())
     if args.report and study.comparisons:
         write_bytes(args.report, study_html(study, fleet=fleet).encode())
+    # A page of no graphs is not written.
+    named = ("csv", "markdown", *(["report"] if study.comparisons else []))
+    return [name for name in named if getattr(args, name)]
+
+
+def show_files(args: argparse.Namespace, written: Sequence[str]) -> None:
+    """Print the path of each file that was written, by the name of its option."""
+    notes = sys.stderr if args.json or common.printed_files(args) else sys.stdout
+    for name in written:
+        common.show(f"{name}: {getattr(args, name)}", notes)
 
 
 def _columns(args: argparse.Namespace, methods: Sequence[Method]) -> list[str] | None:
@@ -138,16 +149,13 @@ def _show_summary(
         lost = f"; {counted(journal.damaged, 'damaged line')} ignored" if journal.damaged else ""
         rows = counted(study.reused, "row")
         common.show(f"journal: {args.resume}, {rows} there before{lost}", notes)
-    for name, path in (("csv", args.csv), ("markdown", args.markdown), ("report", args.report)):
-        if path:
-            common.show(f"{name}: {path}", notes)
     if journal is not None and journal.trouble:
         common.show(
             f"optsched: error: {journal.trouble}; rows since then are not in it", sys.stderr
         )
     for skipped in (row for row in study.skipped if not row.cut_off):
         level = "error: " if skipped.bad else "passed over: "
-        common.show(f"optsched: {level}{skipped.reason}", sys.stderr)
+        common.show(f"optsched: {level}{skipped}", sys.stderr)
     if study.interrupted:
         again = "; repeat the command to resume" if args.resume else ""
         cut_off = sum(row.cut_off for row in study.skipped)

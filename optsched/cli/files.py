@@ -131,12 +131,13 @@ def _explain(args: argparse.Namespace) -> int:
     if args.peak is not None:
         return explain_peak(args)
     from optsched.explanation import explain
+    from optsched.model.question import restriction_words
 
     graph = common.read_graph(args, args.graph, ordered=False)
     rules = common.reading(args).order_rules(graph)
     found = explain(rules.apply(graph), limits=common.clock(args))
     record, text = found.to_dict(), str(found)
-    among = common.reading(args).restriction
+    among = restriction_words(rules)
     if among:
         record["among"] = among
         text = f"only {among}:\n{text}"

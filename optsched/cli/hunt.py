@@ -23,6 +23,8 @@ def _hunt(args: argparse.Namespace) -> int:
     from optsched.api import hunt
     from optsched.reports.hunt import hunt_record, hunt_text, write_counterexample
 
+    if args.output == "-":
+        raise UsageError("hunt writes plans and a picture beside -o: give it a file's name")
     common.protect([args.output], args.source)
     if args.at_least is not None and args.source is None:
         raise UsageError("--at-least needs --from")

@@ -43,6 +43,8 @@ def solve_module(args: argparse.Namespace, module: Module) -> int:
     figures = figures_of(found.entry)
     if module.results_inside:
         figures["objective"] = Objective.PEAK
+    if figures["objective"] is Objective.SLAB and not found.covers_interleaving:
+        figures["among"] = module.layouts
     text = add_saving(module, record, module_text(found, record), **figures)
     try:
         # Written inside the try block, and printed in any case: the result must not be lost.

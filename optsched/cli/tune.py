@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from optsched.cli import common
-from optsched.cli.compare import write_study
+from optsched.cli.compare import show_files, write_study
 from optsched.cli.options import (
     GRAPH_MODEL,
     GRAPHS,
@@ -74,7 +74,7 @@ def _tune(args: argparse.Namespace) -> int:
     if any(outputs):
         from optsched.fleet.study import fleet_study
 
-        write_study(args, fleet_study(fleet, args.store), fleet=True)
+        show_files(args, write_study(args, fleet_study(fleet, args.store), fleet=True))
     return _exit_code(fleet)
 
 
@@ -115,7 +115,7 @@ def _show_summary(args: argparse.Namespace, fleet: Fleet) -> None:
     if args.json:
         common.print_json(args, fleet_record(fleet))
     else:
-        print_fleet(fleet, console(), top=args.top)
+        print_fleet(fleet, console(stderr=bool(common.printed_files(args))), top=args.top)
     if fleet.interrupted:
         common.show("optsched: interrupted; repeat the command to resume", sys.stderr)
 

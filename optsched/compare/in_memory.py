@@ -9,8 +9,16 @@ from typing import Unpack, overload
 
 from optsched.compare.methods import OwnMethod, parse_methods, with_reference
 from optsched.compare.rows import Comparison, Failed, Outcome, judge
+from optsched.compare.saving import plan_not_compared
 from optsched.compare.study import Study
-from optsched.compare.task import Skipped, Started, StudySettings, make_runner, measure_all
+from optsched.compare.task import (
+    Skipped,
+    Started,
+    StudySettings,
+    make_runner,
+    measure_all,
+    scope_of,
+)
 from optsched.errors import UsageError, expect, expect_function
 from optsched.model.graph import Graph
 from optsched.model.module import Module, listed_graph, module_of
@@ -159,7 +167,14 @@ def _compare(
             outcomes[message.method] = message
 
     measure_all(runner, chosen, reference, keep)
-    found = judge(whole, chosen, outcomes, reference.name)
+    found = judge(
+        whole,
+        chosen,
+        outcomes,
+        reference.name,
+        among=scope_of(module, whole, settings),
+        own_plan=plan_not_compared(module if module.calls else whole, chosen),
+    )
     if found is None:
         failed = (x for x in outcomes.values() if isinstance(x, Failed))
         reasons = "; ".join(f"{x.method}: {x.reason}" for x in failed)

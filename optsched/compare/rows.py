@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from optsched.compare.methods import Kind, Method
 from optsched.formats import stock_of
@@ -21,6 +22,9 @@ from optsched.runtime.shown import Shown
 from optsched.runtime.text import counted
 from optsched.solver.result import Result
 from optsched.solver.status import Status
+
+if TYPE_CHECKING:
+    from optsched.compare.saving import StockPlan
 
 
 class Trouble(StrEnum):
@@ -154,6 +158,10 @@ class Comparison(Shown):
         Methods without figures.
     peak_bound, slab_bound
         Best proved lower bounds of all solvers that ran, in bytes.
+    among
+        Plans that the bounds are about, in words; empty if they are all of the graph's.
+    own_plan
+        Plan of the graph's framework, unless its method is among those compared.
     path, digest
         Path of the graph's file and SHA-256 of its content; empty if it has none.
     """
@@ -166,6 +174,8 @@ class Comparison(Shown):
     failed: tuple[Failed, ...] = ()
     peak_bound: int = 0
     slab_bound: int = 0
+    among: str = ""
+    own_plan: StockPlan | None = None
     path: str = ""
     digest: str = ""
 
@@ -216,12 +226,15 @@ def judge(
     reference: str,
     *,
     floor: int = 0,
+    among: str = "",
+    own_plan: StockPlan | None = None,
 ) -> Comparison | None:
     """Measure outcomes against the best known value and the best proved bound.
 
     A requested method without an outcome was interrupted before its turn. The result of the method
     named `reference` becomes that of the comparison. `floor` is a lower bound on the peak of every
-    order, for runs in which no solver gives one. Return None if no method has figures.
+    order, for runs in which no solver gives one. `among` are the plans that all bounds are about,
+    in words; `own_plan` is the plan of the graph's framework. Return None if no method has figures.
     """
     found = [
         outcomes.get(m.name)
@@ -248,6 +261,8 @@ def judge(
         failed=tuple(x for x in found if isinstance(x, Failed)),
         peak_bound=peak_bound,
         slab_bound=slab_bound,
+        among=among,
+        own_plan=own_plan,
     )
 
 

@@ -81,6 +81,13 @@ def stock_plan(what: Graph | Module) -> StockPlan | None:
     return None
 
 
+def plan_not_compared(what: Graph | Module, methods: Sequence[Method]) -> StockPlan | None:
+    """Return the plan of :func:`stock_plan`, or None if its method is one of those compared."""
+    entry = what if isinstance(what, Graph) else what.graphs[what.entry]
+    own = set(stock_of(entry).methods)
+    return None if any(method.name in own for method in methods) else stock_plan(what)
+
+
 def _runner(what: Graph | Module) -> MethodRunner:
     if isinstance(what, Graph):
         return MethodRunner(what, Limits())
@@ -146,12 +153,8 @@ def stock_row(found: Comparison) -> MethodRow | None:
 
 
 def comparison_saving(found: Comparison) -> Saving:
-    """Return the saving of the best plan of a comparison against the framework's own method.
-
-    If that method is not among those compared, the bytes before are unknown.
-    """
-    row = stock_row(found)
-    known = None
+    """Return the saving of the best plan of a comparison against the framework's own method."""
+    row, known = stock_row(found), found.own_plan
     if row is not None:
         used = found.stock if row.method in found.stock.methods else FILE_ORDER
         known = StockPlan(used, row.method, row.peak, row.slab)
@@ -160,6 +163,7 @@ def comparison_saving(found: Comparison) -> Saving:
         peak=found.best_peak,
         slab=found.best_slab,
         bounds=(found.peak_bound, found.slab_bound),
+        among=found.among,
     )
 
 

@@ -29,7 +29,6 @@ from optsched.compare.task import (
     work_on,
 )
 from optsched.errors import OptschedError
-from optsched.model.graph import Graph
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.limits import Event, Objective
 from optsched.runtime.shown import Shown
@@ -75,10 +74,9 @@ class _Slot:
     named: bool
     keys: dict[str, str] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    graph: Graph | None = None
     problem: Skipped | None = None
     running: Method | None = None
-    digest: str = ""
+    opened: Opened | None = None
 
 
 def compare_files(
@@ -185,7 +183,7 @@ class _StudyRun:
         event = ended = None
         match message:
             case Opened():
-                slot.graph, slot.digest = message.graph, message.digest
+                slot.opened = message
             case Skipped():
                 slot.problem = message
             case Started():
@@ -212,11 +210,12 @@ class _StudyRun:
 
     def _is_done(self, slot: _Slot) -> bool:
         return slot.problem is not None or (
-            slot.graph is not None and len(slot.outcomes) == len(self.methods)
+            slot.opened is not None and len(slot.outcomes) == len(self.methods)
         )
 
     def _judge(self, slot: _Slot) -> Comparison | Skipped:
-        if slot.graph is None:
+        opened = slot.opened
+        if opened is None:
             if slot.problem is None:
                 return Skipped(slot.path, "interrupted before its turn", bad=False, cut_off=True)
             # A file found in a folder is bad only if it is a broken graph.
@@ -233,12 +232,21 @@ class _StudyRun:
         floor = 0
         if not isinstance(ours, Measured):
             # Our own solver gave no bound; use the simplest one.
-            floor = peak_lower_bound(slot.graph, [OWN_ORDERINGS["program"](slot.graph, 0)]).value
-        found = judge(slot.graph, self.methods, slot.outcomes, self.reference.name, floor=floor)
+            order = OWN_ORDERINGS["program"](opened.graph, 0)
+            floor = peak_lower_bound(opened.graph, [order]).value
+        found = judge(
+            opened.graph,
+            self.methods,
+            slot.outcomes,
+            self.reference.name,
+            floor=floor,
+            among=opened.among,
+            own_plan=opened.own_plan,
+        )
         if found is None:
             reasons = {x.reason: None for x in slot.outcomes.values() if isinstance(x, Failed)}
             return Skipped(slot.path, f"no method found a plan: {'; '.join(reasons)}", bad=True)
-        return replace(found, path=slot.path, digest=slot.digest)
+        return replace(found, path=slot.path, digest=opened.digest)
 
 
 def _last_event(outcome: Outcome) -> Event | None:

@@ -14,11 +14,13 @@ from optsched.compare.measure import MethodRunner
 from optsched.compare.methods import Exact, Method
 from optsched.compare.module import ModuleRunner
 from optsched.compare.rows import Failed, Measured, was_interrupted
+from optsched.compare.saving import StockPlan, plan_not_compared
 from optsched.errors import OptschedError, PlanError
 from optsched.formats.reading import AS_RECORDED, GraphReading, is_broken_graph
-from optsched.formats.source import read_bytes
+from optsched.formats.source import label_of, read_bytes
 from optsched.model.graph import Graph
 from optsched.model.module import Module, listed_graph
+from optsched.model.question import restriction_words
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import (
     DEFAULT_LIMITS,
@@ -26,6 +28,7 @@ from optsched.runtime.limits import (
     Limits,
     OnEvent,
 )
+from optsched.runtime.text import named
 from optsched.runtime.worker_pool import GRACE, Deadline
 from optsched.solver.result import Result
 from optsched.solver.schedule import Engine
@@ -82,10 +85,15 @@ class GraphTask:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Message that the graph was read; `digest` is the SHA-256 of its file's content."""
+    """Message that the graph was read."""
 
     graph: Graph
     digest: str
+    """SHA-256 of the file's content."""
+    among: str = ""
+    """Plans that bounds will be about, in words; empty if they are all of the graph's."""
+    own_plan: StockPlan | None = None
+    """Plan of the graph's framework, unless its method is among those compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +108,9 @@ class Skipped:
     reason: str
     bad: bool
     cut_off: bool = False
+
+    def __str__(self) -> str:
+        return named(label_of(self.path), self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +136,8 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
         tell(Skipped(task.path, str(error), bad=is_broken_graph(task.path)))
         return
     task, order = _settle(task, module, graph)
-    tell(Opened(graph, digest))
+    own_plan = plan_not_compared(module if module.calls else graph, settings.methods)
+    tell(Opened(graph, digest, scope_of(module, graph, settings), own_plan))
     runner = make_runner(
         module,
         graph,
@@ -135,6 +147,13 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
         on_event=_sparsely(tell),
     )
     measure_all(runner, task.methods, task.reference, tell)
+
+
+def scope_of(module: Module, graph: Graph, settings: StudySettings) -> str:
+    """Return in words which plans the bounds for a module's entry are about; empty for all."""
+    # Names of the graph, since the options may be patterns.
+    orders = restriction_words(settings.reading.order_rules(graph), streams=graph.streams)
+    return " and ".join(filter(None, (orders, module.layouts)))
 
 
 def make_runner(module: Module, graph: Graph, *settings: Any, **named: Any) -> MethodRunner:

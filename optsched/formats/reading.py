@@ -20,7 +20,6 @@ from optsched.model.graph import Graph
 from optsched.model.memory_model import MemoryModel, parse_alignment
 from optsched.model.module import Module
 from optsched.model.order_rules import OrderRules
-from optsched.model.question import restriction_words
 from optsched.model.regions import ConstantsRegion
 
 
@@ -74,16 +73,16 @@ class GraphReading:
         graph = self.read_unordered(path)
         return self.order_rules(graph).apply(graph)
 
+    @property
+    def has_rules(self) -> bool:
+        """True if orders must keep rules."""
+        return bool(self.first or self.last or self.keep_order)
+
     def order_rules(self, graph: Graph, baseline: Sequence[int] | None = None) -> OrderRules:
         """Return the rules for a graph's ops; groups keep the sequence of `baseline`, if given."""
         return OrderRules.match(
             graph, first=self.first, last=self.last, groups=self.keep_order, baseline=baseline
         )
-
-    @property
-    def restriction(self) -> str:
-        """Text on the orders that the rules allow; empty if all are allowed."""
-        return restriction_words(OrderRules(self.first, self.last, self.keep_order))
 
     def read_unordered(self, path: str | Path) -> Graph:
         """Read a graph in this memory model, without order rules."""
@@ -117,7 +116,7 @@ class GraphReading:
             As :meth:`read_module`; also for order rules with calls.
         """
         module = self.read_module(path)
-        if module.calls and (self.first or self.last or self.keep_order):
+        if module.calls and self.has_rules:
             raise UsageError(
                 f"{path}: order rules do not apply to a file with several computations"
             )

@@ -126,6 +126,13 @@ class Module:
         """Return True if results of some call lie inside the block of the called computations."""
         return any(call.results_inside for call in self.calls)
 
+    @property
+    def layouts(self) -> str:
+        """Layouts that bounds on slabs are about, in words; empty if these are all of them."""
+        # Parts of a callee could also fill gaps of its caller, which these bounds do not cover.
+        blocks = "layouts in which each callee has one block while it runs"
+        return blocks if self.calls and not self.results_inside else ""
+
     def calls_of(self, computation: str) -> tuple[Call, ...]:
         """Return the calls made by ops of a computation."""
         return self._by_caller.get(computation, ())

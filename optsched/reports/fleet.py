@@ -12,7 +12,7 @@ from optsched.reports.tables import Column, Table, percent, print_line, print_ta
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import machine, versions
 from optsched.runtime.limits import Objective, optimality_gap, proof_legend
-from optsched.runtime.text import counted, readable
+from optsched.runtime.text import counted, named, readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,10 +83,7 @@ def _troubles(fleet: Fleet) -> list[str]:
     failed = [graph for graph in fleet.graphs if graph.reason]
     lines = []
     for graph in failed[:MOST_TROUBLES]:
-        # Messages of readers already name the file.
-        named = graph.reason.startswith(f"{graph.label}:")
-        where = "" if named else f"{readable(graph.label, 300)}: "
-        lines.append(f"{where}{readable(graph.reason, 1000)}")
+        lines.append(readable(named(graph.label, graph.reason), 1300))
     if len(failed) > MOST_TROUBLES:
         lines.append(f"{counted(len(failed) - MOST_TROUBLES, 'more such line')}: --json lists all")
     for worker, version in fleet.refused.items():
@@ -134,9 +131,11 @@ def summary(fleet: Fleet) -> str:
     counts = ((fleet.count(state), state) for state in FleetState)
     states = ", ".join(f"{count:,} {state}" for count, state in counts if count)
     lost = f"; {fleet.lost:,} lost with their process and repeated" if fleet.lost else ""
+    # Sums count the bytes of a graph as often as its weight says.
+    weighted = " (times weight)" if any(graph.weight != 1 for graph in fleet.graphs) else ""
     return (
         f"{counted(len(fleet.graphs), 'graph')}: {states}; saved {_bytes(totals['saved'])}, "
-        f"gap left {_bytes(totals['gap'])}; {counted(fleet.units, 'unit')} in "
+        f"gap left {_bytes(totals['gap'])}{weighted}; {counted(fleet.units, 'unit')} in "
         f"{duration(fleet.seconds)}{lost}"
     )
 

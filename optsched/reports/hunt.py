@@ -121,7 +121,7 @@ def hunt_text(hunt: Hunt, files: dict[str, str]) -> str:
     else:
         is_ratio = target.objective is LossObjective.RATIO
         score = f"{example.loss.score:,.4g}" if is_ratio else f"{example.loss.score:,.0f}"
-        counts = ", ".join(f"{n} {what}" for what, n in _counts(example.item).items())
+        counts = ", ".join(counted(n, what[:-1]) for what, n in _counts(example.item).items())
         proved = "proved" if example.optimum.proved else "not proved"
         lines += [
             str(saving_of(example)),

@@ -77,9 +77,6 @@ def module_text(found: ModuleResult, record: Mapping[str, Any]) -> str:
         lines += [f"  {line}" for line in result_lines(found.results[name], row)[1:]]
     if found.covers_interleaving:
         lines.append("  no layout that fills a caller's gaps with parts of a callee is smaller")
-    elif not module.results_inside:
-        # Parts of a callee could also fill gaps of its caller; these bounds do not cover that.
-        lines.append(
-            "  bounds hold for all layouts in which each callee has one block while it runs"
-        )
+    elif module.layouts:
+        lines.append(f"  bounds hold for all {module.layouts}")
     return "\n".join([*lines, end_line(found.entry)])

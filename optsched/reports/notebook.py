@@ -25,7 +25,7 @@ from optsched.reports.results import pack_record, pack_text, solve_record, solve
 from optsched.reports.saving import headline, saving_table
 from optsched.reports.sections import method_section, verdicts
 from optsched.reports.slab_figure import STYLE, slab_figure
-from optsched.reports.study_tables import full_savings, method_table, print_study, study_savings
+from optsched.reports.study_tables import method_table, print_study, study_savings
 from optsched.reports.tables import as_html, safe
 from optsched.reports.view import View, packing_view, plan_view
 from optsched.reports.write import write_report
@@ -101,10 +101,7 @@ def _study_text(found: Comparison | Study) -> str:
 
     screen, study = io.StringIO(), as_study(found)
     print_study(study, Console(file=screen, width=WIDTH, emoji=False), top=10)
-    # Without the framework's own method among those compared, the text has no saving.
-    is_there = any(x.before is not None for x in study_savings(study).values())
-    lead = "" if is_there else f"{headline(full_savings(study))}\n"
-    return lead + screen.getvalue().rstrip()
+    return screen.getvalue().rstrip()
 
 
 def as_study(found: Comparison | Study) -> Study:
@@ -119,7 +116,7 @@ def as_study(found: Comparison | Study) -> Study:
 def html(found: Found) -> str:
     """Return the result for a notebook: saving, verdict, packed slab, and the text folded."""
     if isinstance(found, Comparison | Study):
-        return _page(headline(full_savings(as_study(found))), _study_body(found))
+        return _page(headline(study_savings(as_study(found))), _study_body(found))
     # The record is long and kept for those who unfold it.
     text = f"<details><summary>figures and proofs</summary><pre>{safe(_text(found), 4000)}</pre>"
     # Line ends are part of this text, which `safe` would show as escapes.
@@ -153,7 +150,7 @@ def _study_body(found: Comparison | Study) -> str:
             shown = plan_view(found.graph, plan, found.graph.name)
             figure = slab_figure(shown, found.slab_bound, most=RECTANGLES)
         return figure + method_section(found)
-    several = as_html(saving_table(full_savings(found))) if len(found.comparisons) > 1 else ""
+    several = as_html(saving_table(study_savings(found))) if len(found.comparisons) > 1 else ""
     return several + as_html(method_table(found))
 
 

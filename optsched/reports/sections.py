@@ -199,13 +199,16 @@ def method_section(comparison: Comparison) -> str:
     return f"<p>{label}</p>" + as_html(table)
 
 
-def verdicts(result: Result, best_peak: int, best_slab: int, *, given: bool = False) -> list[str]:
+def verdicts(
+    result: Result, best_peak: int, best_slab: int, *, given: bool = False, of: str = ""
+) -> list[str]:
     """Return one sentence on the peak and one on the slab: the bound and its proof.
 
     `result` is our own solver's. `best_peak` and `best_slab` are the fewest bytes known from any
-    method. If live ranges are `given`, no order can change the peak.
+    method. If live ranges are `given`, no order can change the peak. `of` are words on the plans
+    that the bounds are about, unless the result has them.
     """
-    lines, of = [], among(result)
+    lines, of = [], of or among(result)
     for what, found, value, bound, proof in (
         ("peak", result.peak, best_peak, result.peak_bound, result.peak_proof),
         ("slab", result.slab, best_slab, result.slab_bound, result.slab_proof),

@@ -22,7 +22,7 @@ from optsched.compare import (
     summarize,
 )
 from optsched.reports.saving import headline, savings_record
-from optsched.reports.study_sections import TITLE, study_sections
+from optsched.reports.study_sections import FLEET_TITLE, TITLE, study_sections
 from optsched.reports.study_tables import study_savings, study_summary, trouble_lines
 from optsched.reports.tables import as_markdown, markdown_safe
 from optsched.runtime.facts import machine, versions
@@ -127,9 +127,9 @@ def study_record(study: Study) -> dict[str, Any]:
     }
 
 
-def study_markdown(study: Study) -> str:
-    """Return the study as Markdown."""
-    parts = [f"# {TITLE}"]
+def study_markdown(study: Study, *, fleet: bool = False) -> str:
+    """Return the study as Markdown; `fleet` is True for the plans of `optsched tune`."""
+    parts = [f"# {FLEET_TITLE if fleet else TITLE}"]
     if study.comparisons:
         parts += [f"**{markdown_safe(line)}**" for line in [headline(study_savings(study))] if line]
         parts.append(f"{study_summary(study)}.")

@@ -16,11 +16,11 @@ from optsched.reports.page import asset, document, origin
 from optsched.reports.saving import LARGEST, headline
 from optsched.reports.sections import method_section, verdicts
 from optsched.reports.slab_figure import STYLE, slab_figure
-from optsched.reports.study_sections import PROFILE, TITLE, study_sections
+from optsched.reports.study_sections import FLEET_TITLE, PROFILE, TITLE, study_sections
 from optsched.reports.study_tables import (
-    full_savings,
     methods_with_columns,
     profile_table,
+    study_savings,
     study_summary,
     trouble_lines,
 )
@@ -29,7 +29,6 @@ from optsched.reports.view import DRAWN, plan_view
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import counted
 
-FLEET_TITLE = "Memory plans of a fleet"
 MOST_BYTES = 2_400_000
 """Bytes of a page that all pictures together may take; with more graphs each gets fewer."""
 RECTANGLE_BYTES = 60
@@ -50,7 +49,7 @@ def study_html(study: Study, *, fleet: bool = False) -> str:
         True for the plans of `optsched tune`: savings and graphs, without charts of methods.
     """
     # By name of the graph: names are unique in a study.
-    savings = full_savings(study)
+    savings = study_savings(study)
     lines = "".join(f"<li>{safe(line, 1000)}</li>" for line in trouble_lines(study))
     title = FLEET_TITLE if fleet else TITLE
     body = [
@@ -162,7 +161,8 @@ def _details(number: int, comparison: Comparison, study: Study, most: int) -> st
         shown = plan_view(graph, result.plan, "plan")
         named = len(study.comparisons) <= FEW
         picture = slab_figure(shown, result.slab_bound, most=most, named=named)
-    known: Sequence[str] = verdicts(result, comparison.best_peak, comparison.best_slab)
+    of = f" among {comparison.among}" if comparison.among else ""
+    known: Sequence[str] = verdicts(result, comparison.best_peak, comparison.best_slab, of=of)
     return (
         f"<tr class=more id=graph-{number} hidden><td colspan={len(_HEADS)}>"
         f"<p>{counted(len(graph.ops), 'op')}, {counted(len(graph.buffers), 'buffer')}; "

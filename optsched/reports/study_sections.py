@@ -12,6 +12,7 @@ from optsched.reports.study_tables import (
 from optsched.reports.tables import Table
 
 TITLE = "Distance of each method from the optimum"
+FLEET_TITLE = "Memory plans of a fleet"
 PROFILE = "Performance profile"
 METHODS_SAY = (
     "Excess is `value / optimum - 1`, or `/ best known` where no optimum is proved: the geometric "

@@ -7,6 +7,7 @@ proved. The value is the peak for orders, and the slab for all other methods.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from optsched.compare import (
@@ -21,7 +22,7 @@ from optsched.compare import (
     rows_against_optimum,
     summarize,
 )
-from optsched.compare.saving import comparison_saving, saving, stock_plan, stock_row
+from optsched.compare.saving import comparison_saving, stock_row
 from optsched.model.saving import Saving
 from optsched.reports.saving import print_headline
 from optsched.reports.tables import (
@@ -36,7 +37,7 @@ from optsched.reports.tables import (
 )
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import proof_legend
-from optsched.runtime.text import counted, readable
+from optsched.runtime.text import counted, listed, readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -245,7 +246,7 @@ def troubles(study: Study) -> list[tuple[str, Failed]]:
 def trouble_lines(study: Study) -> list[str]:
     """Return one line per failure and per skipped file."""
     lines = [f"{name}, {f.method}: {f.trouble}: {f.reason}" for name, f in troubles(study)]
-    return lines + [f"{s.path}: skipped: {s.reason}" for s in study.skipped]
+    return lines + [f"skipped: {skipped}" for skipped in study.skipped]
 
 
 def heading(method: str) -> str:
@@ -271,8 +272,9 @@ def study_summary(study: Study) -> str:
     equal = sum(c.best_slab == c.peak_bound for c in comparisons)
     model = ", in-place" if any(c.graph.in_place for c in comparisons) else ""
     against, rows = rows_against_optimum(comparisons)
-    if among := study.settings.reading.restriction:
-        model += f", only {among}"
+    # With patterns, each graph has rules of its own.
+    if among := list(dict.fromkeys(c.among for c in comparisons if c.among)):
+        model += f", only {listed(among, 1)}"
     return (
         f"{counted(len(comparisons), 'graph')}{model}: minimum slab proved on {slabs}, on {equal} "
         f"of them equal to the minimum peak; minimum peak proved on {peaks}; {against:,} of "
@@ -281,20 +283,16 @@ def study_summary(study: Study) -> str:
 
 
 def study_savings(study: Study) -> dict[str, Saving]:
-    """Return the saving of every graph against its framework's own method, by name."""
-    return {c.graph.name: comparison_saving(c) for c in study.comparisons}
-
-
-def full_savings(study: Study) -> dict[str, Saving]:
-    """Return the savings of :func:`study_savings`; a framework's plan that is missing is made."""
-    found = study_savings(study)
-    for c in study.comparisons:
-        # The framework's method was not among those compared: its plan is made now, for the page.
-        if found[c.graph.name].before is None:
-            bounds = (c.peak_bound, c.slab_bound)
-            known = stock_plan(c.graph)
-            found[c.graph.name] = saving(known, peak=c.best_peak, slab=c.best_slab, bounds=bounds)
-    return found
+    """Return the saving of every graph against its framework's own plan, by name."""
+    found = {c.graph.name: comparison_saving(c) for c in study.comparisons}
+    if not study.settings.reading.has_rules:
+        return found
+    # The framework's method had to keep the order rules, too.
+    ruled = "under the same order rules"
+    return {
+        name: replace(each, against=f"{each.against}, {ruled}") if each.against else each
+        for name, each in found.items()
+    }
 
 
 def print_study(

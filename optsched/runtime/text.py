@@ -105,6 +105,17 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{end}"
 
 
+def named(what: str, text: str) -> str:
+    """Return a message that begins with the name of the thing it is about, once.
+
+    Examples
+    --------
+    >>> named("a.json", "no op 'x'"), named("a.json", "a.json: no op 'x'")
+    ("a.json: no op 'x'", "a.json: no op 'x'")
+    """
+    return text if text.startswith(f"{what}:") else f"{what}: {text}"
+
+
 def listed(words: Sequence[str], most: int) -> str:
     """Return the first `most` words, separated by commas, and the number of the others.
 

@@ -119,7 +119,13 @@ def test_compare_goes_on_past_bad_files(
     printed = capsys.readouterr()
     assert "error: " in printed.err
     assert {row["instance"] for row in json.loads(printed.out)["rows"]} == {"diamond"}
-    assert main(["compare", str(tmp_path / "plan.json")]) == 2
+    page = ["--report", str(tmp_path / "page.html"), "--csv", str(tmp_path / "rows.csv")]
+    assert main(["compare", str(tmp_path / "plan.json"), *page]) == 2
+    # A page of no graphs is not written, and not said to be.
+    assert "report: " not in capsys.readouterr().out
+    assert not (tmp_path / "page.html").exists()
+    assert main(["compare", graph, "--methods", "lpmf", "--first", "nothing"]) == 2
+    assert f"error: {graph}: order rules name op 'nothing'" in capsys.readouterr().err
 
 
 def test_compare_refuses_a_plan_that_breaks_a_rule(

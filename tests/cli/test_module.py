@@ -35,7 +35,12 @@ def test_words_say_what_a_proof_covers(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["solve", SCAN, "--inplace"]) == 0
     text = capsys.readouterr().out
     assert "main.7, the entry" in text
-    assert "bounds hold for all layouts in which each callee has one block while it runs" in text
+    scope = "layouts in which each callee has one block while it runs"
+    assert f"bounds hold for all {scope}" in text
+    assert text.splitlines()[0].endswith(f"smallest possible among {scope}, proved")
+    assert main(["compare", SCAN, "--methods", "lpmf"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert f"as with XLA's own schedule and heap; smallest possible among {scope}, proved" in first
 
 
 @pytest.mark.parametrize(

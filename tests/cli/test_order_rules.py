@@ -136,3 +136,18 @@ def test_what_can_not_be_is_one_line(
     assert main(["solve", GRAPH, *given]) == 2
     shown = capsys.readouterr().err.strip().splitlines()
     assert said in shown[-1]
+
+
+def test_what_is_proved_under_rules_is_never_said_of_all_orders(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Patterns count as well, and the framework's order has to keep the rules, too."""
+    rules = ["--keep-order", "up*"]
+    words = "smallest possible among orders that keep the sequence 'up0', 'up1'"
+    for command in (["compare", "--methods", "lpmf", "--report", "page.html"], ["explain"]):
+        assert main([command[0], GRAPH, *command[1:], *rules]) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert words in first
+        assert ("under the same order rules" in first) is (command[0] == "compare")
+    verdicts = Path("page.html").read_text().split("class=more")[1]
+    assert verdicts.count("among orders that keep the sequence") >= 2

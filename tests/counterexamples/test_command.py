@@ -128,6 +128,7 @@ WRONG = [
     (["--method", "lpmf", "--max-ops", "40", "-o", "x.json"], "from 2 to 16"),
     (["--method", "lpmf", "-o", "no/such/folder/x.json"], "a file in an existing folder"),
     (["--method", "lpmf", "-o", "."], "a file in an existing folder"),
+    (["--method", "lpmf", "-o", "-"], "give it a file's name"),
     (["--method", "lpmf", "--from", "none.json", "-o", "x.json"], "none.json"),
     (["--method", "lpmf", "--from", "bad.json", "-o", "x.json"], "bad.json"),
     (["--method", "lpmf", "--from", "p.csv", "-o", "x.json"], "needs a graph"),

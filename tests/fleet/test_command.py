@@ -50,6 +50,14 @@ def test_a_fleet_with_a_bad_file_is_tuned_reported_and_ends_with_two(
     assert (tmp_path / "csv").read_text().count("diamond") >= 2
     events = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
     assert sorted(events) == ["begin", "end", "failed", "unit"]
+    # The table goes where no file does, and its sums say that they are weighted.
+    again = ["tune", *files, "--work", "1000", weights, options[-1], "--csv", "-"]
+    assert main([*again, "--markdown", str(tmp_path / "md")]) == 2
+    said = capsys.readouterr()
+    assert said.out.startswith("file,graph,ops")
+    assert "gap left 0 B (times weight)" in said.err
+    assert f"markdown: {tmp_path / 'md'}" in said.err
+    assert (tmp_path / "md").read_text().startswith("# Memory plans of a fleet")
 
 
 def test_what_is_no_file_in_a_folder_is_passed_over(
