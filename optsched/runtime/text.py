@@ -106,7 +106,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def named(what: str, text: str) -> str:
-    """Return a message that begins with the name of the thing it is about, once.
+    """Return a message with the name of the thing it is about before it, once.
 
     Examples
     --------
