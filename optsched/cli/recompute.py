@@ -12,7 +12,7 @@ from optsched.errors import PlanError, UsageError
 from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Objective
-from optsched.runtime.text import counted
+from optsched.runtime.text import counted, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ def _add_saving(results: Sequence[RecomputeResult], record: dict[str, Any]) -> s
         objective=Objective.PEAK,
     ).strip()
     if best.extra is not None and best.total:
-        line += f"; {100 * best.extra / best.total:.3g} % extra compute"
+        line += f"; {percent(best.extra / best.total, 2)} extra compute"
     return line
 
 
@@ -245,7 +245,7 @@ def explain_peak(args: argparse.Namespace) -> int:
             text += f"at least {max(0, below.bound - at.extra):,} more; no plan was found"
         else:
             more, least = below.extra - at.extra, max(0, below.bound - at.extra)
-            text += f"{more:,} more ({100 * more / max(1, at.total):.3g} % of a step)"
+            text += f"{more:,} more ({percent(more / max(1, at.total), 2)} of a step)"
             text += "" if more == least else f", at least {least:,}"
     record = {**recompute_record(at), "below": recompute_record(below)}
     common.print_result(args, record, f"{_add_saving([at], record)}\n{text}")

@@ -33,7 +33,7 @@ def _open(path: str, *, make: bool = False) -> PlanStore:
 
 
 def _ls(args: argparse.Namespace) -> int:
-    from optsched.reports.stored import record_dict, records_table
+    from optsched.reports.stored import record_dict, records_legend, records_table
 
     records = _open(args.store).records()
     shown: dict[str, Any] = {"records": [record_dict(record) for record in records]}
@@ -47,6 +47,8 @@ def _ls(args: argparse.Namespace) -> int:
     print_table(console(), records_table(records), "--json has them")
     proved = sum(record.is_proved for record in records)
     common.show(f"{counted(len(records), 'record')}, {proved:,} proved")
+    if legend := records_legend(records):
+        common.show(legend)
     return common.OK
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from optsched.model.caching_allocator import Action, AllocatorTrace, Event, replay
-from optsched.runtime.text import readable
+from optsched.runtime.text import percent, readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Advice:
         line = f"  recorded  {readable(device)}: the allocator reserved {self.reserved:,} bytes"
         if self.slab is not None:
             more = self.reserved - self.slab
-            line += f", {more:,} ({more / max(1, self.reserved):.1%}) more than this slab"
+            line += f", {more:,} ({percent(more / max(1, self.reserved))}) more than this slab"
         return [line, *self._reasons()]
 
     def _reasons(self) -> list[str]:

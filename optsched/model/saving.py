@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from optsched.runtime.limits import Objective, optimality_gap
+from optsched.runtime.limits import Objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +88,36 @@ class Saving:
             return ""
         if value <= self.bound:
             return f"smallest possible{among}, proved"
-        share = 100 * optimality_gap(value, self.bound)
-        # A positive gap is never shown as 0.
-        shown = f"{share:.1f}" if share >= 0.05 else "0.1"
-        return f"at most {shown} % less is possible{among}"
+        return f"at most {most_less(value, self.bound)} less is possible{among}"
+
+
+def most_less(value: int, bound: int) -> str:
+    """Return in percent, rounded up, how much less than a value is possible by a bound.
+
+    Examples
+    --------
+    >>> most_less(690, 600), most_less(10**9, 10**9 - 1)
+    ('13.1 %', '0.1 %')
+    """
+    # Rounded to the nearest, "at most" could be wrong.
+    tenths = -((bound - value) * 1000 // max(1, value))
+    return f"{tenths // 10}.{tenths % 10} %"
 
 
 def change(before: int, after: int) -> str:
-    """Return a change of bytes in percent with its sign, such as "-31 %"; only 0 is shown as 0."""
+    """Return a change of bytes in percent with its sign, such as "-31 %"; only 0 is shown as 0.
+
+    Examples
+    --------
+    >>> change(100, 69), change(10**6, 10**6 - 1), change(10**6, 1), change(0, 5)
+    ('-31 %', '-<0.1 %', '-99.9 %', '+inf %')
+    """
     if before == after:
         return "0 %"
     share = 100 * (after - before) / before if before else float("inf")
     if abs(share) < 0.05:
         return "-<0.1 %" if share < 0 else "+<0.1 %"
-    return f"{share:+.{0 if abs(share) >= 10 else 1}f} %"
+    if share < -99 and after:
+        # Not rounded to a hundred: something is left.
+        return f"{max(share, -99.9):+.1f} %"
+    return f"{share:+,.{0 if abs(share) >= 10 else 1}f} %"

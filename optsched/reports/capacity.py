@@ -87,13 +87,18 @@ def pool_refusal(problem: PackingProblem, shortage: Shortage | None) -> Refusal:
 
 
 def refusal_text(refused: Mapping[str, Any]) -> str:
-    """Return two lines of text for a refusal: the bytes, and the largest culprits."""
+    """Return the lines of text for a refusal: the bytes, and the largest culprits, if known."""
     named = [f"{readable(row['buffer'])} {row['size']:,}" for row in refused["culprits"]]
-    return (
+    text = (
         f"does not fit in {refused['available']:,} bytes: at least {refused['required']:,} "
-        f"required, {refused['excess']:,} too few, proved\n"
-        f"  live {refused['culprits_live']}: {listed(named, SHOWN)}"
+        f"required, {refused['excess']:,} too few, proved"
     )
+    if not named:
+        return text
+    where = refused["culprits_live"]
+    # One buffer that is too large, or ends too high, is so whenever it is live.
+    when = where.removeprefix("and ") if where.startswith("and ") else f"live {where}"
+    return f"{text}\n  {when}: {listed(named, SHOWN)}"
 
 
 def _refusal(required: int, available: int, culprits: Culprits) -> Refusal:
@@ -145,7 +150,7 @@ def _graph_culprits(graph: Graph, result: Result, capacity: int) -> Culprits:
         if by_set := _set_culprits(graph, capacity):
             return by_set
     if result.plan is None:
-        return [], "nowhere known"
+        return [], ""
     problem, _ = packing_problem(graph, result.plan.order)
     parts = problem.parts
     if not graph.ops:
@@ -178,7 +183,7 @@ def _set_culprits(graph: Graph, capacity: int) -> Culprits | None:
         return None
     names = listed_names((graph.ops[v].name for v in found.group.ops), SHOWN)
     which = "last" if found.group.last else "first"
-    place = f"whenever the {which} of ops {names} runs, or as many others"
+    place = f"whenever the {which} of ops {names} runs, these or as many other bytes"
     return _named(graph, (live.buffer for live in found.buffers)), place
 
 

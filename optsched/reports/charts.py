@@ -15,6 +15,7 @@ from optsched.reports.colors import KINDS
 from optsched.reports.slab_figure import HEIGHT, WIDTH
 from optsched.reports.tables import safe
 from optsched.runtime.bytes import format_bytes
+from optsched.runtime.text import counted
 
 STYLE = """
 .curves path{fill:none;stroke-width:2.5;vector-effect:non-scaling-stroke}
@@ -48,10 +49,12 @@ def profile_chart(study: Study, shown: Sequence[str]) -> str:
         dashed = " dashed" if dash else ""
         keys += f'<li><i class="line{dashed}" style="{style}"></i>{safe(name)}</li>'
     label = "Share of graphs on which each method is within a factor of the optimum"
+    rest = len(set(found) - set(names))
+    more = f"<li>{counted(rest, 'more method')} in the figures below</li>" if rest else ""
     return (
         f'<figure class="slab curves"><svg viewBox="0 0 {WIDTH} {HEIGHT}" role=img '
         f'preserveAspectRatio="none" aria-label="{label}">{paths}</svg>{_axes()}</figure>'
-        f"<ul class=key>{keys}</ul>"
+        f"<ul class=key>{keys}{more}</ul>"
     )
 
 

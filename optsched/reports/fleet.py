@@ -8,11 +8,11 @@ from optsched.fleet import Fleet, FleetGraph, FleetStanding, FleetState
 from optsched.model.saving import Saving
 from optsched.reports.progress import PausedLine, duration
 from optsched.reports.saving import print_headline, savings_record
-from optsched.reports.tables import Column, Table, percent, print_line, print_table
+from optsched.reports.tables import Column, Table, print_line, print_table
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import machine, versions
 from optsched.runtime.limits import Objective, optimality_gap, proof_legend
-from optsched.runtime.text import counted, named, readable
+from optsched.runtime.text import counted, named, percent, readable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,7 +9,7 @@ from optsched.reports.page import document, origin
 from optsched.reports.scatter import Mark, Shape, scatter
 from optsched.reports.tables import Table, as_html, make_table, safe
 from optsched.runtime.bytes import format_bytes
-from optsched.runtime.text import counted
+from optsched.runtime.text import counted, percent
 from optsched.solver.recompute.result import RecomputeResult
 
 SHOWN = 12
@@ -76,7 +76,7 @@ def recompute_text(result: RecomputeResult) -> str:
 def _share(result: RecomputeResult, cost: int | None) -> str:
     if cost is None:
         return "-"
-    return f"{100 * cost / max(1, result.total):.3g} %"
+    return percent(cost / max(1, result.total), 2)
 
 
 def front_table(results: Sequence[RecomputeResult]) -> Table:

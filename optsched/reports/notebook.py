@@ -23,7 +23,7 @@ from optsched.reports.pools import pooled_record, pooled_text, pools_record, poo
 from optsched.reports.report import make_packing_report, make_report, saving_of
 from optsched.reports.results import pack_record, pack_text, solve_record, solve_text
 from optsched.reports.saving import headline, saving_table
-from optsched.reports.sections import method_section, verdicts
+from optsched.reports.sections import left_out, method_section, verdicts
 from optsched.reports.slab_figure import STYLE, slab_figure
 from optsched.reports.study_tables import method_table, print_study, study_savings
 from optsched.reports.tables import as_html, safe
@@ -125,8 +125,12 @@ def html(found: Found) -> str:
     shown = _view(found)
     # A module has several slabs and no common bound.
     bound = 0 if isinstance(found, ModuleResult) else found.slab_bound
-    figure = "" if shown is None else slab_figure(shown, bound, most=RECTANGLES)
+    figure = "" if shown is None else _figure(shown, bound)
     return _page(_saving(found), body + figure + text)
+
+
+def _figure(shown: View, bound: int) -> str:
+    return slab_figure(shown, bound, most=RECTANGLES) + left_out(shown, RECTANGLES)
 
 
 def _page(first: str, body: str) -> str:
@@ -148,7 +152,7 @@ def _study_body(found: Comparison | Study) -> str:
         plan, figure = found.result.plan, ""
         if plan is not None and not found.graph.on_streams:
             shown = plan_view(found.graph, plan, found.graph.name)
-            figure = slab_figure(shown, found.slab_bound, most=RECTANGLES)
+            figure = _figure(shown, found.slab_bound)
         return figure + method_section(found)
     several = as_html(saving_table(study_savings(found))) if len(found.comparisons) > 1 else ""
     return several + as_html(method_table(found))

@@ -7,15 +7,16 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from optsched.model.saving import most_less
 from optsched.reports import sections
 from optsched.reports.colors import Painting, painting
 from optsched.reports.figures import plan_figures, progress_figure
 from optsched.reports.report import Report, among
-from optsched.reports.tables import percent, safe
+from optsched.reports.tables import safe
 from optsched.reports.view import View
 from optsched.runtime.bytes import format_bytes, unit_of
 from optsched.runtime.facts import versions
-from optsched.runtime.limits import optimality_gap
+from optsched.runtime.text import percent
 
 if TYPE_CHECKING:
     from bokeh.plotting import figure
@@ -124,10 +125,9 @@ def _lead(report: Report) -> str:
     where = "in a slab of" if len(last.slabs) < 2 else f"in {len(last.slabs)} slabs, together"
     # A proved minimum is the shortest sentence; a gap says what could be saved.
     words = f"{last.subject.counts} {where} {format_bytes(last.slab)}: "
-    if gap := optimality_gap(last.slab, bound):
-        words += (
-            f"at most {percent(gap)} of it could be saved, since no {what}{of or ' at all'} needs "
-        )
+    if last.slab > bound:
+        most = most_less(last.slab, bound)
+        words += f"at most {most} of it could be saved, since no {what}{of or ' at all'} needs "
         words += f"less than {format_bytes(bound)}."
     else:
         words += f"no {what}{of} needs less (proved)."

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.kernel import also_report_compiling
 from optsched.runtime.limits import Event, optimality_gap
-from optsched.runtime.text import readable
+from optsched.runtime.text import percent, readable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, Task
@@ -174,7 +174,7 @@ def event_text(event: Event) -> str:
     if best and not event.bound:
         bound = "no bound yet"
     elif best is not None:
-        bound += f"  gap {100 * optimality_gap(best, event.bound):.2f} %"
+        bound += f"  gap {percent(optimality_gap(best, event.bound), 2)}"
     return f"best {format_bytes(best)}  {bound}  {event.source}  at {event.seconds:.2f} s"
 
 

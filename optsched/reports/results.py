@@ -32,7 +32,7 @@ from optsched.reports.capacity import (
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
-from optsched.runtime.text import counted, listed_names, readable
+from optsched.runtime.text import counted, listed_names, percent, readable
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.result import Result
 
@@ -264,10 +264,7 @@ def _value_line(value: int | None, bound: int, proof: Proof | None, why: str = "
     text = f"{counted(value, 'byte')} ({format_bytes(value)})"
     if proof is not None:
         return f"{text}  {proof.with_code}: {why or _PROOF_WORDS[proof]}"
-    percent = 100 * optimality_gap(value, bound)
-    # A positive gap is never shown as 0.
-    shown = f"{percent:.1g}" if 0 < percent < 0.005 else f"{percent:.2f}"
-    return f"{text}  at least {bound:,}, gap {shown} %"
+    return f"{text}  at least {bound:,}, gap {percent(optimality_gap(value, bound), 2)}"
 
 
 def _capacity_lines(result: Result | PackingResult, record: Mapping[str, Any]) -> list[str]:

@@ -8,13 +8,14 @@ from html import escape
 from typing import Any
 
 from optsched.compare import OUR_METHOD, Comparison
+from optsched.model.saving import change
 from optsched.reports.colors import BOUND, LIVE, OTHER, PEAK, VIRIDIS, Painting
 from optsched.reports.report import Report, among
-from optsched.reports.tables import Cell, as_html, make_table, percent, safe
-from optsched.reports.view import View, both, thinned
+from optsched.reports.tables import Cell, as_html, make_table, safe
+from optsched.reports.view import DRAWN, View, both, thinned
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Event, Proof, optimality_gap
-from optsched.runtime.text import counted, listed, readable
+from optsched.runtime.text import counted, listed, percent, readable
 from optsched.solver.result import Result
 
 AT_MOST = 300
@@ -75,7 +76,7 @@ def color_keys(paint: Painting) -> str:
     own = [(kind, color) for kind, color in paint.kinds.items() if color != OTHER]
     chips = [("", f"background:{color}", safe(kind)) for kind, color in own]
     if rest := len(paint.kinds) - len(own):
-        chips.append(("", f"background:{OTHER}", f"{rest} more types"))
+        chips.append(("", f"background:{OTHER}", counted(rest, "more type")))
     by_size = _key(("ramp", ramp, sizes), attributes=" data-key=by_size")
     return by_size + _key(*chips, attributes=" data-key=by_kind hidden")
 
@@ -84,28 +85,29 @@ def line_keys(result: Result, shown: View) -> tuple[str, str]:
     """Return the legends of lines in the pictures of a slab and of the live bytes."""
     at = safe(shown.step_text(shown.peak_step), 300)
     peak, dashes = ("line", f"color:{PEAK}"), ("line dashed", f"color:{BOUND}")
-    slab_bound = (*dashes, f"proven bound on the slab {format_bytes(result.slab_bound)}")
+    of = safe(among(result), 1000)
+    slab_bound = (*dashes, f"proven bound on the slab {format_bytes(result.slab_bound)}{of}")
     return (
         _key((*peak, "the step of the peak"), *([slab_bound] if len(shown.slabs) == 1 else [])),
         _key(
             ("line", f"color:{LIVE}", "live bytes"),
             ("dot", f"background:{PEAK}", f"peak {format_bytes(shown.peak)}: {at}"),
-            (*dashes, f"proven bound on the peak {format_bytes(result.peak_bound)}"),
+            (*dashes, f"proven bound on the peak {format_bytes(result.peak_bound)}{of}"),
         ),
     )
 
 
-def left_out(shown: View) -> str:
-    """Return a note on the buffers that a picture leaves out, if any."""
+def left_out(shown: View, most: int = DRAWN) -> str:
+    """Return a note on the buffers that a picture of `most` per slab leaves out, if any."""
     lines = []
     for slab in shown.slabs:
         # A browser draws some thousand rectangles without delay; the largest tell the story.
-        drawn, share = thinned(shown, slab)
+        drawn, share = thinned(shown, slab, most)
         if rest := len(slab.buffers) - len(drawn.buffers):
             lines.append(
-                f"<p class=soft>The picture shows the {len(drawn.buffers):,} buffers that are live "
-                "at the peak or largest (bytes times steps); it leaves out "
-                f"{rest:,} others, {percent(share)} of the area.</p>"
+                f"<p class=soft>The picture shows the {counted(len(drawn.buffers), 'buffer')} that "
+                "are live at the peak or largest (bytes times steps); it leaves out "
+                f"{rest:,} more, {percent(share)} of the area.</p>"
             )
     return "".join(lines)
 
@@ -154,7 +156,7 @@ def plan_table(result: Result, views: Sequence[View]) -> str:
             _exactly(shown.slab),
             percent(shown.slab / max(1, slab) - 1),
             _exactly(shown.slab - shown.peak),
-            f"{100 * (shown.slab / max(1, first) - 1):+.1f} %" if number else "",
+            change(first, shown.slab) if number else "",
         )
         for number, shown in enumerate(views)
     ]
@@ -247,9 +249,7 @@ def proof_section(report: Report) -> str:
     if explained is None:
         return "".join(parts)
     found, op = explained["bound"], explained["op"]
-    where = f"at the {explained['at']} of every order"
-    if op is not None:
-        where = f"while op {readable(op)} runs"
+    where = f"at the {explained['at']}" if op is None else f"while op {readable(op)} runs"
     orders = "in every order" if not among(result) else f"in all {result.restriction}"
     words = f"At least {format_bytes(found)} ({found:,} bytes) are live {where}, {orders}"
     if rest := max(0, result.peak_bound - found):
@@ -267,7 +267,9 @@ def proof_section(report: Report) -> str:
         for row in explained["buffers"][:AT_MOST]
     ]
     heads = ("buffer", "bytes", "made by", "held by")
-    parts.append(as_html(make_table(heads, "sntt", rows, "Live then")))
+    count = len(explained["buffers"])
+    then = f"Live then, the largest {AT_MOST} of {count:,}" if count > AT_MOST else "Live then"
+    parts.append(as_html(make_table(heads, "sntt", rows, then)))
     if not all(row["in_every_order"] for row in explained["buffers"]):
         parts.append(
             "<p class=soft>* not live here in every order; otherwise, others of at least as many "
@@ -299,4 +301,5 @@ def trace_table(trace: Sequence[Event]) -> str:
     ]
     heads = ("seconds", "best plan, bytes", "bound, bytes", "by")
     inside = as_html(make_table(heads, "nnnt", rows))
-    return f"<details><summary>{len(trace):,} events</summary>{inside}</details>"
+    first = f", the first {AT_MOST:,} of them" if len(trace) > AT_MOST else ""
+    return f"<details><summary>{counted(len(trace), 'event')}{first}</summary>{inside}</details>"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from optsched.model.saving import change
 from optsched.reports.page import document, origin
 from optsched.reports.scatter import Mark, Shape, scatter
 from optsched.reports.tables import Table, as_html, make_table, safe
@@ -38,13 +39,12 @@ def split_picture(result: FusionResult, points: Sequence[Point]) -> str:
 
 def split_table(result: FusionResult, points: Sequence[Point]) -> Table:
     """Return one row per split of the front."""
-    base = max(1, result.whole.traffic)
     rows = [
         [
             f"{point.peak:,}",
             str(len(point.cut_nodes(result.fused))),
             str(point.kernels),
-            f"{100 * (point.traffic - result.whole.traffic) / base:+.2f} %",
+            change(result.whole.traffic, point.traffic),
         ]
         for point in points
     ]

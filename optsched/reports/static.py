@@ -108,8 +108,11 @@ def _draw_slab(axes: Axes, paint: Painting, view: View, slab: Slab) -> None:
 
     pool = f", pool {slab.pool}" if slab.pool else ""
     name = readable(f"{view.name}{pool}", 60)
-    axes.set_title(f"{name}: slab {format_bytes(slab.size)}", parse_math=False, fontsize=10)
-    slab, _ = thinned(view, slab)
+    whole, (slab, _) = slab, thinned(view, slab)
+    drawn, count = len(slab.buffers), len(whole.buffers)
+    part = f" ({drawn:,} of {count:,} buffers drawn)" if drawn < count else ""
+    title = f"{name}: slab {format_bytes(slab.size)}{part}"
+    axes.set_title(title, parse_math=False, fontsize=10)
     low, high = slab.offset / paint.scale, (slab.offset + slab.bytes) / paint.scale
     left, right = slab.start, slab.end
     corners: Any = np.stack(
@@ -160,8 +163,9 @@ def _draw_live(axes: Axes, paint: Painting, view: View, bound: int) -> None:
     _draw_bound(axes, paint, bound)
     peak = int(load.live.max())
     axes.plot([view.peak_step + 0.5], [peak / paint.scale], "o", color=PEAK, markersize=3.5)
+    # The legend says which plans the bound is about.
     axes.set_title(
-        f"peak {format_bytes(peak)}, proven bound {format_bytes(bound)}", fontsize=9, loc="left"
+        f"peak {format_bytes(peak)}, bound {format_bytes(bound)}", fontsize=9, loc="left"
     )
     axes.set_xlabel("step")
 
@@ -171,16 +175,13 @@ def _draw_legend(fig: Figure, paint: Painting, label: str) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    sizes = (paint.darkest, paint.largest) if paint.darkest < paint.largest else (paint.largest,)
-    shades = (VIRIDIS[0], VIRIDIS[-1]) if len(sizes) > 1 else (VIRIDIS[-1],)
+    largest = f"buffer of {format_bytes(paint.largest)}"
+    ends = [(VIRIDIS[0], f"{format_bytes(paint.darkest)} or less"), (VIRIDIS[-1], largest)]
     handles = [
         Line2D([], [], color=LIVE, label="live bytes"),
         Line2D([], [], color=BOUND, linestyle="--", label=label),
         Line2D([], [], color=PEAK, marker="o", markersize=3.5, label="peak"),
-        *(
-            Patch(color=shade, label=f"buffer of {format_bytes(size)}")
-            for shade, size in zip(shades, sizes, strict=True)
-        ),
+        *(Patch(color=shade, label=text) for shade, text in ends[paint.darkest >= paint.largest :]),
     ]
     fig.legend(
         handles=handles, loc="outside lower center", ncols=len(handles), fontsize=7, frameon=False

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from optsched.reports.tables import Column, Table
-from optsched.runtime.limits import Proof, optimality_gap
-from optsched.runtime.text import counted, readable
+from optsched.runtime.limits import Proof, optimality_gap, proof_legend
+from optsched.runtime.text import counted, percent, readable
 
 if TYPE_CHECKING:
     from optsched.store import Bound, RecordChange, StoredRecord
@@ -78,6 +78,13 @@ def records_table(records: Sequence[StoredRecord]) -> Table:
     return Table(_COLUMNS, [_row(record) for record in records])
 
 
+def records_legend(records: Sequence[StoredRecord]) -> str:
+    """Return the names of the codes in the table of records; empty if it has none."""
+    proved = [record.best_bound for record in records if record.is_proved]
+    legend = proof_legend(Proof(bound.proof) for bound in proved if bound.proof)
+    return f"{legend}; + with a certificate" if any(bound.certified for bound in proved) else legend
+
+
 def _row(record: StoredRecord) -> list[str]:
     best, planned = record.best_bound, record.value is not None
     return [
@@ -89,7 +96,7 @@ def _row(record: StoredRecord) -> list[str]:
         f"{best.value:,}",
         # A plus stands for a certificate.
         best.proof + "+" * best.certified if record.is_proved else "",
-        f"{100 * gap(record):.2f}" if planned else "-",
+        percent(gap(record), 2, "") if planned else "-",
         record.key[:12],
     ]
 

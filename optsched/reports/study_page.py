@@ -14,7 +14,7 @@ from optsched.model.saving import Saving, change
 from optsched.reports import charts
 from optsched.reports.page import asset, document, origin
 from optsched.reports.saving import LARGEST, headline
-from optsched.reports.sections import method_section, verdicts
+from optsched.reports.sections import left_out, method_section, verdicts
 from optsched.reports.slab_figure import STYLE, slab_figure
 from optsched.reports.study_sections import FLEET_TITLE, PROFILE, TITLE, study_sections
 from optsched.reports.study_tables import (
@@ -161,6 +161,7 @@ def _details(number: int, comparison: Comparison, study: Study, most: int) -> st
         shown = plan_view(graph, result.plan, "plan")
         named = len(study.comparisons) <= FEW
         picture = slab_figure(shown, result.slab_bound, most=most, named=named)
+        picture += left_out(shown, most)
     of = f" among {comparison.among}" if comparison.among else ""
     known: Sequence[str] = verdicts(result, comparison.best_peak, comparison.best_slab, of=of)
     return (

@@ -30,14 +30,13 @@ from optsched.reports.tables import (
     Column,
     Table,
     make_table,
-    percent,
     print_line,
     print_table,
     safe,
 )
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import proof_legend
-from optsched.runtime.text import counted, listed, readable
+from optsched.runtime.text import counted, listed, percent, readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,7 +98,7 @@ def method_table(study: Study, *, grouped: bool = False) -> Table:
                 # A method without figures on some graphs is marked, as its mean is of the others.
                 some = line.measured < len(study.comparisons)
                 name = f"  {line.method} (on {line.measured})" if some else f"  {line.method}"
-                shares = [_share(x / line.asked) for x in counts]
+                shares = [percent(x / line.asked, 0) for x in counts]
                 rows.append((name, *excess, *shares, f"{line.seconds:.1f}"))
             else:
                 numbers = [f"{round(x):,}" for x in counts]
@@ -119,13 +118,6 @@ def method_table(study: Study, *, grouped: bool = False) -> Table:
         Column("s" if grouped else "seconds", rank=4),
     )
     return Table(columns, rows)
-
-
-def _share(share: float) -> str:
-    # 0 % and 100 % are shown only if exact.
-    whole = round(100 * share)
-    exact = whole not in (0, 100) or share in (0, 1)
-    return f"{whole} %" if exact else f"{100 * share:.1f} %"
 
 
 def profile_table(study: Study) -> Table:
@@ -231,7 +223,7 @@ def _stock_excess(comparison: Comparison) -> Cell:
 
 def heat(excess: float) -> Cell:
     """Return an excess in percent; in HTML, a larger excess has a deeper background color."""
-    words, depth = percent(excess, ""), min(max(excess, 0.0), _DARKEST) / _DARKEST
+    words, depth = percent(excess, unit=""), min(max(excess, 0.0), _DARKEST) / _DARKEST
     style = f"--heat:{0.75 * depth:.2f}"
     return Cell(words, f'<span class=heat style="{style}">{safe(words)}</span>')
 

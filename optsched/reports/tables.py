@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
 
-from optsched.runtime.text import LONGEST, plain, readable
+from optsched.runtime.text import LONGEST, counted, plain, readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +76,7 @@ def as_html(table: Table, *, more: str = "") -> str:
     if not table.caption or len(table.rows) <= AT_ONCE:
         return _html(table, table.rows)
     rest = table.rows[AT_ONCE:]
-    summary = escape(f"{len(rest):,} smaller ones{more}")
+    summary = escape(f"{counted(len(rest), 'smaller one')}{more}")
     inside = _html(replace(table, caption=""), rest)
     return (
         f"{_html(table, table.rows[:AT_ONCE])}"
@@ -115,13 +115,6 @@ def as_markdown(table: Table) -> str:
     aligned = ["---:" if column.kind == "n" else "---" for column in table.columns]
     lines = [heads, aligned, *([_text(cell) for cell in row] for row in table.rows)]
     return "\n".join("| " + " | ".join(map(markdown_safe, line)) + " |" for line in lines)
-
-
-def percent(share: float, unit: str = " %") -> str:
-    """Return a share in percent; only an exact 0 is shown as 0."""
-    if share == 0:
-        return f"0{unit}"
-    return f"{100 * share:.1f}{unit}" if share >= 0.0005 else f"<0.1{unit}"
 
 
 def markdown_safe(words: str) -> str:

@@ -105,6 +105,26 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{end}"
 
 
+def percent(share: float, digits: int = 1, unit: str = " %") -> str:
+    """Return a share in percent: only nothing is shown as 0, and only all of it as 100.
+
+    Examples
+    --------
+    >>> percent(0), percent(0.25), percent(1e-9), percent(0.99999), percent(12.5, 0)
+    ('0 %', '25.0 %', '<0.1 %', '>99.9 %', '1,250 %')
+    """
+    if share == 0:
+        return f"0{unit}"
+    if share < 0:
+        return f"-{percent(-share, digits, unit)}"
+    text, step = f"{100 * share:,.{digits}f}", 10.0**-digits
+    if float(text.replace(",", "")) == 0:
+        return f"<{step:.{digits}f}{unit}"
+    if share < 1 and text.startswith("100"):
+        return f">{100 - step:.{digits}f}{unit}"
+    return f"{text}{unit}"
+
+
 def named(what: str, text: str) -> str:
     """Return a message with the name of the thing it is about before it, once.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -18,8 +20,9 @@ from optsched.formats import packing_of, read_graph, stock_of, write_graph, writ
 from optsched.formats.format import FILE_ORDER
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem
-from optsched.model.saving import Saving, change
+from optsched.model.saving import Saving, change, most_less
 from optsched.runtime.limits import Objective
+from optsched.runtime.text import percent
 from optsched.store import PlanStore
 from tests.support.families.small import diamond
 from tests.support.generators import random_graph
@@ -233,7 +236,7 @@ def test_the_framework_plan_is_that_of_the_file_without_rules() -> None:
             1000,
             690,
             600,
-            "slab 1,000 -> 690 bytes (-31 %) against X; at most 13.0 % less is possible",
+            "slab 1,000 -> 690 bytes (-31 %) against X; at most 13.1 % less is possible",
         ),
         (690, 690, 690, "slab 690 bytes, as with X; smallest possible, proved"),
         (10_000, 9_999, None, "slab 10,000 -> 9,999 bytes (-<0.1 %) against X"),
@@ -284,3 +287,20 @@ def test_a_comparison_shows_the_framework_in_every_width(
     assert main(["compare", str(folder / "graph.json")]) == 0
     first = capsys.readouterr().out.splitlines()[:FIRST_LINES]
     assert any("framework" in line.split() for line in first)
+
+
+def test_shares_in_percent_are_never_rounded_to_what_they_are_not() -> None:
+    """0 and 100 are exact, changes keep a part that is left, and "at most" is rounded up."""
+    draw = Random(34)
+    for _ in range(3000):
+        whole = draw.randrange(1, 10 ** draw.randrange(1, 15))
+        part = min(whole, draw.randrange(10 ** draw.randrange(1, 15)))
+        for digits in (0, 1, 2):
+            shown = percent(part / whole, digits)
+            assert (shown == "0 %") is (part == 0)
+            assert shown.startswith("100") is (part == whole)
+        assert (change(whole, part) == "0 %") is (part == whole)
+        assert (change(whole, part) == "-100 %") is (part == 0)
+        assert Fraction(most_less(whole, part)[:-2]) >= Fraction(100 * (whole - part), whole)
+    assert percent(-0.25) == "-25.0 %"
+    assert percent(-1e-9) == "-<0.1 %"

@@ -9,11 +9,11 @@ import pytest
 from optsched.compare import compare_methods
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.reports import view as view_module
+from optsched.model.order_rules import OrderRules
+from optsched.reports.notebook import html
 from optsched.reports.page import report_page
 from optsched.reports.report import Report, make_report
-from optsched.reports.sections import left_out, live_table, verdicts
-from optsched.reports.tables import percent
+from optsched.reports.sections import AT_MOST, left_out, live_table, trace_table, verdicts
 from optsched.runtime.limits import Event
 from optsched.solver.pipeline import solve
 from optsched.solver.schedule import Engine
@@ -29,6 +29,23 @@ def solved(graph: Graph) -> Report:
     result = solve(graph)
     assert result.plan is not None
     return make_report(graph, result, [("plan", result.plan, ())])
+
+
+def test_bounds_under_rules_say_so_in_every_part() -> None:
+    graph = diamond()
+    result = solve(graph, order_rules=OrderRules(first=("left",)))
+    assert result.plan is not None
+    page = Reader(report_page(make_report(graph, result, [("plan", result.plan, ())]))).text
+    among = " among orders that run 'left' first"
+    assert f"proven bound on the slab 20 B{among}" in page
+    assert f"proven bound on the peak 20 B{among}" in page
+    assert f"The minimum slab{among} is 20 B" in page
+
+
+def test_a_long_search_says_how_much_of_it_is_listed() -> None:
+    events = [Event(0.001 * i, None, 10, "bound") for i in range(AT_MOST + 1)]
+    assert "301 events, the first 300 of them" in trace_table(events)
+    assert "1 event<" in trace_table(events[:1])
 
 
 def test_every_part_is_there(two_plans: Report) -> None:
@@ -140,20 +157,16 @@ def test_what_is_not_drawn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     report = solved(build.build())
     (shown,) = report.views
     assert left_out(shown) == ""
-    monkeypatch.setattr(view_module.thinned, "__defaults__", (40,))
-    assert "The picture shows the 40 buffers" in left_out(shown)
-    assert "21 others" in left_out(shown)
+    assert "The picture shows the 40 buffers" in left_out(shown, 40)
+    assert "it leaves out 21 more" in left_out(shown, 40)
+    found = solve(build.build(), time_limit=5)
+    monkeypatch.setattr("optsched.reports.notebook.RECTANGLES", 40)
+    assert "it leaves out 21 more" in html(found)
     monkeypatch.setattr("optsched.reports.sections.AT_MOST", 30)
     listed = live_table(shown)
     assert listed.count("data-buffer=") == 30
     assert "18 smaller ones (31 even smaller" in listed
     report_page(report)
-
-
-def test_shares_are_never_rounded_to_nothing() -> None:
-    assert percent(0) == "0 %"
-    assert percent(1e-9) == "<0.1 %"
-    assert percent(0.25) == "25.0 %"
 
 
 def test_graphs_without_ops_or_bytes_have_a_page(caplog: pytest.LogCaptureFixture) -> None:

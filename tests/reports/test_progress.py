@@ -79,7 +79,7 @@ def test_kernels_are_counted_while_they_are_compiled() -> None:
 def test_without_a_bound_there_is_no_gap() -> None:
     """Nothing was worked out yet, which says nothing of the plan."""
     assert "best 2.0 KiB  no bound yet  bfs" in event_text(Event(0.0, 2048, 0, "bfs"))
-    assert "best 0 B  bound 0 B  gap 0.00 %  bfs" in event_text(Event(0.0, 0, 0, "bfs"))
+    assert "best 0 B  bound 0 B  gap 0 %  bfs" in event_text(Event(0.0, 0, 0, "bfs"))
     assert "best -  bound 4 B  bfs" in event_text(Event(0.0, None, 4, "bfs"))
 
 

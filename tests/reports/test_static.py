@@ -39,7 +39,7 @@ def test_an_svg_has_a_shape_for_each_buffer(two_plans: Report, tmp_path: Path) -
     assert {"x", "b"} <= set(words.split())
     assert "live bytes proven bound" in words
     assert "after: slab 18 B" in words
-    assert "peak 18 B, proven bound 18 B" in words
+    assert "peak 18 B, bound 18 B" in words
     path.write_bytes(picture("svg", two_plans.views[1:], 18, 18))
     assert path.read_bytes() == first
 

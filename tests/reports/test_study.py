@@ -30,7 +30,7 @@ from optsched.reports.study_tables import (
     methods_with_columns,
     print_study,
 )
-from optsched.reports.tables import percent, print_table
+from optsched.reports.tables import print_table
 from optsched.runtime.limits import Limits
 from optsched.runtime.text import unshield
 from tests.support.families.small import chain, diamond, two_towers
@@ -160,13 +160,3 @@ def test_headings_are_short() -> None:
     assert heading("xla_default") == "xla"
     assert heading("lpmf_backward+greedy_by_size") == "lpmf\n_backward\n+greedy_by\n_size"
     assert heading("optsched:60") == "optsched\n:60"
-
-
-def test_nothing_is_said_to_be_zero_that_is_not() -> None:
-    assert [percent(x, "") for x in (0, 1e-9, 0.0004, 0.0006, 0.5)] == [
-        "0",
-        "<0.1",
-        "<0.1",
-        "0.1",
-        "50.0",
-    ]

@@ -380,7 +380,7 @@ def test_what_does_not_fit_is_proved_and_named(
     assert "does not fit in 40,960 bytes: at least 45,056 required, 4,096 too few, proved" in said
     # No op alone forces that, but the last of a set does.
     assert "live whenever the last of ops CONV_2D_1, CONV_2D_2" in said
-    assert "or as many others: t34 24,576, t31 8,192" in said
+    assert "these or as many other bytes: t34 24,576, t31 8,192" in said
     model.write_bytes(models.unet().bytes())
     assert main(["solve", str(model), "--capacity", "50KiB", "-o", str(plan)]) == 4
     said = capsys.readouterr().out
