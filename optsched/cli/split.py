@@ -7,20 +7,25 @@ import csv
 import io
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
+from optsched.compare import Skipped
 from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats.fused import SPLIT_FORMAT
 from optsched.formats.source import write_bytes
-from optsched.runtime.limits import StopReason
+from optsched.model.saving import Saving, change
+from optsched.reports.saving import print_headline, savings_record
+from optsched.reports.tables import Column, Table, as_markdown, print_table
+from optsched.reports.terminal import console
+from optsched.runtime.facts import versions
+from optsched.runtime.limits import Objective, StopReason
 from optsched.runtime.text import counted, shield
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from optsched.formats.fused import StatedSplit
     from optsched.model.fused import FusedGraph
     from optsched.solver.fusion.front import Front
@@ -33,6 +38,8 @@ _TAKEN = {
 """Arguments that a split has a use for."""
 SEARCH_SHARE = 0.5
 """Part of the time for the search; the rest finds few cuts."""
+ALL_FUSED, SPLITS = "all nodes fused", "splits of the fused nodes"
+"""The plan that a split is compared with, and the plans that its bound is about, in words."""
 
 
 def solve_split(args: argparse.Namespace) -> int:
@@ -62,7 +69,8 @@ def _write_files(
     if args.page:
         from optsched.reports.split_front import split_page
 
-        write_bytes(args.page, split_page(result, front.points).encode())
+        saved = _saving(result, front.points)
+        write_bytes(args.page, split_page(result, front.points, str(saved)).encode())
     return note
 
 
@@ -70,25 +78,28 @@ def compare_split(args: argparse.Namespace) -> int:
     """Print a table with the whole nodes beside the best split, one row per file."""
     files = common.graph_files(args.graph)
     common.protect([args.csv, args.markdown], *(path for path, _ in files))
-    rows, records, skipped, interrupted = [], [], [], False
+    rows, records, interrupted = [], [], False
+    saved: dict[str, Saving] = {}
+    skipped: list[Skipped] = []
     for path, named in files:
         try:
             result, front = _search(args, path)
         except OptschedError as error:
             # The rows of other files are not lost.
-            skipped.append((named, str(error)))
+            skipped.append(Skipped(path, str(error), bad=named))
             continue
         records.append({"graph": path, **_record(result, front.points)})
+        saved[path] = _saving(result, front.points)
         rows.append(_row(path, result, front.points))
         if interrupted := _reason(result, front) is StopReason.INTERRUPTED:
             break
     try:
         _write_table(args, rows)
     finally:
-        _show_table(args, rows, records, skipped)
+        _show_table(args, rows, records, saved, skipped)
     if interrupted:
         return common.INTERRUPTED
-    return common.BAD_INPUT if not rows or any(named for named, _ in skipped) else common.OK
+    return common.BAD_INPUT if not rows or any(row.bad for row in skipped) else common.OK
 
 
 def _write_table(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> None:
@@ -99,26 +110,26 @@ def _write_table(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> No
         table.writerows(rows)
         write_bytes(args.csv, text.getvalue().encode())
     if args.markdown:
-        from optsched.reports.tables import Column, Table, as_markdown
-
-        cells = [_cells(row) for row in rows]
-        columns = tuple(Column(head) for head in (cells[0] if cells else []))
-        table_text = as_markdown(Table(columns, [list(row.values()) for row in cells]))
-        write_bytes(args.markdown, f"{table_text}\n".encode())
+        write_bytes(args.markdown, f"{as_markdown(_table(rows))}\n".encode())
 
 
 def _show_table(
     args: argparse.Namespace,
     rows: Sequence[dict[str, Any]],
     records: Sequence[dict[str, Any]],
-    skipped: Sequence[tuple[bool, str]],
+    saved: Mapping[str, Saving],
+    skipped: Sequence[Skipped],
 ) -> None:
     if args.json:
-        common.print_json(args, {"graphs": records})
+        passed = [asdict(row) for row in skipped]
+        saving = savings_record(saved)
+        common.print_json(args, {"graphs": records, "saving": saving, "skipped": passed})
     elif rows:
-        common.show_beside(args, _table([_cells(row) for row in rows]))
-    for named, reason in skipped:
-        common.show(f"optsched: {'error: ' if named else 'passed over: '}{reason}", sys.stderr)
+        to = console(stderr=bool(common.printed_files(args)))
+        print_headline(saved, to, listed=False)
+        print_table(to, _table(rows), "--csv has all")
+    for row in skipped:
+        common.show(f"optsched: {'error: ' if row.bad else 'passed over: '}{row}", sys.stderr)
 
 
 def refuse_others(args: argparse.Namespace) -> None:
@@ -152,14 +163,42 @@ def check_split_file(args: argparse.Namespace, split: StatedSplit) -> int:
                 f"{args.plan}: states {what} {value:,}, it is {getattr(checked, what):,}"
             )
     record: dict[str, Any] = {"valid": True, **asdict(checked)}
+    bound = None
     text = f"valid: peak {counted(checked.peak, 'byte')}, {counted(checked.kernels, 'kernel')}"
     if args.certificate is not None:
         certificate = read_fusion_certificate(args.certificate, fused)
         rung = check_fusion(fused, certificate)
-        record |= {"bound": certificate.bound, "rung": rung}
-        text += f"\nno split below {certificate.bound:,} bytes: {Proof(rung).with_code}, verified"
+        bound = certificate.bound
+        record |= {"bound": bound, "rung": rung}
+        text += f"\nno split below {bound:,} bytes: {Proof(rung).with_code}, verified"
+    saving = _saved_on(_whole_peak(fused, split), checked.peak, bound)
+    record["saving"] = saving.to_dict()
+    text = f"{saving}\n{text}"
     common.print_result(args, record, text)
     return common.OK
+
+
+def _whole_peak(fused: FusedGraph, split: StatedSplit) -> int | None:
+    """Return the peak of the whole nodes in the order that the file states; None without one."""
+    from optsched.check.fused import check_split
+
+    ids = fused.graph.op_ids
+    if not split.whole or any(name not in ids for group in split.whole for name in group):
+        return None
+    groups = [[ids[name] for name in group] for group in split.whole]
+    checked = check_split(fused, groups)
+    # A file could state a split here, too.
+    are_whole = {frozenset(node) for node in fused.nodes} <= set(map(frozenset, groups))
+    return checked.peak if are_whole else None
+
+
+def _saving(result: FusionResult, front: Sequence[Point]) -> Saving:
+    return _saved_on(result.whole.peak, front[-1].peak, result.bound)
+
+
+def _saved_on(before: int | None, after: int, bound: int | None) -> Saving:
+    """Return the saving of a split against the whole nodes."""
+    return Saving(Objective.PEAK, "peak", before, after, bound, ALL_FUSED, among=SPLITS)
 
 
 def _search(args: argparse.Namespace, path: str | Path) -> tuple[FusionResult, Front]:
@@ -197,6 +236,8 @@ def _record(result: FusionResult, front: Sequence[Point]) -> dict[str, Any]:
     from optsched.solver.fusion.front import knee
 
     return {
+        "instance": result.fused.graph.name,
+        "saving": _saving(result, front).to_dict(),
         "all_fused": _point(result.fused, result.whole),
         "best_split": _point(result.fused, front[-1]),
         "bound": result.bound,
@@ -208,6 +249,8 @@ def _record(result: FusionResult, front: Sequence[Point]) -> dict[str, Any]:
         "front": [_figures(point) for point in front],
         "knee": _figures(knee(front)),
         "whole": dict(result.fused.whole),
+        "memory_model": result.fused.graph.model_name,
+        "versions": versions(),
     }
 
 
@@ -228,9 +271,10 @@ def _text(result: FusionResult, front: Sequence[Point]) -> str:
         said += f", {len(fused.whole)} more left whole"
     proof = "no split needs less" if best.peak <= result.bound else f"bound {result.bound:,}"
     lines = [
+        str(_saving(result, front)),
         said,
         f"  all fused:  peak {whole.peak:,} bytes, {counted(whole.kernels, 'kernel')}",
-        f"  best split: peak {best.peak:,} bytes ({_percent(best.peak, whole.peak)}), {proof}",
+        f"  best split: peak {best.peak:,} bytes ({change(whole.peak, best.peak)}), {proof}",
     ]
     lines += [f"  {_price(result, point)}" for point in front[1:]]
     lines += [f"  {name} left whole: {why}" for name, why in fused.whole[:5]]
@@ -241,7 +285,7 @@ def _price(result: FusionResult, point: Point) -> str:
     cut = counted(len(point.cut_nodes(result.fused)), "node")
     return (
         f"cut {cut}: peak {point.peak:,}, {counted(point.kernels, 'kernel')}, "
-        f"traffic {_percent(point.traffic, result.whole.traffic)}"
+        f"traffic {change(result.whole.traffic, point.traffic)}"
     )
 
 
@@ -270,26 +314,16 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
         "all fused": f"{row['all_fused']:,}",
         "best split": f"{row['best_split']:,}",
         "bound": f"{row['bound']:,}",
-        "saved": _percent(row["best_split"], row["all_fused"]),
-        "cut": str(row["cut"]),
-        "kernels": f"{row['kernels_fused']} -> {row['kernels']}",
-        "traffic": _percent(row["traffic"], row["traffic_fused"]),
+        "change": change(row["all_fused"], row["best_split"]),
+        "cut": f"{row['cut']:,}",
+        "kernels": f"{row['kernels_fused']:,} -> {row['kernels']:,}",
+        "traffic": change(row["traffic_fused"], row["traffic"]),
     }
 
 
-def _table(rows: Sequence[dict[str, str]]) -> str:
-    """Return rows as aligned columns: names on the left, numbers on the right."""
-    heads = list(rows[0]) if rows else []
-    width = {head: max(len(head), *(len(row[head]) for row in rows)) for head in heads}
-    lines = [{head: head for head in heads}, *rows]
-    return "\n".join(
-        "  ".join(
-            line[head].ljust(width[head]) if head == "graph" else line[head].rjust(width[head])
-            for head in heads
-        )
-        for line in lines
-    )
-
-
-def _percent(value: int, base: int) -> str:
-    return f"{100 * (value - base) / max(1, base):+.2f} %"
+def _table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Return the table of files, one per line."""
+    cells = [_cells(row) for row in rows]
+    heads = list(cells[0]) if cells else ["graph"]
+    columns = tuple(Column(head, "t" if head == "graph" else "n") for head in heads)
+    return Table(columns, [list(row.values()) for row in cells])

@@ -109,6 +109,8 @@ class StatedSplit:
 
     groups: list[list[str]]
     figures: dict[str, int]
+    whole: list[list[str]]
+    """Fused nodes and other parts, whole, in the order with which the split is compared."""
 
 
 def read_split(path: str | Path) -> StatedSplit | None:
@@ -117,15 +119,22 @@ def read_split(path: str | Path) -> StatedSplit | None:
     if not isinstance(document, Mapping) or document.get("format") != SPLIT_FORMAT:
         return None
     with errors_named(label_of(path)):
-        best = Record(Record(document, "split").mapping("best_split"), "best_split")
-        rows = [_list(row, "groups") for row in best.items("groups")]
-        if not all(rows):
-            raise FormatError("best_split: a group is empty")
-        for name in (name for row in rows for name in row):
-            if not isinstance(name, str):
-                raise FormatError(f"best_split: groups name parts, got {show(name)}")
+        top = Record(document, "split")
+        best = Record(top.mapping("best_split"), "best_split")
         figures = {x: best.count(x) for x in ("peak", "kernels", "traffic") if best.has(x)}
-        return StatedSplit(rows, figures)
+        whole = Record(top.mapping("all_fused"), "all_fused") if top.has("all_fused") else None
+        return StatedSplit(_groups(best), figures, [] if whole is None else _groups(whole))
+
+
+def _groups(record: Record) -> list[list[str]]:
+    """Return the groups of a split, by the names of parts."""
+    rows = [_list(row, "groups") for row in record.items("groups")]
+    if not all(rows):
+        raise FormatError(f"{record.where}: a group is empty")
+    for name in (name for row in rows for name in row):
+        if not isinstance(name, str):
+            raise FormatError(f"{record.where}: groups name parts, got {show(name)}")
+    return rows
 
 
 def write_fusion_certificate(

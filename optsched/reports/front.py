@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from optsched.reports.page import document, origin
-from optsched.reports.scatter import Mark, Shape, scatter
+from optsched.reports.scatter import Axis, Mark, Shape, scatter
 from optsched.reports.tables import Table, as_html, make_table, safe
-from optsched.runtime.bytes import format_bytes
+from optsched.runtime.bytes import format_bytes, unit_of
 from optsched.runtime.text import counted, percent
 from optsched.solver.recompute.result import RecomputeResult
 
 SHOWN = 12
 """Repeated ops that are listed."""
+_LEGEND = (
+    "A dot is a plan within a budget, a dash the proved bound on its extra compute; &#215; is a "
+    "budget that is proved impossible."
+)
 
 
 def recompute_record(result: RecomputeResult) -> dict[str, Any]:
@@ -54,11 +58,13 @@ def recompute_text(result: RecomputeResult) -> str:
         )
     bound = _share(result, result.bound)
     if result.extra is None:
-        return f"{head}: no plan found; any has at least {bound} extra compute"
+        return f"{head}: no plan found; any with forward repeats has at least {bound} extra compute"
+    # Plans that repeat other ops may cost less.
+    forward = "if only forward ops run again"
     proof = "proved least" if result.status == "optimal" else f"bound {bound}"
     runs = sum(repeat.count for repeat in result.repeats)
     lines = [
-        f"{head}: {_share(result, result.extra)} extra compute, {proof}",
+        f"{head}: {_share(result, result.extra)} extra compute, {proof} {forward}",
         f"  planned peak {result.peak:,} bytes; {counted(runs, 'repeat')}; "
         f"costs in {result.graph.cost_unit}",
     ]
@@ -105,17 +111,17 @@ def front_page(results: Sequence[RecomputeResult], saved: str = "") -> str:
     name = results[0].graph.name if results else ""
     lead = f"<p class=lead><b>{safe(saved, 1000)}</b></p>" if saved else ""
     body = [f"<h1>Extra compute of {safe(name)}</h1>{lead}", front_picture(results)]
-    body.append(as_html(front_table(results)))
+    body.append(f"<p class=soft>{_LEGEND}</p>{as_html(front_table(results))}")
     unit = results[0].graph.cost_unit if results else ""
     body.append(f"<p>Costs in {safe(unit)}, in % of one step. Writing in place is not counted.</p>")
     for result in results:
         lines = recompute_text(result).splitlines()
         body.append("<p>" + "<br>".join(safe(line, 2000) for line in lines) + "</p>")
-    return document(f"front of {name}", "".join(body) + origin())
+    return document(f"front of {name}", f"{''.join(body)}<footer>{origin()}</footer>")
 
 
 def front_picture(results: Sequence[RecomputeResult]) -> str:
-    """Return an SVG: peak to the right, extra compute up; dots are plans, ticks are bounds."""
+    """Return an SVG: budgets to the right, extra compute up; dots are plans, ticks are bounds."""
     known = [x for x in results if x.status != "infeasible"]
     # Both axes start at 0, so that lengths can be compared.
     most = max((x.budget for x in results), default=1) or 1
@@ -132,6 +138,7 @@ def front_picture(results: Sequence[RecomputeResult]) -> str:
         marks.append(Mark(Shape.TICK, result.budget, result.bound))
         if result.extra is not None:
             marks.append(Mark(Shape.DOT, result.budget, result.extra))
-    share = 100 * top / max(1, results[0].total) if results else 0
-    note = f"peak up to {format_bytes(most)}; &#215; is impossible"
-    return scatter(marks, most, top, f"{share:.3g} % extra compute", note)
+    total = max(1, results[0].total) if results else 1
+    unit, scale = unit_of(most)
+    compute = Axis(top, "extra compute (% of a step)", total / 100)
+    return scatter(marks, Axis(most, f"budget for the peak ({unit})", scale), compute)

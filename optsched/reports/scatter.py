@@ -1,4 +1,4 @@
-"""A picture of points in two quantities: SVG with both axes from 0.
+"""A picture of points in two quantities: SVG with labeled axes from 0, in the color of the page.
 
 Example: a plan of 10 MB with 3 % extra compute is a dot, the bound at its budget a tick.
 """
@@ -9,7 +9,10 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-_WIDTH, _HEIGHT, _EDGE = 640, 320, 48
+from optsched.reports.slab_figure import ticks
+from optsched.reports.tables import safe
+
+_WIDTH, _HEIGHT, _EDGE = 680, 340, 56
 
 
 class Shape(StrEnum):
@@ -31,45 +34,63 @@ class Mark(NamedTuple):
     word: str = ""
 
 
-def scatter(marks: Iterable[Mark], most: float, top: float, title: str, note: str) -> str:
-    """Return an SVG of marks.
+class Axis(NamedTuple):
+    """An axis from 0: the quantity at its end, the name in words, and the quantity of a label's 1.
 
-    Parameters
-    ----------
-    marks
-        The marks; quantities of 0 lie on the axes.
-    most, top
-        Largest quantities to the right and up, at least 1.
-    title, note
-        Labels, already safe for HTML, at the top of the axis up and below the one to the right.
+    An axis of bytes that is labeled in KiB has the scale 1,024.
     """
-    parts = [_drawn(mark, most, top) for mark in marks]
-    axes = f"M{_EDGE} {_EDGE}V{_HEIGHT - _EDGE}H{_WIDTH - _EDGE}"
-    parts.append(f'<path d="{axes}" fill="none" stroke="currentColor"/>')
-    label = f'<text x="{_EDGE}" y="{_EDGE - 8}">{title}</text>'
-    end = f'<text x="{_WIDTH - _EDGE}" y="{_HEIGHT - 16}" text-anchor="end">'
-    label += f"{end}{note}</text>"
-    size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}"'
+
+    end: float
+    name: str
+    scale: float = 1.0
+
+
+def scatter(marks: Iterable[Mark], across: Axis, up: Axis) -> str:
+    """Return an SVG of marks; quantities of 0 lie on the axes, `end` is at least 1."""
+    parts = [_drawn(mark, across.end, up.end) for mark in marks]
+    lines = f"M{_EDGE} {_EDGE // 2}V{_HEIGHT - _EDGE}H{_WIDTH - _EDGE // 2}"
+    parts.append(f'<path d="{lines}" fill="none" stroke="currentColor"/>')
+    # Names of axes have lines of their own, so that a label may stand at the end.
+    for value in ticks(1.07 * across.end / across.scale, 6):
+        at = f'x="{_x(value * across.scale, across.end)}" y="{_HEIGHT - _EDGE + 18}"'
+        parts.append(f'<text {at} text-anchor="middle">{value:,g}</text>')
+    for value in ticks(1.07 * up.end / up.scale, 4):
+        at = f'x="{_EDGE - 8}" y="{_y(value * up.scale, up.end) + 4:.1f}"'
+        parts.append(f'<text {at} text-anchor="end">{value:,g}</text>')
+    end = f'x="{_WIDTH - _EDGE // 2}" y="{_HEIGHT - 14}" text-anchor="end"'
+    parts.append(f"<text {end}>{safe(across.name)}</text>")
+    parts.append(f'<text x="8" y="16">{safe(up.name)}</text>')
+    # Text without a color of its own would be black on a dark page.
     return (
-        f'<svg role="img" {size} xmlns="http://www.w3.org/2000/svg">{"".join(parts)}{label}</svg>'
+        f'<svg role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" style="width:100%;max-width:{_WIDTH}px" '
+        f'font-size="13" fill="currentColor" xmlns="http://www.w3.org/2000/svg" '
+        f'aria-label="{safe(f"{up.name} against {across.name}")}">{"".join(parts)}</svg>'
     )
 
 
+def _x(value: float, end: float) -> float:
+    return round(_EDGE + (_WIDTH - 2 * _EDGE) * value / end, 1)
+
+
+def _y(value: float, end: float) -> float:
+    return round(_HEIGHT - _EDGE - (_HEIGHT - 2 * _EDGE) * value / end, 1)
+
+
 def _drawn(mark: Mark, most: float, top: float) -> str:
-    x = round(_EDGE + (_WIDTH - 2 * _EDGE) * mark.x / most, 1)
-    y = round(_HEIGHT - _EDGE - (_HEIGHT - 2 * _EDGE) * mark.y / top, 1)
+    x, y = _x(mark.x, most), _y(mark.y, top)
     word = ""
     if mark.word:
-        # On the left of the mark, so that a word at the right edge is not cut off.
-        at = f'x="{round(x - 6, 1)}" y="{round(y - 6, 1)}" text-anchor="end"'
-        word = f'<text {at} font-size="11">{mark.word}</text>'
+        # Towards the middle, so that a word at an edge is not cut off.
+        anchor, side = ("end", -6) if x > _WIDTH / 2 else ("start", 6)
+        at = f'x="{round(x + side, 1)}" y="{round(y - 6, 1)}" text-anchor="{anchor}"'
+        word = f"<text {at}>{safe(mark.word)}</text>"
     match mark.shape:
         case Shape.CROSS:
-            return f'<text x="{x}" y="{y}" text-anchor="middle">&#215;</text>{word}'
+            return f'<text x="{x}" y="{y - 2:.1f}" text-anchor="middle">&#215;</text>{word}'
         case Shape.TICK:
             return f'<path d="M{x - 5} {y}H{x + 5}" stroke="currentColor"/>{word}'
         case Shape.WALL:
-            line = f"M{x} {_EDGE}V{_HEIGHT - _EDGE}"
+            line = f"M{x} {_EDGE // 2}V{_HEIGHT - _EDGE}"
             return f'<path d="{line}" stroke="currentColor" stroke-dasharray="4 4"/>{word}'
         case Shape.DOT:
-            return f'<circle cx="{x}" cy="{y}" r="3.5" fill="currentColor"/>{word}'
+            return f'<circle cx="{x}" cy="{y}" r="3.5"/>{word}'

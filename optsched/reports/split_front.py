@@ -10,19 +10,28 @@ from collections.abc import Sequence
 
 from optsched.model.saving import change
 from optsched.reports.page import document, origin
-from optsched.reports.scatter import Mark, Shape, scatter
+from optsched.reports.scatter import Axis, Mark, Shape, scatter
 from optsched.reports.tables import Table, as_html, make_table, safe
-from optsched.runtime.bytes import format_bytes
+from optsched.reports.view import both
+from optsched.runtime.bytes import unit_of
 from optsched.solver.fusion.front import knee
 from optsched.solver.fusion.result import FusionResult, Point
 
 
-def split_page(result: FusionResult, points: Sequence[Point]) -> str:
-    """Return an HTML page of a front of splits: picture and table."""
+def split_page(result: FusionResult, points: Sequence[Point], saved: str = "") -> str:
+    """Return an HTML page of a front of splits: picture and table.
+
+    `saved` is the saving of the last split in words, with which the page starts.
+    """
     name = result.fused.graph.name
-    body = f"<h1>Kernels against the peak of {safe(name)}</h1>{split_picture(result, points)}"
+    lead = f"<p class=lead><b>{safe(saved, 1000)}</b></p>" if saved else ""
+    legend = "Each dot is a split; at the knee the saving is furthest ahead of the kernels added."
+    if result.bound:
+        legend += f" No split lies on the left of the dashed line, at {both(result.bound)}: proved."
+    body = f"<h1>Kernels against the peak of {safe(name)}</h1>{lead}"
+    body += f"{split_picture(result, points)}<p class=soft>{safe(legend, 1000)}</p>"
     body += as_html(split_table(result, points))
-    return document(f"splits of {name}", body + origin())
+    return document(f"splits of {name}", f"{body}<footer>{origin()}</footer>")
 
 
 def split_picture(result: FusionResult, points: Sequence[Point]) -> str:
@@ -33,8 +42,9 @@ def split_picture(result: FusionResult, points: Sequence[Point]) -> str:
         word = "all fused" if point == result.whole else "knee" if point == middle else ""
         marks.append(Mark(Shape.DOT, point.peak, point.kernels - least, word))
     most, top = max(x.peak for x in points), max(x.kernels for x in points) - least
-    note = f"peak up to {format_bytes(most)}; no split is left of the dashed line"
-    return scatter(marks, most or 1, top or 1, f"{top:,} kernels more than {least:,}", note)
+    unit, scale = unit_of(most)
+    peaks = Axis(most or 1, f"peak ({unit})", scale)
+    return scatter(marks, peaks, Axis(top or 1, f"kernels more than {least:,}"))
 
 
 def split_table(result: FusionResult, points: Sequence[Point]) -> Table:
@@ -43,9 +53,9 @@ def split_table(result: FusionResult, points: Sequence[Point]) -> Table:
         [
             f"{point.peak:,}",
             str(len(point.cut_nodes(result.fused))),
-            str(point.kernels),
+            f"{point.kernels:,}",
             change(result.whole.traffic, point.traffic),
         ]
         for point in points
     ]
-    return make_table(("peak", "nodes cut", "kernels", "traffic"), "nnnn", rows)
+    return make_table(("peak, bytes", "nodes cut", "kernels", "traffic"), "nnnn", rows)

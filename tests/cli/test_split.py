@@ -27,20 +27,33 @@ def test_a_split_is_found_proved_and_checked(
     assert main(["solve", *given]) == 0
     said = capsys.readouterr().out
     assert "all fused:  peak 4,371,456 bytes, 69 kernels" in said
-    assert "best split: peak 3,107,072 bytes (-28.92 %), no split needs less" in said
+    assert "best split: peak 3,107,072 bytes (-29 %), no split needs less" in said
     assert main(["check", str(CAPTURED), str(split), str(proof)]) == 0
-    assert "no split below 3,107,072 bytes" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "no split below 3,107,072 bytes" in out
+    # The first line of both commands: the saving, and the plans that the proof is about.
+    first = "peak 4,371,456 -> 3,107,072 bytes (-29 %) against all nodes fused; smallest possible"
+    assert out.startswith(f"{first} among splits of the fused nodes, proved\n")
+    assert said.startswith(out.splitlines()[0])
     drawn = page.read_text()
     assert drawn.count("<circle") == len(json.loads(split.read_text())["front"])
     assert "3,107,072" in drawn
     assert "all fused</text>" in drawn
     assert 'stroke-dasharray="4 4"' in drawn
+    assert f"<b>{out.splitlines()[0].replace('>', '&gt;')}</b>" in drawn
+    # Text in the color of the page, so that it can be read on a dark one.
+    assert 'fill="currentColor"' in drawn
     written = json.loads(split.read_text())
     for what in ("peak", "kernels", "traffic"):
         stated = written["best_split"] | {what: written["best_split"][what] - 1}
         split.write_text(json.dumps(written | {"best_split": stated}))
         assert main(["check", str(CAPTURED), str(split)]) == 1
         assert f"states {what} " in capsys.readouterr().err
+    apart = written | {"all_fused": written["best_split"]}
+    split.write_text(json.dumps(apart))
+    assert main(["check", str(CAPTURED), str(split)]) == 0
+    # The nodes that the file calls whole are split, so nothing is compared with them.
+    assert capsys.readouterr().out.startswith("peak 3,107,072 bytes\n")
     written["best_split"]["groups"][0].append(written["best_split"]["groups"].pop()[0])
     split.write_text(json.dumps(written))
     assert main(["check", str(CAPTURED), str(split)]) == 1
@@ -130,6 +143,7 @@ def test_a_table_of_splits_keeps_its_rows_and_refuses_what_it_ignores(
     assert main([*table, str(folder), "--csv", str(rows), "--markdown", str(page)]) == 0
     printed = capsys.readouterr()
     assert "passed over" in printed.err
+    assert printed.out.startswith("peak 4,371,456 -> 3,107,072 bytes (-29 %) against all nodes")
     assert "all fused" in printed.out
     written = list(csv.DictReader(rows.open()))
     assert [(row["all_fused"], row["best_split"], row["proved"]) for row in written] == [
