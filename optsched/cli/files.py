@@ -265,7 +265,6 @@ def _add_export_saving(args: argparse.Namespace, record: dict[str, Any], text: s
 def _warmup(args: argparse.Namespace) -> int:
     from optsched.reports.progress import ProgressLine
     from optsched.solver.warmup import count_compiled, warm_up
-    from optsched.store import canonical_form
 
     with ProgressLine("compiling: ", count=count_compiled) as line:
 
@@ -274,7 +273,7 @@ def _warmup(args: argparse.Namespace) -> int:
             if not sys.stderr.isatty():
                 print(f"compiling (once): {text}", file=sys.stderr, flush=True)
 
-        warm_up(say, canonical_form)
+        warm_up(say)
     _, total = count_compiled()
     record = {"compiled": True, "kernels": total}
     text = f"nothing planned; {counted(total, 'kernel')} compiled, for which no command waits again"

@@ -76,9 +76,9 @@ def _chosen(args: argparse.Namespace, store: PlanStore) -> list[StoredRecord]:
         if which.isdecimal() and len(which) < 8:
             matching = [record for record in records if record.number == int(which)]
         elif Path(which).exists():
-            from optsched.store import canonical_form
+            from optsched.store import graph_key
 
-            key = canonical_form(common.read_graph(args, which)).key
+            key = graph_key(common.read_graph(args, which))
             matching = [record for record in records if record.key == key]
         else:
             matching = [record for record in records if record.key.startswith(which)]

@@ -39,7 +39,6 @@ from optsched.store import (
     PreparedResult,
     StoredQuestion,
     StoredRecord,
-    graph_digest,
     prepare_result,
 )
 
@@ -114,7 +113,7 @@ class Found:
     before
         Plan of the file's own framework; None if not computed.
     digest
-        Digest that is equal for graphs that differ only in names and numbering; empty if not
+        Digest that is equal for graphs that differ only in names; empty if not
         computed.
     prepared
         Results for the store; None if there are none.
@@ -267,7 +266,7 @@ def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
         found = _solve(graph, unit.limits, earlier, context)
     if not unit.first:
         return found
-    return replace(found, before=stock_plan(graph), digest=graph_digest(graph))
+    return replace(found, before=stock_plan(graph), digest=graph.digest.hex())
 
 
 def _solve(graph: Graph, limits: Limits, earlier: Result | None, context: UnitContext) -> Found:

@@ -7,7 +7,7 @@ the JSON Schemas of all native formats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import StrEnum
 from functools import partial
@@ -29,8 +29,11 @@ _LEVEL_KEYS = {"ops", "at_most"}
 _Policy = TypeVar("_Policy", bound=StrEnum)
 
 
-def graph_document(graph: Graph) -> dict[str, Any]:
-    """Return a graph as a JSON object, which :func:`read_graph_document` restores."""
+def graph_document(graph: Graph, *, ids_as_names: bool = False) -> dict[str, Any]:
+    """Return a graph as a JSON object, which :func:`read_graph_document` restores.
+
+    With ids as names, ops and buffers are named by their positions.
+    """
     expect("a document of a graph", graph, Graph)
     # Written as candidates: in-place pairs are a choice of the planner, not of the file.
     graph = graph.without_inplace()
@@ -39,32 +42,32 @@ def graph_document(graph: Graph) -> dict[str, Any]:
         document["memory_model"] = graph.memory_model
     if graph.cost_unit:
         document["cost_unit"] = graph.cost_unit
-    document["ops"] = [_op_document(graph, op) for op in graph.ops]
-    document["buffers"] = [_buffer_document(graph, buffer) for buffer in graph.buffers]
+    ops = [str(v) if ids_as_names else op.name for v, op in enumerate(graph.ops)]
+    buffers = [str(b) if ids_as_names else x.name for b, x in enumerate(graph.buffers)]
+    document["ops"] = [_op_document(v, op, ops, buffers) for v, op in enumerate(graph.ops)]
+    document["buffers"] = [
+        _buffer_document(b, buffer, ops, buffers) for b, buffer in enumerate(graph.buffers)
+    ]
     if graph.inplace_candidates:
         document["inplace"] = [
-            {
-                "op": graph.ops[v].name,
-                "output": graph.buffers[output].name,
-                "input": graph.buffers[source].name,
-            }
+            {"op": ops[v], "output": buffers[output], "input": buffers[source]}
             for v, output, source in graph.inplace_candidates
         ]
     for key, rows in (("keep_apart", graph.keep_apart), ("must_share", graph.must_share)):
         if rows:
-            document[key] = [[graph.buffers[b].name for b in row] for row in rows]
+            document[key] = [[buffers[b] for b in row] for row in rows]
     return document
 
 
-def _op_document(graph: Graph, op: Op) -> dict[str, Any]:
+def _op_document(v: int, op: Op, ops: Sequence[str], buffers: Sequence[str]) -> dict[str, Any]:
     written: dict[str, Any] = {
-        "name": op.name,
+        "name": ops[v],
         "kind": op.kind,
-        "reads": [graph.buffers[b].name for b in op.reads],
-        "uses": [graph.buffers[b].name for b in op.uses],
-        "writes": [graph.buffers[b].name for b in op.writes],
-        "control": [graph.ops[u].name for u in op.control],
-        "workspace": "" if op.workspace is None else graph.buffers[op.workspace].name,
+        "reads": [buffers[b] for b in op.reads],
+        "uses": [buffers[b] for b in op.uses],
+        "writes": [buffers[b] for b in op.writes],
+        "control": [ops[u] for u in op.control],
+        "workspace": "" if op.workspace is None else buffers[op.workspace],
         "stream": op.stream,
         "cost": op.cost,
         "once": op.once,
@@ -73,18 +76,21 @@ def _op_document(graph: Graph, op: Op) -> dict[str, Any]:
     return {key: value for key, value in written.items() if value}
 
 
-def _buffer_document(graph: Graph, buffer: Buffer) -> dict[str, Any]:
+def _buffer_document(
+    b: int, buffer: Buffer, ops: Sequence[str], buffers: Sequence[str]
+) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for field in fields(Buffer):
         value = getattr(buffer, field.name)
         if field.default is MISSING or value != field.default:
             written[field.name] = value
+    written["name"] = buffers[b]
     if buffer.alias_of is not None:
         # A view has the size of its root.
         del written["size"]
-        written["alias_of"] = graph.buffers[buffer.alias_of].name
+        written["alias_of"] = buffers[buffer.alias_of]
     if buffer.birth is not None:
-        written["birth"] = graph.ops[buffer.birth].name
+        written["birth"] = ops[buffer.birth]
     return written
 
 

@@ -260,7 +260,9 @@ def _number(value: object, least: int) -> int:
 
 def _order(row: object, ops: int) -> tuple[int, ...]:
     """Read a permutation; it is checked later whether the graph allows it as an order."""
-    if not isinstance(row, Sequence) or len(row) != ops or sorted(row) != list(range(ops)):
+    # Not compared alone: True is equal to 1.
+    ids = isinstance(row, Sequence) and {int}.issuperset(map(type, row))
+    if not ids or sorted(row) != list(range(ops)):
         raise ValueError(f"an order of {ops} ops is missing")
     return tuple(row)
 

@@ -49,7 +49,7 @@ FEW_OPS, OPS, MANY_OPS = 30, 100, 1_100
 """Of a graph that is soon searched, of a hard one, and of one with many buffers."""
 
 
-def warm_up(say: Callable[[str], None], *others: Callable[[Graph], object]) -> None:
+def warm_up(say: Callable[[str], None]) -> None:
     """Compile all kernels, and report each part.
 
     Half of it in a process of its own: numba compiles one function at a time.
@@ -58,8 +58,6 @@ def warm_up(say: Callable[[str], None], *others: Callable[[Graph], object]) -> N
     ----------
     say
         Called with a description of the part that is compiled next.
-    others
-        Functions that run the kernels of rooms above this one.
     """
     started = time.perf_counter()
     say("search of packings and trees of precedences, in a second process")
@@ -71,8 +69,6 @@ def warm_up(say: Callable[[str], None], *others: Callable[[Graph], object]) -> N
     try:
         say("bounds and search of orders")
         compile_orders()
-        for run in others:
-            run(wired_graph(FEW_OPS))
         # If the other process failed, the kernels are compiled here, where an error is seen.
         if beside.wait():
             compile_packings()

@@ -1,8 +1,8 @@
 """Plans kept in a file, found again by the graph they are for."""
 
 from optsched.solver.result import Result
-from optsched.store.canonical import CanonicalGraph, canonical_form
 from optsched.store.database import PlanStore
+from optsched.store.document import graph_key
 from optsched.store.exchange import Taken, export_store, import_store, merge
 from optsched.store.prepared import PreparedResult, prepare_result
 from optsched.store.question import (
@@ -16,7 +16,6 @@ from optsched.store.question import (
     provenance,
 )
 from optsched.store.revoke import Rule, read_rule, revoke
-from optsched.store.rows import graph_digest
 from optsched.store.salvage import salvage
 from optsched.store.upkeep import collect_garbage, verify
 
@@ -27,7 +26,6 @@ __all__ = [
     "MINIMUM_PEAK",
     "MINIMUM_SLAB",
     "Bound",
-    "CanonicalGraph",
     "PlanStore",
     "PreparedResult",
     "RecordChange",
@@ -36,10 +34,9 @@ __all__ = [
     "StoredQuestion",
     "StoredRecord",
     "Taken",
-    "canonical_form",
     "collect_garbage",
     "export_store",
-    "graph_digest",
+    "graph_key",
     "import_store",
     "merge",
     "objective_bound",

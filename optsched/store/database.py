@@ -44,11 +44,10 @@ from optsched.store.question import (
 )
 from optsched.store.stored_plan import stored_result
 from optsched.store.translate import (
-    globalise_certificate,
-    globalise_search,
-    localise_certificate,
-    localise_search,
-    pack,
+    pack_certificate,
+    pack_search,
+    read_certificate,
+    read_search,
     unpack_json,
 )
 
@@ -98,8 +97,6 @@ class PlanStore:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.file = StoreFile(path)
         self._held: sqlite3.Connection | None = None
-        # Within a batch, the records that it found or made so far.
-        self._records: dict[tuple[bytes, str], int] = {}
 
     @property
     def path(self) -> Path:
@@ -163,12 +160,12 @@ class PlanStore:
         (True, True)
         """
         given = question if isinstance(question, Question) else graph
-        asked, question = _asked(graph, question)
-        about = given if isinstance(given, Question) else question.about(asked.graph)
+        planned, question = _asked(graph, question)
+        about = given if isinstance(given, Question) else question.about(planned)
 
         def query(connection: sqlite3.Connection) -> Result | None:
             try:
-                return stored_result(connection, asked, question, about)
+                return stored_result(connection, planned, question, about)
             except (FormatError, PlanError) as error:
                 # The same type, so that callers distinguish a bad file from a bad plan.
                 raise type(error)(f"store {self.path}: {error}") from None
@@ -206,12 +203,12 @@ class PlanStore:
         PlanError
             If the plan breaks a rule of the graph, or does not fit; or the bound is above it.
         """
-        (asked, question), made = _asked(graph, question), origin or provenance()
-        prepared, text = prepare_plan(asked, plan, question), rows.provenance_text(made)
+        (planned, question), made = _asked(graph, question), origin or provenance()
+        prepared, text = prepare_plan(planned, plan, question), rows.provenance_text(made)
         # Tested late: a plan that is wrong is an error even where nothing can be written.
         if not self._is_writable():
             return False
-        with self._changing(asked.text.row, question) as record:
+        with self._changing(planned, question) as record:
             # A plan first: bounds above it are withdrawn before the new bound is compared.
             better = record.keep_plan(prepared, question, text)
             raised = record.raise_bound(Bound(question.objective, bound, proof, False, made))
@@ -246,12 +243,12 @@ class PlanStore:
         PlanError
             If a stored plan has fewer bytes, so that the bound is wrong.
         """
-        asked, question = _asked(graph, question)
+        planned, question = _asked(graph, question)
         chosen = question.objective if quantity is None else quantity
         bound = Bound(chosen, value, proof, False, origin or provenance())
         if not self._is_writable():
             return False
-        with self._changing(asked.text.row, question) as record:
+        with self._changing(planned, question) as record:
             return record.raise_bound(bound)
 
     def put_certificate(
@@ -273,14 +270,14 @@ class PlanStore:
         """
         from optsched.check.certificate import check_certificate
 
-        asked, question = _asked(graph, question)
+        planned, question = _asked(graph, question)
         # Checked before anything is opened, as checking takes long and writers exclude each other.
-        rung = check_certificate(asked.graph, certificate)
-        packed = pack(globalise_certificate(asked.form, asked.graph, certificate))
+        rung = check_certificate(planned, certificate)
+        packed = pack_certificate(planned, certificate)
         bound = Bound(Objective.PEAK, certificate.bound, rung, True, origin or provenance())
         if not self._is_writable():
             return False
-        with self._changing(asked.text.row, question) as record:
+        with self._changing(planned, question) as record:
             return record.raise_bound(bound, packed)
 
     def put_result(
@@ -328,10 +325,10 @@ class PlanStore:
         self, graph: Graph | Question, question: Asking = MINIMUM_SLAB
     ) -> Certificate | None:
         """Return the certificate of the highest bound that has one, without checking it again."""
-        asked, question = _asked(graph, question)
+        planned, question = _asked(graph, question)
 
         def query(connection: sqlite3.Connection) -> Certificate | None:
-            record = rows.find_record(connection, asked, question)
+            record = rows.find_record(connection, planned, question)
             chosen = (
                 "SELECT certificate FROM bounds WHERE record = ? AND certificate IS NOT NULL"
                 " AND withdrawn = '' ORDER BY value DESC"
@@ -339,7 +336,7 @@ class PlanStore:
             row = connection.execute(chosen, (record,)).fetchone()
             if row is None:
                 return None
-            return localise_certificate(asked.form, asked.graph, unpack_json(row[0]))
+            return read_certificate(planned, unpack_json(row[0]))
 
         return self.read(query)
 
@@ -358,25 +355,25 @@ class PlanStore:
         UsageError
             If its JSON is larger than 16 MiB.
         """
-        asked, question = _asked(graph, question)
+        planned, question = _asked(graph, question)
         expect("put_search", state, Resume, NoneType)
-        packed = None if state is None else globalise_search(asked.form, state)
+        packed = None if state is None else pack_search(planned, state)
         units = 0 if state is None else state.units
         if not self._is_writable():
             return False
-        with self._changing(asked.text.row, question) as record:
+        with self._changing(planned, question) as record:
             record.keep_search(packed, origin or provenance(), units)
         return True
 
     def search(self, graph: Graph | Question, question: Asking = MINIMUM_SLAB) -> Resume | None:
         """Return the state of the last search, in the ids of this graph; it is not verified."""
-        asked, question = _asked(graph, question)
+        planned, question = _asked(graph, question)
 
         def query(connection: sqlite3.Connection) -> Resume | None:
-            record = rows.find_record(connection, asked, question)
+            record = rows.find_record(connection, planned, question)
             chosen = "SELECT state FROM searches WHERE record = ?"
             row = connection.execute(chosen, (record,)).fetchone()
-            return None if row is None else localise_search(asked.form, unpack_json(row[0]))
+            return None if row is None else read_search(planned, unpack_json(row[0]))
 
         return self.read(query)
 
@@ -384,10 +381,10 @@ class PlanStore:
         self, graph: Graph | Question, question: Asking = MINIMUM_SLAB
     ) -> StoredRecord | None:
         """Return the record of a question: bounds, proofs, provenance."""
-        asked, question = _asked(graph, question)
+        planned, question = _asked(graph, question)
 
         def query(connection: sqlite3.Connection) -> StoredRecord | None:
-            number = rows.find_record(connection, asked, question)
+            number = rows.find_record(connection, planned, question)
             return next(iter(rows.records_where(connection, "r.id = ?", number)), None)
 
         return self.read(query)
@@ -454,7 +451,7 @@ class PlanStore:
         """Return this store on a connection that is open."""
         held = copy(self)
         # The copy shares the path, not the connection: this object can go on being used elsewhere.
-        held._held, held._records = connection, {}
+        held._held = connection
         return held
 
     @contextmanager
@@ -471,23 +468,12 @@ class PlanStore:
         return self._held is not None or self.file.is_writable()
 
     @contextmanager
-    def _changing(self, graph: rows.GraphRow, question: StoredQuestion) -> Iterator[OpenRecord]:
+    def _changing(
+        self, graph: Graph | rows.GraphRow, question: StoredQuestion
+    ) -> Iterator[OpenRecord]:
         """Yield the record of a question about a graph, created if missing, for changes."""
         with self.writing() as connection:
-            yield OpenRecord(connection, self._record_of(connection, graph, question))
-
-    def _record_of(
-        self, connection: sqlite3.Connection, graph: rows.GraphRow, question: StoredQuestion
-    ) -> int:
-        """Return the row of a question about a graph, created if missing."""
-        if self._held is None:
-            return rows.add_record(connection, graph, question)
-        # The packed text and the question name a record; within a transaction nobody else adds
-        # one.
-        key = graph.packed, question.text
-        if key not in self._records:
-            self._records[key] = rows.add_record(connection, graph, question)
-        return self._records[key]
+            yield OpenRecord(connection, rows.add_record(connection, graph, question))
 
     def read(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found | None:
         """Return the result of a query in one state of the store; None without a file."""
@@ -497,8 +483,8 @@ class PlanStore:
         return self.file.read(query) if self.path.exists() else None
 
 
-def _asked(about: Graph | Question, question: Asking) -> tuple[rows.Asked, StoredQuestion]:
-    """Return a graph in canonical form, and the rest of the question about it."""
+def _asked(about: Graph | Question, question: Asking) -> tuple[Graph, StoredQuestion]:
+    """Return the graph that a store has a record of, and the rest of the question about it."""
     if isinstance(question, Question):
         # Sizes and in-place pairs are part of both graphs: one of them would be ignored.
         if (about.graph if isinstance(about, Question) else about) != question.graph:
@@ -507,4 +493,5 @@ def _asked(about: Graph | Question, question: Asking) -> tuple[rows.Asked, Store
     if isinstance(about, Question):
         about, question = stored_question(about)
     expect("a store of plans", question, Question, StoredQuestion)
-    return rows.ask(about), question
+    expect("a store of plans", about, Graph)
+    return about, question

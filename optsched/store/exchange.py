@@ -30,23 +30,23 @@ from optsched.model.graph import Graph
 from optsched.runtime.limits import SIZES, Objective, Proof, choose_member
 from optsched.solver.resume import Resume
 from optsched.store import rows
-from optsched.store.canonical import CanonicalGraph, identity_form
 from optsched.store.database import PlanStore
-from optsched.store.document import MAX_VALUES, read_canonical_document
+from optsched.store.document import MAX_VALUES, read_kept
 from optsched.store.file import DAMAGE
 from optsched.store.question import Bound, read_question
 from optsched.store.revoke import is_meant, read_rule
+from optsched.store.schema import OLDER
 from optsched.store.translate import (
-    localise_certificate,
-    localise_plan,
-    localise_search,
+    read_certificate,
+    read_plan_document,
+    read_search,
     unpack_json,
 )
 
 if TYPE_CHECKING:
     from optsched.check.steps import Certificate
 
-EXPORT_FORMAT = "optsched-store/1"
+EXPORT_FORMAT = "optsched-store/2"
 """First line of an export, which has one line per record after it."""
 MOST_EXPORTED = 2**27
 """Most bytes of an export, decompressed."""
@@ -54,8 +54,7 @@ AT_ONCE = 100
 """Number of records that are written together; other writers wait for them."""
 
 _KEYS = {
-    *("name", "memory_model", "graph", "question", "plan", "peak", "slab", "provenance"),
-    *("bounds", "search"),
+    *("graph", "question", "plan", "peak", "slab", "provenance", "bounds", "search"),
 }
 _BOUND_KEYS = {"quantity", "value", "proof", "provenance", "withdrawn", "certificate"}
 
@@ -79,8 +78,8 @@ def dump_record(
         If a part of it is damaged.
     """
     query = (
-        "SELECT g.name, g.memory_model, g.document, r.question, r.plan, r.peak, r.slab,"
-        " r.provenance FROM records r JOIN graphs g ON g.id = r.graph WHERE r.id = ?"
+        "SELECT g.document, r.question, r.plan, r.peak, r.slab, r.provenance"
+        " FROM records r JOIN graphs g ON g.id = r.graph WHERE r.id = ?"
     )
     row = connection.execute(query, (number,)).fetchone()
     if row is None:
@@ -92,7 +91,7 @@ def dump_record(
         raise FormatError("the row of a bound is damaged")
     # All three or none: a peak without its plan would be a claim.
     if "plan" in leave:
-        row = (*row[:4], None, None, None, row[7])
+        row = (*row[:2], None, None, None, row[5])
     search = connection.execute("SELECT state FROM searches WHERE record = ?", (number,)).fetchone()
     return assemble(row, sound, None if search is None or "search" in leave else search[0])
 
@@ -101,10 +100,8 @@ def assemble(
     row: Sequence[Any], bounds: Iterable[tuple[Any, ...]], search: bytes | None
 ) -> dict[str, Any]:
     """Return a record as JSON, put together of the rows of tables."""
-    name, model, document, question, plan, peak, slab, origin = row
+    document, question, plan, peak, slab, origin = row
     return {
-        "name": name,
-        "memory_model": model,
         "graph": unpack_json(document),
         "question": rows.read_json(question),
         "plan": None if plan is None else unpack_json(plan),
@@ -145,29 +142,25 @@ class Parcel:
     def __init__(self, document: object) -> None:
         record = Record(document, "record")
         record.refuse_unknown(_KEYS)
-        name, model = record.text("name"), record.text("memory_model")
-        # The graph is made of its document and checked as any graph is; a name from the file is
-        # only a label.
-        self.graph: Graph = read_canonical_document(record.mapping("graph"), name or "graph", model)
+        # The graph is made of its document and checked as any graph is; its name is only a label.
+        self.graph: Graph = read_kept(record.mapping("graph"))
         self.question = read_question(record.mapping("question"))
-        # Ids are canonical numbers here, so nothing is translated.
-        form = identity_form(self.graph)
         self.origin = record.mapping("provenance")
         # Called for its checks: the text must be small and plain.
         rows.provenance_text(self.origin)
         self.plan = None
         if record.has("plan"):
-            self.plan = localise_plan(form, record.mapping("plan"))
+            self.plan = read_plan_document(self.graph, record.mapping("plan"))
             # The checker measures the plan; a record that claims less is refused.
             self.question.check(
                 self.graph, self.plan, peak=record.count("peak"), slab=record.count("slab")
             )
-        self.bounds = [self._read_bound(form, x) for x in record.items("bounds")]
+        self.bounds = [self._read_bound(x) for x in record.items("bounds")]
         self.search: Resume | None = None
         if record.has("search"):
-            self.search = localise_search(form, record.mapping("search"))
+            self.search = read_search(self.graph, record.mapping("search"))
 
-    def _read_bound(self, form: CanonicalGraph, value: object) -> tuple[Bound, Any]:
+    def _read_bound(self, value: object) -> tuple[Bound, Any]:
         record = Record(value, "bound")
         record.refuse_unknown(_BOUND_KEYS)
         if record.text("quantity") not in SIZES or record.text("proof") not in _PROOFS:
@@ -183,8 +176,7 @@ class Parcel:
         )
         certificate = None
         if bound.certified:
-            document = record.mapping("certificate")
-            certificate = localise_certificate(form, self.graph, document)
+            certificate = read_certificate(self.graph, record.mapping("certificate"))
             from optsched.check.certificate import check_certificate
 
             rung = check_certificate(self.graph, certificate)
@@ -374,7 +366,10 @@ def read_export(data: bytes) -> Iterator[object]:
         # A frequent mistake: both files have to do with stores.
         raise FormatError("not an export but a store: use merge")
     first, *lines = decode_text(data).split("\n")
-    check_format(Record(parse_json(first, limit=10), "export"), EXPORT_FORMAT)
+    head = Record(parse_json(first, limit=10), "export")
+    if head.value.get("format") == "optsched-store/1":
+        raise FormatError(f"an export of version 1 {OLDER}")
+    check_format(head, EXPORT_FORMAT)
     for line in lines:
         # The last line ends with a line break, so the text after it is empty.
         if line:

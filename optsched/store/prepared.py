@@ -1,7 +1,7 @@
 """Results in the form of rows of a store, prepared where the graph is.
 
-The process that searched has the graph: it checks the plan, and converts plan and orders to
-canonical numbers. The process that writes the store then works without graph and plan.
+The process that searched has the graph: it checks the plan, and packs plan and orders. The process
+that writes the store then works without graph and plan.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from optsched.solver.result import Result
 from optsched.solver.resume import Resume
 from optsched.store import rows
 from optsched.store.question import StoredQuestion, stored_question
-from optsched.store.translate import globalise_plan, globalise_search, pack
+from optsched.store.translate import pack, pack_search, plan_document
 
 
 class PreparedPlan(NamedTuple):
@@ -84,7 +84,6 @@ def prepare_result(
     expect("a store of plans", result, Result)
     # The rules of the question are edges of the planned graph.
     planned, question = stored_question(_question_about(graph, result))
-    asked = rows.ask(planned)
     bounds = (
         (Objective.PEAK, result.peak_bound, _proof_name(result.peak_proof)),
         (Objective.SLAB, result.slab_bound, _proof_name(result.slab_proof)),
@@ -95,17 +94,17 @@ def prepare_result(
     if result.plan is None or too_large:
         pass
     elif check:
-        plan = prepare_plan(asked, result.plan, question)
+        plan = prepare_plan(planned, result.plan, question)
     # Measured by the caller's own check.
     else:
-        plan = _pack_plan(asked, result.plan, result.peak or 0, result.slab or 0)
+        plan = _pack_plan(planned, result.plan, result.peak or 0, result.slab or 0)
     return PreparedResult(
-        asked.text.row,
+        rows.graph_row(planned),
         question,
         plan,
         bounds,
         result.stop_reason,
-        None if search is None else globalise_search(asked.form, search),
+        None if search is None else pack_search(planned, search),
         0 if search is None else search.units,
     )
 
@@ -119,14 +118,14 @@ def _question_about(graph: Graph, result: Result) -> Question:
     return asked
 
 
-def prepare_plan(asked: rows.Asked, plan: Plan, question: StoredQuestion) -> PreparedPlan:
+def prepare_plan(graph: Graph, plan: Plan, question: StoredQuestion) -> PreparedPlan:
     """Check and pack a plan that answers a question."""
-    checked = question.check(asked.graph, plan)
-    return _pack_plan(asked, plan, checked.peak, checked.slab)
+    checked = question.check(graph, plan)
+    return _pack_plan(graph, plan, checked.peak, checked.slab)
 
 
-def _pack_plan(asked: rows.Asked, plan: Plan, peak: int, slab: int) -> PreparedPlan:
-    return PreparedPlan(pack(globalise_plan(asked.form, asked.graph, plan)), peak, slab)
+def _pack_plan(graph: Graph, plan: Plan, peak: int, slab: int) -> PreparedPlan:
+    return PreparedPlan(pack(plan_document(graph, plan)), peak, slab)
 
 
 def _proof_name(rung: Proof | None) -> str:

@@ -228,7 +228,7 @@ class StoredRecord:
     number
         Number of the record in its file.
     key
-        Key of the graph (:func:`optsched.store.canonical.canonical_form`).
+        Key of the graph (:func:`optsched.store.graph_key`).
     question
         The question.
     name, memory_model, ops, buffers, bytes

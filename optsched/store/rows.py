@@ -1,8 +1,8 @@
 """Rows of a store: functions that find, make and read them within a connection.
 
-A graph has one row, found by key and by comparing the full graph. A record is a graph with a
-question; bounds, searches and history have rows that refer to their record. Values are checked when
-they are read, as the file may be damaged or crafted.
+A graph has one row, found by its key. A record is a graph with a question; bounds, searches and
+history have rows that refer to their record. Values are checked when they are read, as the file may
+be damaged or crafted.
 
 Example: a graph that was solved for minimum slab and for minimum peak has one row in `graphs` and
 two in `records`.
@@ -13,25 +13,19 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-import threading
 import time
-import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from optsched.errors import FormatError, UsageError, expect
+from optsched.errors import FormatError, UsageError
 from optsched.formats.fields import Record
 from optsched.formats.source import parse_json
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import SIZES, Objective, Proof
-from optsched.store.canonical import CanonicalGraph, canonical_form
-from optsched.store.document import canonical_document
+from optsched.store.document import graph_key, kept_document
 from optsched.store.question import (
     Bound,
     RecordChange,
@@ -39,7 +33,7 @@ from optsched.store.question import (
     StoredRecord,
     read_question,
 )
-from optsched.store.translate import localise_plan, pack, unpack_bytes, unpack_json
+from optsched.store.translate import pack, read_plan_document, unpack_json
 
 MAX_TEXT = 2**16
 """Characters that a provenance may have."""
@@ -68,132 +62,67 @@ class GraphRow(NamedTuple):
     buffers: int
     bytes: int
 
-    def is_kept_as(self, packed: object) -> bool:
-        """Return True if a stored document is that of this graph, also if packed by other code."""
-        # Other releases of zlib pack differently, so that equal bytes are the quick answer and
-        # unequal ones no answer.
-        return packed == self.packed or unpack_bytes(packed) == unpack_bytes(self.packed)
+
+def _key_of(graph: Graph | GraphRow) -> str:
+    return graph_key(graph) if isinstance(graph, Graph) else graph.key
 
 
-@dataclass(frozen=True)
-class GraphText:
-    """A graph in canonical numbers, as text.
-
-    Parameters
-    ----------
-    key, document
-        Equal for equal graphs. Another graph may have the same key, but never the same document.
-    about
-        Name, memory model in words, ops, buffers, and bytes of all buffers.
-    """
-
-    key: str
-    document: bytes
-    about: tuple[str, str, int, int, int]
-
-    def is_kept_as(self, packed: object) -> bool:
-        """Return True if a stored document is that of this graph."""
-        return unpack_bytes(packed) == self.document
-
-    @cached_property
-    def row(self) -> GraphRow:
-        """The row of the graph; packed at first use, as a look-up does not need it."""
-        return GraphRow(self.key, pack(self.document), *self.about)
-
-
-class Asked(NamedTuple):
-    """A graph that a store is asked about, in canonical terms."""
-
-    graph: Graph
-    form: CanonicalGraph
-    text: GraphText
-
-
-class _Last(threading.local):
-    """The graph that this thread asked about last: it is often asked about several times."""
-
-    known: tuple[weakref.ref[Graph], CanonicalGraph, GraphText] | None = None
-
-
-_last = _Last()
-
-
-@paused_collector()
-def ask(graph: Graph) -> Asked:
-    """Return a graph with its key, its numbers and the text that is compared."""
-    expect("a store of plans", graph, Graph)
-    known = _last.known
-    # A weak reference: the cache must not keep a large graph alive.
-    if known is None or known[0]() is not graph:
-        form = canonical_form(graph)
-        known = weakref.ref(graph), form, _text_of(graph, form)
-        _last.known = known
-    return Asked(graph, *known[1:])
-
-
-def _text_of(graph: Graph, form: CanonicalGraph) -> GraphText:
+def graph_row(graph: Graph) -> GraphRow:
+    """Return the row of a graph."""
     bytes_ = sum(map(attrgetter("size"), graph.buffers))
     about = graph.name, graph.model_name, len(graph.ops), len(graph.buffers), bytes_
-    return GraphText(form.key, canonical_document(graph, form), about)
-
-
-def graph_digest(graph: Graph) -> str:
-    """Return the same text for graphs that differ only in names and numbers."""
-    return blake2b(ask(graph).text.document, digest_size=16).hexdigest()
-
-
-def find_graph(connection: sqlite3.Connection, graph: GraphText | GraphRow) -> int | None:
-    """Return the row of a graph; graphs with an equal key are compared in full."""
-    query = "SELECT id, document FROM graphs WHERE key = ? ORDER BY id"
-    for number, packed in connection.execute(query, (graph.key,)):
-        # Two graphs could have one key; the documents decide.
-        if graph.is_kept_as(packed):
-            return int(number)
-    return None
+    return GraphRow(graph_key(graph), pack(kept_document(graph)), *about)
 
 
 @paused_collector()
-def read_plan(asked: Asked, packed: object, peak: int, slab: int, question: StoredQuestion) -> Plan:
+def read_plan(graph: Graph, packed: object, peak: int, slab: int, question: StoredQuestion) -> Plan:
     """Return a stored plan for the graph at hand, after the checker passed it."""
-    plan = localise_plan(asked.form, unpack_json(packed))
-    question.check(asked.graph, plan, peak=peak, slab=slab)
+    plan = read_plan_document(graph, unpack_json(packed))
+    question.check(graph, plan, peak=peak, slab=slab)
     return plan
 
 
-def add_graph(connection: sqlite3.Connection, graph: GraphRow) -> int:
+def find_record(
+    connection: sqlite3.Connection, graph: Graph | GraphRow, question: StoredQuestion
+) -> int | None:
+    """Return the row of a question about a graph."""
+    query = (
+        "SELECT r.id FROM records r JOIN graphs g ON g.id = r.graph"
+        " WHERE g.key = ? AND r.question = ?"
+    )
+    row = connection.execute(query, (_key_of(graph), question.text)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def add_record(
+    connection: sqlite3.Connection, graph: Graph | GraphRow, question: StoredQuestion
+) -> int:
+    """Return the row of a question about a graph; add those of both if they are new."""
+    found = find_record(connection, graph, question)
+    if found is not None:
+        return found
+    query = "INSERT INTO records (graph, question, provenance, change) VALUES (?, ?, '{}', 0)"
+    row = _add_graph(connection, graph), question.text
+    number = connection.execute(query, row).lastrowid
+    assert number is not None
+    return number
+
+
+def _add_graph(connection: sqlite3.Connection, graph: Graph | GraphRow) -> int:
     """Return the row of a graph, which is added if it is new."""
-    known = find_graph(connection, graph)
+    query = "SELECT id FROM graphs WHERE key = ?"
+    known = connection.execute(query, (_key_of(graph),)).fetchone()
     if known is not None:
-        return known
+        return int(known[0])
     query = (
         "INSERT INTO graphs (key, document, name, memory_model, ops, buffers, bytes)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)"
     )
-    made = connection.execute(query, graph).lastrowid
-    assert made is not None
-    return made
-
-
-def find_record(
-    connection: sqlite3.Connection, asked: Asked, question: StoredQuestion
-) -> int | None:
-    """Return the row of a question about a graph."""
-    graph = find_graph(connection, asked.text)
-    query = "SELECT id FROM records WHERE graph = ? AND question = ?"
-    row = connection.execute(query, (graph, question.text)).fetchone()
-    return None if row is None else int(row[0])
-
-
-def add_record(connection: sqlite3.Connection, graph: GraphRow, question: StoredQuestion) -> int:
-    """Return the row of a question about a graph, which is added if it is new."""
-    number = add_graph(connection, graph)
-    connection.execute(
-        "INSERT OR IGNORE INTO records (graph, question, provenance, change)"
-        " VALUES (?, ?, '{}', 0)",
-        (number, question.text),
-    )
-    query = "SELECT id FROM records WHERE graph = ? AND question = ?"
-    return int(connection.execute(query, (number, question.text)).fetchone()[0])
+    # Packed only now: most changes are of a graph that is known.
+    row = graph_row(graph) if isinstance(graph, Graph) else graph
+    number = connection.execute(query, row).lastrowid
+    assert number is not None
+    return number
 
 
 def records_where(

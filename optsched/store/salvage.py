@@ -80,7 +80,7 @@ def _assembled(found: Rows) -> Iterator[dict[str, Any]]:
             for graph in found["graphs"].get(record[1], ()):
                 # An old page may hold an earlier row of the same number, so that all pairs are
                 # tried; the checker refuses the wrong ones.
-                row = (graph[3], graph[4], graph[2], *record[2:7])
+                row = (graph[2], *record[2:7])
                 with suppress(FormatError):
                     yield assemble(row, bounds.get(number, ()), None)
 

@@ -1,4 +1,4 @@
-"""The tables of a store, their version, and the way from older versions to this one."""
+"""The tables of a store and their version."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import sqlite3
 
 from optsched.errors import FormatError
 
-VERSION = 4
-"""Version of tables, keys and canonical numbers; `PRAGMA user_version` of the file."""
+VERSION = 5
+"""Version of tables, keys and documents; `PRAGMA user_version` of the file."""
+
+OLDER = (
+    "has graphs in an order that is not that of their files: tune into a new store; to take a "
+    "plan along, write it with the optsched that made the store ('optsched store show STORE GRAPH "
+    "--plan FILE'), and give it to PlanStore.put"
+)
+"""Way out of stores and exports of older versions."""
 
 TABLES = {
     "graphs": """CREATE TABLE graphs (
     id INTEGER PRIMARY KEY,
-    key TEXT NOT NULL,
+    key TEXT NOT NULL UNIQUE,
     document BLOB,
     name TEXT NOT NULL,
     memory_model TEXT NOT NULL,
@@ -20,7 +27,6 @@ TABLES = {
     buffers INTEGER NOT NULL,
     bytes INTEGER NOT NULL
 )""",
-    "graphs_by_key": "CREATE INDEX graphs_by_key ON graphs (key)",
     "records": """CREATE TABLE records (
     id INTEGER PRIMARY KEY,
     graph INTEGER NOT NULL REFERENCES graphs (id),
@@ -98,10 +104,7 @@ def require_store(connection: sqlite3.Connection) -> None:
     if version == 1:
         raise FormatError("version 1 kept no graphs: tune into a new store")
     if 1 < version < VERSION:
-        raise FormatError(
-            f"version {version} is older than {VERSION}: write an export with the optsched that "
-            "made the store ('optsched store export'), then take it with 'optsched store import'"
-        )
+        raise FormatError(f"version {version} {OLDER}")
     query = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' LIMIT 100"
     tables = dict(connection.execute(query).fetchall())
     # Compared word by word: a file with other columns, or with triggers, was not made here.

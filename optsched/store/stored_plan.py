@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from optsched.errors import FormatError, PlanError
+from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.question import Question
 from optsched.runtime.limits import Objective, Proof, StopReason
@@ -17,7 +18,7 @@ from optsched.store.question import Bound, StoredQuestion, objective_bound
 
 
 def stored_result(
-    connection: sqlite3.Connection, asked: rows.Asked, question: StoredQuestion, about: Question
+    connection: sqlite3.Connection, graph: Graph, question: StoredQuestion, about: Question
 ) -> Result | None:
     """Return the plan stored for a question, as a result of `about`; None without one.
 
@@ -26,16 +27,16 @@ def stored_result(
     FormatError, PlanError
         If the stored plan is damaged, or does not fit the graph.
     """
-    number = rows.find_record(connection, asked, question)
+    number = rows.find_record(connection, graph, question)
     row = _plan_row(connection, number)
     # A record may lack a plan, as a bound alone can be stored.
     if number is None or row is None:
         return None
     try:
-        plan = rows.read_plan(asked, *row, question)
+        plan = rows.read_plan(graph, *row, question)
     # The file is read back as untrusted: a damaged plan is an error, never an answer.
     except (FormatError, PlanError) as error:
-        raise type(error)(f"graph {asked.graph.name!r}: {error}; {SALVAGE}") from None
+        raise type(error)(f"graph {graph.name!r}: {error}; {SALVAGE}") from None
     return _result(about, plan, row[1:], rows.bounds_of(connection, number))
 
 

@@ -9,8 +9,8 @@ from optsched.errors import FormatError, GraphError, PlanError
 from optsched.runtime.limits import SIZES, Objective, Proof
 from optsched.runtime.text import readable
 from optsched.store import rows
-from optsched.store.canonical import canonical_form
 from optsched.store.database import PlanStore
+from optsched.store.document import graph_key
 from optsched.store.exchange import Parcel, dump_record
 from optsched.store.file import DAMAGE
 from optsched.store.question import Bound, StoredRecord, best_bound
@@ -62,7 +62,7 @@ def _check_record(connection: sqlite3.Connection, number: int) -> None:
     rows.history_of(connection, number)
     # Taken apart as a record from another store is: nothing in it is trusted.
     parcel = Parcel(dump_record(connection, number))
-    if canonical_form(parcel.graph).key != record.key:
+    if graph_key(parcel.graph) != record.key:
         raise FormatError("its key is not that of its graph")
     counts = len(parcel.graph.ops), len(parcel.graph.buffers)
     if counts != (record.ops, record.buffers):

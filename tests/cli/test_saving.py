@@ -140,7 +140,7 @@ def test_a_store_without_recorded_bytes_says_so(
 def test_warmup_says_that_it_plans_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optsched.solver.warmup.warm_up", lambda say, canonical: None)
+    monkeypatch.setattr("optsched.solver.warmup.warm_up", lambda say: None)
     assert main(["warmup"]) == 0
     assert capsys.readouterr().out.startswith("nothing planned; ")
 

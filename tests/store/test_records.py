@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from optsched import GraphBuilder, Limits, MemoryModel, Question, certify, read_graph
+from optsched import GraphBuilder, Limits, MemoryModel, Question, certify, read_graph, read_plan
 from optsched.check.certificate import check_certificate
-from optsched.check.plan import check_order, check_plan
 from optsched.errors import FormatError, PlanError, UsageError
-from optsched.model.graph import Graph
 from optsched.runtime.limits import Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
 from optsched.store import (
-    MINIMUM_PEAK,
-    CanonicalGraph,
     PlanStore,
     StoredQuestion,
-    canonical_form,
-    document,
-    export_store,
     import_store,
+    merge,
     rows,
     verify,
 )
-from tests.store.test_canonical import shuffled
 from tests.store.test_database import best, diamond, wasteful
-from tests.support.generators import FEATURES, random_graph, with_sharing
+from tests.store.test_keys import renamed
 
 DATA = Path(__file__).parents[1] / "data" / "stores"
 SMALL = Path(__file__).parents[2] / "instances" / "small"
@@ -42,30 +33,6 @@ SMALL = Path(__file__).parents[2] / "instances" / "small"
 @pytest.fixture
 def store(tmp_path: Path) -> PlanStore:
     return PlanStore(tmp_path / "plans.db")
-
-
-def test_every_field_of_a_graph_is_written_or_left_out_on_purpose() -> None:
-    assert document.unknown_fields() == []
-
-
-def on_streams(graph: Graph) -> Graph:
-    ops = (replace(op, stream=f"s{v % 2}") for v, op in enumerate(graph.ops))
-    return replace(graph, ops=tuple(ops), inplace_candidates=(), inplace=())
-
-
-def test_a_canonical_graph_is_the_graph() -> None:
-    """Its text makes a graph of the same key, in which each op has the same predecessors."""
-    for seed in range(120):
-        rng = np.random.default_rng(seed)
-        graph = random_graph(rng, int(rng.integers(10)), features=FEATURES)
-        if seed % 3 == 0:
-            graph = with_sharing(rng, graph)
-        asked = rows.ask(graph.with_inplace() if seed % 2 else graph)
-        made = document.read_canonical(asked.text.document)
-        assert canonical_form(made).key == asked.form.key
-        position = {v: i for i, v in enumerate(asked.form.ops)}
-        for v, before in enumerate(graph.predecessors):
-            assert {position[u] for u in before} == set(made.predecessors[position[v]])
 
 
 def test_questions_are_kept_apart(store: PlanStore) -> None:
@@ -137,7 +104,7 @@ def test_what_could_not_be_read_again_is_not_written(store: PlanStore, origin: A
     assert verify(store) == []
 
 
-def test_certificates_are_checked_and_found_for_a_graph_in_other_words(store: PlanStore) -> None:
+def test_certificates_are_checked_and_found_for_a_renamed_graph(store: PlanStore) -> None:
     graph = diamond()
     written = certify(graph, time_limit=5)
     with pytest.raises(PlanError):
@@ -145,24 +112,20 @@ def test_certificates_are_checked_and_found_for_a_graph_in_other_words(store: Pl
     assert store.put_bound(graph, 18, "L3")
     assert store.put_certificate(graph, written.certificate)
     assert not store.put_certificate(graph, written.certificate)
-    other = shuffled(graph, 1)
+    other = renamed(graph)
     found = store.certificate(other)
     assert found is not None
     assert check_certificate(other, found) == written.rung
     assert store.record(other).best_bound.certified  # type: ignore[union-attr]
 
 
-def test_a_search_is_continued_in_a_graph_in_other_words(store: PlanStore) -> None:
+def test_a_search_is_continued_in_a_renamed_graph(store: PlanStore) -> None:
     graph = diamond()
     orders = ((0, 1, 2), (1, 0, 2))
     assert store.put_search(graph, Resume(17, orders=orders))
-    other = shuffled(graph, 2)
-    found = store.search(other)
+    found = store.search(renamed(graph))
     assert found is not None
-    assert found.peak_bound == 17
-    mine, theirs = canonical_form(graph), canonical_form(other)
-    match = dict(zip(mine.ops, theirs.ops, strict=True))
-    assert found.orders == tuple(tuple(match[v] for v in order) for order in orders)
+    assert (found.peak_bound, found.orders) == (17, orders)
     with pytest.raises(UsageError, match="limit"):
         store.put_search(graph, Resume(code="y" * 2**24))
     assert store.put_search(graph, None)
@@ -196,99 +159,42 @@ def test_a_batch_is_kept_whole_or_not_at_all(store: PlanStore) -> None:
     assert len(store.records()) == 2
 
 
-def same_key(graph: Graph, store: PlanStore, other: Graph) -> None:
-    """Let the file say that a graph has the key of another one."""
-    with sqlite3.connect(store.path) as connection:
-        key = canonical_form(other).key
-        connection.execute(
-            "UPDATE graphs SET key = ? WHERE key = ?", (key, canonical_form(graph).key)
-        )
-    connection.close()
+WAY_OUT = r"tune into a new store; .*'optsched store show STORE GRAPH --plan FILE'.*PlanStore\.put"
 
 
-def test_graphs_of_equal_keys_are_kept_apart(store: PlanStore) -> None:
-    graph, other = diamond(), diamond(7)
-    store.put(graph, best(graph), bound=18, proof="L3")
-    same_key(graph, store, other)
-    assert store.get(other) is None
-    assert store.put(other, best(other))
-    assert [r.key for r in store.records()] == [canonical_form(other).key] * 2
-    assert store.get(other).peak == check_plan(other, best(other)).peak  # type: ignore[union-attr]
-
-
-@pytest.fixture(params=[2, 3])
-def old(request: pytest.FixtureRequest, tmp_path: Path) -> PlanStore:
-    """A file that an older version wrote: two diamonds, solved for both objectives."""
-    shutil.copy(DATA / f"version{request.param}.db", tmp_path / "old.db")
-    return PlanStore(tmp_path / "old.db")
-
-
-def require_old_content(store: PlanStore) -> None:
-    for size in (1, 2):
-        graph = shuffled(diamond(size), size)
-        found, peak = store.get(graph, MINIMUM_PEAK), 12 + size
-        assert found is not None
-        assert (found.peak, found.slab, found.bound, found.proof) == (peak, peak, peak, "L3")
-        left = store.search(graph, StoredQuestion(Objective.SLAB))
-        assert left is not None
-        assert (left.peak_bound, left.packed, left.units) == (0, {}, 0)
-        assert all(check_order(graph, order) for order in left.orders)
-    certificate = store.certificate(diamond(1), MINIMUM_PEAK)
-    assert certificate is not None
-    assert check_certificate(diamond(1), certificate) == "L3"
-    assert verify(store) == []
-
-
-def test_a_file_of_an_older_version_is_refused_with_the_way_out(old: PlanStore) -> None:
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_a_store_of_an_older_version_is_refused_with_the_way_out(
+    version: int, store: PlanStore
+) -> None:
+    shutil.copy(DATA / f"version{version}.db", store.path.parent / "old.db")
+    old = PlanStore(store.path.parent / "old.db")
     before = old.path.read_bytes()
-    for use in (old.records, lambda: old.put(diamond(), best(diamond()))):
-        with pytest.raises(FormatError, match=r"old\.db: version \d is older than 4: write an exp"):
+    for use in (
+        old.records,
+        lambda: old.get(diamond(1)),
+        lambda: old.put(diamond(), best(diamond())),
+        lambda: verify(old),
+        lambda: merge(store, old, trust=True),
+    ):
+        with pytest.raises(FormatError, match=rf"old\.db: version {version} .*{WAY_OUT}"):
             use()
     assert old.path.read_bytes() == before
+    assert len(store) == 0
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_an_export_of_an_older_version_is_taken(version: int, store: PlanStore) -> None:
-    taken = import_store(store, DATA / f"version{version}.jsonl", trust=True)
-    assert (taken.new, taken.refused) == (4, 0)
-    require_old_content(store)
+def test_an_export_of_an_older_version_is_refused_with_the_way_out(store: PlanStore) -> None:
+    with pytest.raises(FormatError, match=rf"version4\.jsonl: .* version 1 .*{WAY_OUT}"):
+        import_store(store, DATA / "version4.jsonl", trust=True)
+    assert len(store) == 0
 
 
-def test_numbers_of_any_graph_are_translated(
-    store: PlanStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Exports with other keys and numbers, as older versions wrote them, are found again."""
-    graphs, written = [], 0
-    with monkeypatch.context() as patched:
-        patched.setattr(rows, "canonical_form", _in_other_numbers)
-        for seed in range(20):
-            rng = np.random.default_rng(seed)
-            graph = random_graph(rng, 2 + seed % 8)
-            graphs.append(graph)
-            plan = best(graph)
-            store.put(graph, plan)
-            store.put_search(graph, Resume(orders=(plan.order,)))
-            found = certify(graph, limits=Limits(work=2000))
-            if found.certificate is not None:
-                written += store.put_certificate(graph, found.certificate)
-    assert written
-    export_store(store, tmp_path / "export.jsonl")
-    taken = PlanStore(tmp_path / "taken.db")
-    assert import_store(taken, tmp_path / "export.jsonl", trust=True).refused == 0
-    for graph in graphs:
-        other = shuffled(graph, 1)
-        found_plan, left = taken.get(other), taken.search(other)
-        assert found_plan is not None
-        assert left is not None
-        assert found_plan.peak == check_plan(graph, best(graph)).peak
-        assert check_order(other, left.orders[0]) == found_plan.peak
-    assert verify(taken) == []
-
-
-def _in_other_numbers(graph: Graph) -> CanonicalGraph:
-    rng = np.random.default_rng(len(graph.ops))
-    ops, buffers = (rng.permutation(len(x)).tolist() for x in (graph.ops, graph.buffers))
-    return CanonicalGraph(f"of before {graph.name}", tuple(ops), tuple(buffers))
+def test_a_plan_of_an_older_store_is_taken_along(store: PlanStore) -> None:
+    """Written by the release that made the store, as the message says."""
+    graph = diamond(1)
+    assert store.put(graph, read_plan(DATA / "version4.plan.json", graph))
+    found = store.get(graph)
+    assert found is not None
+    assert (found.peak, found.slab) == (13, 13)
 
 
 def test_a_file_of_version_1_is_refused(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ import pytest
 
 from optsched import plugins
 from optsched.errors import MissingDependencyError, UsageError
-from optsched.store import canonical_form
 from optsched.store import file as store_file
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
@@ -288,19 +287,6 @@ def test_a_locked_store_is_one_line_and_one_that_is_only_read_is_none(
     compile_wave(store, 6)
     assert plugins.records()[-1].after is not None
     assert len([r for r in caplog.records if r.name.startswith("optsched")]) == 1
-
-
-def test_a_plan_of_another_graph_with_the_same_key_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both have the same key here: the graphs themselves are compared."""
-    monkeypatch.setattr(
-        "optsched.store.rows.canonical_form", lambda g: replace(canonical_form(g), key="0" * 64)
-    )
-    for length in (4, 5):
-        compile_wave(tmp_path / "plans.db", length)
-        assert plugins.records()[-1].solver_seconds > 0
-        assert plugins.records()[-1].after is not None
 
 
 def test_two_threads_compile_at_once(caplog: pytest.LogCaptureFixture) -> None:
