@@ -260,9 +260,10 @@ def _number(value: object, least: int) -> int:
 
 def _order(row: object, ops: int) -> tuple[int, ...]:
     """Read a permutation; it is checked later whether the graph allows it as an order."""
-    # Not compared alone: True is equal to 1.
-    ids = isinstance(row, Sequence) and {int}.issuperset(map(type, row))
-    if not ids or sorted(row) != list(range(ops)):
+    # The types too: True is equal to 1.
+    if not isinstance(row, Sequence) or not {int}.issuperset(map(type, row)):
+        raise ValueError("an order must be a list of op ids")
+    if sorted(row) != list(range(ops)):
         raise ValueError(f"an order of {ops} ops is missing")
     return tuple(row)
 
