@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,10 @@ def worker_killed(paths: Sequence[str], store: Path, *options: str) -> Recovery:
     driver = Driver(paths, store, *options)
     driver.wait_for(searched(1))
     began = time.monotonic()
-    os.kill(driver.workers()[-1], signal.SIGKILL)
+    # On a busy machine the driver may have ended by now.
+    for worker in driver.workers()[-1:]:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
     found = driver.finish()
     return Recovery(found, time.monotonic() - began, driver, driver)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +35,12 @@ engines = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture(autouse=True)
+def _workers_are_not_killed_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray does so once others leave little of it, and the tests count the workers that are lost."""
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
+
+
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return make_fleet(tmp_path_factory.mktemp("fleet"))
@@ -48,8 +56,13 @@ def test_the_table_is_the_same_and_nobody_else_can_connect(
     engine: str, words: str, paths: list[str], expected: Fleet, tmp_path: Path
 ) -> None:
     driver = Driver(paths, tmp_path / "s.store", "--engine", engine)
-    driver.wait_for(searched(1))
-    heard = listening([driver.process.pid, *driver.workers("")])
+    heard: set[str] = set()
+
+    def is_heard(events: list[dict[str, Any]]) -> bool:
+        heard.update(listening([driver.process.pid, *driver.workers("")]))
+        return bool(heard) and searched(1)(events)
+
+    driver.wait_for(is_heard)
     found = driver.finish()
     assert found["rows"] == expected.rows()
     assert found["lost"] == 0
@@ -61,20 +74,31 @@ def test_the_table_is_the_same_and_nobody_else_can_connect(
 def test_a_worker_killed_in_mid_task_costs_its_unit(
     engine: str, words: str, paths: list[str], expected: Fleet, tmp_path: Path
 ) -> None:
-    driver = Driver(paths, tmp_path / "s.store", "--engine", engine)
-    driver.wait_for(searched(1))
-    end = 0.0
+    # Where the machine is busy, all may be done before a worker is met that has a task.
+    for number in range(5):
+        driver = Driver(paths, tmp_path / f"{number}.store", "--engine", engine)
+        driver.wait_for(searched(1))
+        kill_workers(driver, words)
+        found = driver.finish()
+        assert found["rows"] == expected.rows()
+        if found["lost"]:
+            break
+    assert 1 <= found["lost"] <= 4
+
+
+def kill_workers(driver: Driver, words: str) -> None:
+    """Kill a worker whose command has these words, then others, until a task is lost."""
+    next_kill = 0.0
     while not any(event["event"] == "lost" for event in driver.events()):
-        assert driver.process.poll() is None
+        if driver.process.poll() is not None:
+            return
         # Of Ray those have these words that do a task now; one of Dask may have none.
         workers = driver.workers(words)
-        if workers and time.monotonic() > end:
-            os.kill(workers[0], signal.SIGKILL)
-            end = time.monotonic() + 3
+        if workers and time.monotonic() > next_kill:
+            with suppress(ProcessLookupError):
+                os.kill(workers[0], signal.SIGKILL)
+            next_kill = time.monotonic() + 3
         time.sleep(0.1)
-    found = driver.finish()
-    assert found["rows"] == expected.rows()
-    assert 1 <= found["lost"] <= 4
 
 
 @engines
@@ -91,11 +115,35 @@ def test_a_killed_driver_is_gone_on_with(
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[str]:
     """A Dask scheduler as a user starts it."""
-    port = 18_700 + os.getpid() % 1_000
-    process = dask(ROOT, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
-    yield f"tcp://127.0.0.1:{port}"
+    # On any port that is free; the file says which.
+    file = tmp_path / "scheduler.json"
+    options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+    process = dask(ROOT, "scheduler", *options, "--scheduler-file", str(file))
+    try:
+        yield address_in(file, process)
+    finally:
+        end(process)
+
+
+def address_in(file: Path, scheduler: subprocess.Popen[bytes]) -> str:
+    """Wait until a scheduler has written its address into a file."""
+    latest = time.monotonic() + 300
+    while time.monotonic() < latest and scheduler.poll() is None:
+        # The file may be half written.
+        with suppress(OSError, ValueError):
+            return str(json.loads(file.read_text())["address"])
+        time.sleep(0.1)
+    raise AssertionError("the scheduler wrote no address")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process, by force if it does not."""
     process.terminate()
-    process.wait()
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 @needs["dask"]
@@ -108,7 +156,7 @@ def test_a_dask_worker_with_another_version_is_refused_by_name(
     try:
         store = tmp_path / "s.store"
         alone = Driver(paths, store, "--engine", "dask", "--address", scheduler)
-        out, err = alone.process.communicate(timeout=100)
+        out, err = alone.process.communicate(timeout=300)
         assert not out
         assert "install the same version everywhere" in err
         assert "UsageError: worker " in err
@@ -117,14 +165,12 @@ def test_a_dask_worker_with_another_version_is_refused_by_name(
             from distributed import Client
 
             with Client(scheduler, set_as_default=False) as client:
-                client.wait_for_workers(2, timeout=60)
+                client.wait_for_workers(2, timeout=300)
             found = Driver(paths, store, "--engine", "dask", "--address", scheduler).finish()
         finally:
-            good.terminate()
-            good.wait()
+            end(good)
     finally:
-        bad.terminate()
-        bad.wait()
+        end(bad)
     assert found["rows"] == expected.rows()
     assert len(found["refused"]) <= 1
 
@@ -137,13 +183,13 @@ def test_a_ray_worker_with_another_version_is_refused_by_name(
     monkeypatch.setenv(ONE_MACHINE, "0")
     # Otherwise the cluster has a token of its own, which a driver must get.
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    port, empty, store = 23_700 + os.getpid() % 1_000, tmp_path / "empty", tmp_path / "s.store"
+    port, empty, store = free_port(), tmp_path / "empty", tmp_path / "s.store"
     empty.mkdir()
     head = ray_head(another_version(tmp_path), port)
     try:
         address = ("--engine", "ray", "--address", f"127.0.0.1:{port}")
         driver = Driver(paths, store, *address, folder=empty)
-        out, err = driver.process.communicate(timeout=200)
+        out, err = driver.process.communicate(timeout=400)
     finally:
         started = [head.pid, *descendants(head.pid)]
         for pid in started:
@@ -168,6 +214,13 @@ def another_version(folder: Path) -> Path:
     return other
 
 
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 def ray_head(folder: Path, port: int) -> subprocess.Popen[bytes]:
     """Start a Ray node as a user does, in which our package is that of a folder."""
     options = {"node-ip-address": "127.0.0.1", "port": port, "num-cpus": 1}
@@ -180,9 +233,9 @@ def ray_head(folder: Path, port: int) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    end = time.monotonic() + 120
+    latest = time.monotonic() + 300
     with suppress(OSError):
-        while process.poll() is None and time.monotonic() < end:
+        while process.poll() is None and time.monotonic() < latest:
             with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
                 break
             time.sleep(0.2)
