@@ -51,7 +51,7 @@ def test_a_pipe_gives_the_same_bytes_again() -> None:
 def test_a_named_pipe_does_not_wait_for_a_second_writer(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    writer = threading.Thread(target=path.write_bytes, args=[b"one"])
+    writer = threading.Thread(target=path.write_bytes, args=[b"one"], daemon=True)
     writer.start()
     assert [read_bytes(path) for _ in range(2)] == [b"one"] * 2
     writer.join()
@@ -64,7 +64,7 @@ def test_a_named_pipe_in_place_of_another_has_bytes_of_its_own(tmp_path: Path) -
     path = tmp_path / "pipe"
     for data in (b"one", b"another"):
         os.mkfifo(path)
-        writer = threading.Thread(target=path.write_bytes, args=[data])
+        writer = threading.Thread(target=path.write_bytes, args=[data], daemon=True)
         writer.start()
         assert read_bytes(path) == data
         writer.join()

@@ -189,8 +189,9 @@ def test_a_locked_store_is_one_line(store: PlanStore, monkeypatch: pytest.Monkey
         other.close()
 
 
-def test_many_writers(store: PlanStore) -> None:
+def test_many_writers(store: PlanStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads put plans of different graphs at once; all are there afterwards."""
+    monkeypatch.setattr(file, "SECONDS_TO_WAIT", 300.0)
     graphs = [diamond(size) for size in range(1, 9)]
     threads = [threading.Thread(target=store.put, args=(g, best(g))) for g in graphs]
     for thread in threads:
