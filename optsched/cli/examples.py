@@ -102,7 +102,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "store verify": (
         "plans.store",
         "plans.store --json",
-        "plans.store --salvage saved.store",
     ),
     "store gc": ("plans.store",),
     "store revoke": (

@@ -189,7 +189,7 @@ def _take(args: argparse.Namespace, bring: Callable[[PlanStore, str], Taken]) ->
 
 
 def _verify(args: argparse.Namespace) -> int:
-    from optsched.store import salvage, verify
+    from optsched.store import verify
 
     store = _open(args.store)
     try:
@@ -197,16 +197,8 @@ def _verify(args: argparse.Namespace) -> int:
     except OptschedError as error:
         # A file that cannot be opened is a finding, not an error of the command.
         troubles = [str(error)]
-    record: dict[str, Any] = {"sound": not troubles}
     text = f"{args.store}: {'sound' if not troubles else counted(len(troubles), 'trouble')}"
-    if args.salvage is not None:
-        common.protect([args.salvage], args.store)
-        # Rescue goes into another file: the damaged one may hold more than can be read today.
-        saved = salvage(store, _open(args.salvage, make=True))
-        record["salvaged"] = {"records": saved.new + saved.known, "lost": saved.refused}
-        text += f"\n{args.salvage}: {counted(saved.new + saved.known, 'record')}"
-        troubles += [f"not salvaged: {line}" for line in saved.troubles]
-    return _end(args, record, text, troubles)
+    return _end(args, {"sound": not troubles}, text, troubles)
 
 
 def _gc(args: argparse.Namespace) -> int:
@@ -279,11 +271,7 @@ STORE = Command(
             option("files", nargs="+", help="other stores"),
             _TRUST,
         ),
-        "verify": _action(
-            "check the file, every plan and every certificate again",
-            _verify,
-            option("--salvage", metavar="FILE", help="store to write the undamaged records to"),
-        ),
+        "verify": _action("check the file, every plan and every certificate again", _verify),
         "gc": _action("delete unneeded records", _gc),
         "revoke": _action(
             "withdraw the proofs of an engine that turned out to be wrong",

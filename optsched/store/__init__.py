@@ -16,7 +16,6 @@ from optsched.store.question import (
     provenance,
 )
 from optsched.store.revoke import Rule, read_rule, revoke
-from optsched.store.salvage import salvage
 from optsched.store.upkeep import collect_garbage, verify
 
 StoredPlan = Result
@@ -44,6 +43,5 @@ __all__ = [
     "provenance",
     "read_rule",
     "revoke",
-    "salvage",
     "verify",
 ]

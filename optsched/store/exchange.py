@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from optsched.formats.source import (
 )
 from optsched.model.graph import Graph
 from optsched.runtime.limits import SIZES, Objective, Proof, choose_member
+from optsched.runtime.text import readable
 from optsched.solver.resume import Resume
 from optsched.store import rows
 from optsched.store.database import PlanStore
@@ -59,18 +60,8 @@ _KEYS = {
 _BOUND_KEYS = {"quantity", "value", "proof", "provenance", "withdrawn", "certificate"}
 
 
-def dump_record(
-    connection: sqlite3.Connection, number: int, leave: Collection[str] = ()
-) -> dict[str, Any]:
+def dump_record(connection: sqlite3.Connection, number: int) -> dict[str, Any]:
     """Return a record as JSON; nothing of it is checked but checksums and seals.
-
-    Parameters
-    ----------
-    connection, number
-        Which record.
-    leave
-        Parts to leave out, as one of them is damaged: `search`, `plan`, and of `bounds` those that
-        are damaged themselves.
 
     Raises
     ------
@@ -84,23 +75,9 @@ def dump_record(
     row = connection.execute(query, (number,)).fetchone()
     if row is None:
         raise FormatError("its graph is lost")
-    bounds = connection.execute(f"{rows.BOUND} WHERE record = ? ORDER BY id", (number,)).fetchall()
-    # Nothing of a damaged row can be trusted, not even what it says that it is about.
-    sound = [bound for bound in bounds if rows.read_bound(bound).withdrawn != rows.DAMAGED]
-    if len(sound) < len(bounds) and "bounds" not in leave:
-        raise FormatError("the row of a bound is damaged")
-    # All three or none: a peak without its plan would be a claim.
-    if "plan" in leave:
-        row = (*row[:2], None, None, None, row[5])
-    search = connection.execute("SELECT state FROM searches WHERE record = ?", (number,)).fetchone()
-    return assemble(row, sound, None if search is None or "search" in leave else search[0])
-
-
-def assemble(
-    row: Sequence[Any], bounds: Iterable[tuple[Any, ...]], search: bytes | None
-) -> dict[str, Any]:
-    """Return a record as JSON, put together of the rows of tables."""
     document, question, plan, peak, slab, origin = row
+    bounds = connection.execute(f"{rows.BOUND} WHERE record = ? ORDER BY id", (number,))
+    search = connection.execute("SELECT state FROM searches WHERE record = ?", (number,)).fetchone()
     return {
         "graph": unpack_json(document),
         "question": rows.read_json(question),
@@ -109,12 +86,15 @@ def assemble(
         "slab": slab,
         "provenance": dict(rows.read_provenance(origin)),
         "bounds": [_dump_bound(bound) for bound in bounds],
-        "search": None if search is None else unpack_json(search),
+        "search": None if search is None else unpack_json(search[0]),
     }
 
 
 def _dump_bound(row: tuple[Any, ...]) -> dict[str, Any]:
     bound = rows.read_bound(row)
+    # Nothing of a damaged row can be trusted, not even its quantity.
+    if bound.withdrawn == rows.DAMAGED:
+        raise FormatError("the row of a bound is damaged")
     return {
         "quantity": bound.quantity.value,
         "value": bound.value,
@@ -286,12 +266,8 @@ def _take_one(store: PlanStore, taken: Taken, number: int, document: object, tru
     taken.troubles += [f"record {number}: {text}" for text in troubles]
 
 
-def dump_all(
-    store: PlanStore, numbers: Collection[int] | None = None, leave: Collection[str] = ()
-) -> Iterator[object]:
+def dump_all(store: PlanStore, numbers: Collection[int] | None = None) -> Iterator[object]:
     """Yield the records of these numbers, or all, as JSON, with an error for each damaged one.
-
-    Parts may be left out, as of :func:`dump_record`.
 
     Raises
     ------
@@ -304,22 +280,18 @@ def dump_all(
 
     chosen = (n for n in store.read(all_numbers) or [] if numbers is None or n in numbers)
     while chunk := list(itertools.islice(chosen, AT_ONCE)):
-        yield from store.read(partial(_dump_some, chunk, leave)) or []
+        yield from store.read(partial(_dump_some, chunk)) or []
 
 
-def _dump_some(
-    numbers: Iterable[int], leave: Collection[str], connection: sqlite3.Connection
-) -> list[object]:
-    return [_dumped(connection, number, leave) for number in numbers]
+def _dump_some(numbers: Iterable[int], connection: sqlite3.Connection) -> list[object]:
+    return [_dumped(connection, number) for number in numbers]
 
 
-def _dumped(connection: sqlite3.Connection, number: int, leave: Collection[str]) -> object:
+def _dumped(connection: sqlite3.Connection, number: int) -> object:
     try:
-        return dump_record(connection, number, leave)
-    except FormatError as error:
-        return FormatError(f"record {number}: {error}")
-    except DAMAGE as error:
-        return FormatError(f"record {number}: {error}")
+        return dump_record(connection, number)
+    except (FormatError, *DAMAGE) as error:
+        return FormatError(f"record {number}: {readable(str(error))}")
 
 
 def merge(store: PlanStore, other: PlanStore, *, trust: bool = False) -> Taken:

@@ -33,7 +33,10 @@ MOST_STEPS = 2 * 10**9
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError)
 """Errors that SQLite raises on a damaged file; their messages may contain bytes of the file."""
 
-SALVAGE = "'optsched store verify --salvage' puts what is sound into another store"
+WAY_OUT = (
+    "restore a copy of the file; 'optsched store export' writes the records that can still be "
+    "read, which 'optsched store import --trust' takes into a new store"
+)
 """Advice for a damaged file."""
 
 _APPLICATION = int.from_bytes(b"opts")
@@ -278,7 +281,7 @@ def _message(error: Exception) -> str:
     if "not a database" in text:
         return "not a plan store"
     if "malformed" in text:
-        return f"{text}; {SALVAGE}"
+        return f"{text}; {WAY_OUT}"
     return text
 
 

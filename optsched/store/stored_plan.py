@@ -13,7 +13,7 @@ from optsched.model.question import Question
 from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.solver.result import Result
 from optsched.store import rows
-from optsched.store.file import SALVAGE
+from optsched.store.file import WAY_OUT
 from optsched.store.question import Bound, StoredQuestion, objective_bound
 
 
@@ -36,7 +36,7 @@ def stored_result(
         plan = rows.read_plan(graph, *row, question)
     # The file is read back as untrusted: a damaged plan is an error, never an answer.
     except (FormatError, PlanError) as error:
-        raise type(error)(f"graph {graph.name!r}: {error}; {SALVAGE}") from None
+        raise type(error)(f"graph {graph.name!r}: {error}; {WAY_OUT}") from None
     return _result(about, plan, row[1:], rows.bounds_of(connection, number))
 
 

@@ -34,12 +34,11 @@ def verify(store: PlanStore) -> list[str]:
 
 
 def _troubles(connection: sqlite3.Connection) -> Iterator[str]:
-    # The pragma alone finds damaged pages; everything below is about the content of rows.
-    for (text,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
-        if text != "ok":
-            yield f"file: {readable(text)}"
-    for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
-        yield f"table {table}, row {row}: what it belongs to in {parent} is lost"
+    try:
+        yield from _troubles_of_file(connection)
+    # On some damage these tests themselves end with an error; records may be sound all the same.
+    except DAMAGE as error:
+        yield f"file: {readable(str(error))}"
     try:
         numbers = [n for (n,) in connection.execute("SELECT id FROM records ORDER BY id")]
     # Without the list of records nothing else can be looked at.
@@ -51,6 +50,15 @@ def _troubles(connection: sqlite3.Connection) -> Iterator[str]:
             _check_record(connection, number)
         except (FormatError, GraphError, PlanError, *DAMAGE) as error:
             yield f"record {number}: {readable(str(error), 500)}"
+
+
+def _troubles_of_file(connection: sqlite3.Connection) -> Iterator[str]:
+    # The pragma alone finds damaged pages; everything else is about the content of rows.
+    for (text,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
+        if text != "ok":
+            yield f"file: {readable(text)}"
+    for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
+        yield f"table {table}, row {row}: what it belongs to in {parent} is lost"
 
 
 def _check_record(connection: sqlite3.Connection, number: int) -> None:

@@ -276,7 +276,7 @@ def readers() -> dict[str, Read]:
 
 def read_store(data: bytes) -> object:
     """Do one of the things with a store that read it, as with a file from elsewhere."""
-    from optsched.store import PlanStore, salvage, verify
+    from optsched.store import PlanStore, export_store, verify
     from optsched.store.exchange import Parcel, dump_all
 
     with tempfile.TemporaryDirectory(dir=_MEMORY) as folder:
@@ -289,7 +289,7 @@ def read_store(data: bytes) -> object:
             case 2 | 3:
                 return store.records(), store.get(_graphs()[0][0])
             case 4:
-                return salvage(store, PlanStore(Path(folder, "saved.db")))
+                return export_store(store, Path(folder, "saved.jsonl"))
             case _:
                 return [Parcel(document) for document in dump_all(store)]
 

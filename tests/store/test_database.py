@@ -159,7 +159,7 @@ def test_a_link_to_itself_is_no_store(tmp_path: Path) -> None:
 def test_what_to_do_about_a_damaged_store_is_said(store: PlanStore) -> None:
     store.put(diamond(), best(diamond()))
     store.path.write_bytes(store.path.read_bytes()[:5_000])
-    with pytest.raises(FormatError, match=r"plans\.db: .*malformed; .* --salvage"):
+    with pytest.raises(FormatError, match=r"plans\.db: .*malformed; restore a copy .*store export"):
         store.records()
     store.path.write_bytes(b"")
     with pytest.raises(FormatError, match="not a plan store: it is empty"):
