@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from optsched.certificate.fusion import certify_fusion
-from optsched.check.fused import check_fusion
+from optsched.check.fused import check_fusion, check_split
 from optsched.model.fused import FusedGraph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.fusion import branching, oracle, search
 from optsched.solver.fusion.front import find_front
 from optsched.solver.fusion.oracle import Oracle
+from optsched.solver.fusion.price import why_cut, with_useful_cuts
 from optsched.solver.fusion.result import FusionResult
 from optsched.solver.fusion.search import search_fusion
 from tests.support.brute_fusion import brute_force, random_fused, random_stages
@@ -76,17 +77,30 @@ def test_interrupts_at_any_line_return_sound_bounds() -> None:
 def test_an_interrupted_front_has_the_best_split(monkeypatch: pytest.MonkeyPatch) -> None:
     _, full = searched()
     monkeypatch.setattr(Oracle, "solve", interrupt_at(1, Oracle.solve))
-    monkeypatch.setattr(Oracle, "follow", interrupt_at(1, Oracle.follow))
+    monkeypatch.setattr(oracle, "follow", interrupt_at(1, oracle.follow))
     front = find_front(full, clock())
     assert front.stop_reason is StopReason.INTERRUPTED
-    assert front.points[0] == full.whole
-    assert front.points[-1] == full.best
+    assert front.points == (full.whole, with_useful_cuts(full.fused, full.best))
 
 
 def test_a_front_without_time_has_the_best_split() -> None:
     _, full = searched()
     front = find_front(full, Clock.of(Limits(seconds=0)))
-    assert front.points == (full.whole, full.best)
+    assert front.points == (full.whole, with_useful_cuts(full.fused, full.best))
+
+
+def test_each_cut_saves_bytes_even_without_time() -> None:
+    useless = 0
+    for seed in range(40):
+        graph = random_stages(np.random.default_rng(seed))
+        found = search_fusion(graph, clock())
+        rows = found.best.cut_nodes(graph)
+        useless += sum(why_cut(graph, found.best, k)[0] <= 0 for k in rows)
+        for point in find_front(found, Clock.of(Limits(seconds=0))).points[1:]:
+            assert check_split(graph, point.groups).peak == point.peak <= found.best.peak
+            assert point.kernels <= found.best.kernels
+            assert all(why_cut(graph, point, k)[0] > 0 for k in point.cut_nodes(graph))
+    assert useless > 5
 
 
 def test_a_tree_of_limited_depth_has_a_sound_bound(monkeypatch: pytest.MonkeyPatch) -> None:

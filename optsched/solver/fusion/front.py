@@ -15,7 +15,7 @@ from fractions import Fraction
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import StopReason
 from optsched.solver.fusion.oracle import Oracle
-from optsched.solver.fusion.price import Shrinker
+from optsched.solver.fusion.price import Shrinker, with_useful_cuts
 from optsched.solver.fusion.result import FusionResult, Point
 
 SHARES = (Fraction(1), Fraction(1, 2), Fraction(1, 4), Fraction(3, 4), Fraction(1, 8))
@@ -59,7 +59,8 @@ def find_front(result: FusionResult, clock: Clock) -> Front:
 
     An interrupt ends the search; the split of least peak is part of the front in any case.
     """
-    found, reason = [result.whole, result.best], result.stop_reason
+    best = with_useful_cuts(result.fused, result.best)
+    found, reason = [result.whole, best], result.stop_reason
     for i, share in enumerate(SHARES):
         budget = result.whole.peak - int(result.saved * share)
         if budget == result.whole.peak:

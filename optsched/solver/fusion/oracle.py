@@ -115,25 +115,26 @@ class Oracle:
         peak = result.peak if bound and result.peak is not None else peak_memory(graph, order)
         return Solved(split, graph, order, peak - above, max(0, bound - above), above)
 
-    def follow(self, split: Split, near: Sequence[Sequence[int]]) -> Solved:
-        """Return a split in the order that is nearest to `near`, an order of other groups."""
-        graph = merge(self.fused, split)
-        orders = (following(graph, split, near, last=last) for last in (True, False))
-        peak, order = min((peak_memory(graph, order), order) for order in orders)
-        return Solved(split, graph, order, peak, 0)
-
     def fit(self, split: Split, peak: int, near: Sequence[Sequence[int]]) -> Solved | None:
         """Return an order of at most `peak` bytes, or None.
 
         One near to the order `near` of other groups is tried before a search.
         """
-        found = self.follow(split, near)
+        found = follow(self.fused, split, near)
         if found.peak <= peak:
             return found
         if self.clock.expired():
             return None
         solved = self.solve(split)
         return solved if solved.peak <= peak else None
+
+
+def follow(fused: FusedGraph, split: Split, near: Sequence[Sequence[int]]) -> Solved:
+    """Return a split in the order that is nearest to `near`, an order of other groups."""
+    graph = merge(fused, split)
+    orders = (following(graph, split, near, last=last) for last in (True, False))
+    peak, order = min((peak_memory(graph, order), order) for order in orders)
+    return Solved(split, graph, order, peak, 0)
 
 
 def following(

@@ -3,7 +3,8 @@
 The search finds a split of least peak that cuts far more than is needed. Here the nodes that touch
 what is live at the peak are cut first, until the budget is met; then nodes are made whole again by
 delta debugging, most expensive first; then groups of the nodes that stay cut are joined again. Each
-step keeps an order within the budget. The price has no bound.
+step keeps an order within the budget. Nodes whose cuts save nothing are made whole even if the time
+is over before. The price has no bound.
 
 Example: of 38 nodes that the best split cuts, three suffice, and of their 38 groups fifteen.
 """
@@ -15,13 +16,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from optsched.check.fused import check_split
 from optsched.model.fused import FusedGraph, Group, Split
-from optsched.model.fusion import arranged, is_acyclic, merge
-from optsched.model.liveness import live_ranges, peak_memory, timeline
+from optsched.model.fusion import arranged, is_acyclic
+from optsched.model.liveness import live_ranges, timeline
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import StopReason
-from optsched.solver.fusion.oracle import Oracle, Solved, following
+from optsched.solver.fusion.oracle import Oracle, Solved, follow
 from optsched.solver.fusion.result import FusionResult, Point
 from optsched.solver.fusion.search import measured
 
@@ -69,10 +71,9 @@ class Shrinker:
     def point(self) -> Point:
         """Return the best split so far, or the search's own if that is cheaper."""
         best = self.result.best
-        if self.found is None:
-            return best
-        point = measured(self.fused, self.found)
-        return min(point, best, key=lambda x: (x.kernels, x.traffic, x.peak))
+        points = [best] if self.found is None else [measured(self.fused, self.found), best]
+        useful = [with_useful_cuts(self.fused, point) for point in points]
+        return min(useful, key=lambda x: (x.kernels, x.traffic, x.peak))
 
     def run(self) -> StopReason:
         """Shrink the cuts until the limit is reached or the user interrupts."""
@@ -155,7 +156,7 @@ class Shrinker:
 
 
 def without_chunks(
-    names: Sequence[int], fits: Callable[[Collection[int]], bool], over: Callable[[], bool]
+    names: Sequence[int], fits: Callable[[Sequence[int]], bool], over: Callable[[], bool]
 ) -> None:
     """Drop names while the rest fits: halves first, then smaller chunks, as in delta debugging."""
     kept, size = list(names), max(1, len(names) // 2)
@@ -192,24 +193,51 @@ def touching(fused: FusedGraph, solved: Solved) -> set[int]:
     return found
 
 
+def with_useful_cuts(fused: FusedGraph, point: Point) -> Point:
+    """Return a split in which each cut saves bytes: nodes whose cuts save none are whole again.
+
+    The order stays near to that of the given split, so no search is needed and the peak does not
+    rise. Of two cuts of which either one is enough, one stays.
+    """
+    groups, peak, rows = point.groups, point.peak, point.cut_nodes(fused)
+    cut = sorted(rows, key=lambda k: -len(rows[k]))
+
+    def fits(kept: Sequence[int]) -> bool:
+        nonlocal groups, peak, cut
+        found = _whole_again(fused, groups, {*cut} - {*kept})
+        if found.peak > peak:
+            return False
+        groups, peak, cut = found.groups, found.peak, list(kept)
+        return True
+
+    before: list[int] = []
+    while cut != before:
+        # A cut may have become useless when another node was made whole, so all are tried again.
+        before = cut
+        without_chunks(cut, fits, lambda: False)
+    checked = check_split(fused, groups)
+    return Point(groups, checked.peak, checked.kernels, checked.traffic)
+
+
 def why_cut(fused: FusedGraph, point: Point, k: int) -> tuple[int, list[int]]:
     """Return the bytes that the cut of a node saves, and buffers that the whole node holds.
 
-    The node is made whole again, in the order nearest to that of the split. The buffers are those
-    that it uses and that are live at the peak then, the largest ones first. The bytes are an upper
-    limit on what the cut saves, as another order might do better.
+    The node is made whole again, while the other cuts stay, in the order nearest to that of the
+    split. The buffers are those that it uses and that are live at the peak then, the largest ones
+    first. The bytes are an upper limit on what the cut saves, as another order might do better.
     """
-    rest = [group for group in point.groups if fused.node_of.get(group[0]) != k]
-    split = arranged(fused, [*rest, fused.nodes[k]])
-    graph = merge(fused, split)
-    orders = [following(graph, split, point.groups, last=last) for last in (True, False)]
-    order = min(orders, key=lambda order: peak_memory(graph, order))
+    found = _whole_again(fused, point.groups, {k})
+    graph, order = found.graph, found.order
     at = int(np.argmax(timeline(graph, order).running))
     ranges = live_ranges(graph, order)
-    node = next(
-        op for op, group in zip(graph.ops, split, strict=True) if group[0] in fused.nodes[k]
-    )
+    node = graph.ops[found.split.index(tuple(sorted(fused.nodes[k])))]
     held = [b for b in (*node.reads, *node.writes) if ranges[b, 0] <= at < ranges[b, 1]]
     held.sort(key=lambda b: -graph.buffers[b].size)
     names = [graph.buffers[b].name for b in held if graph.buffers[b].size]
-    return peak_memory(graph, order) - point.peak, [fused.graph.buffer_ids[x] for x in names]
+    return found.peak - point.peak, [fused.graph.buffer_ids[x] for x in names]
+
+
+def _whole_again(fused: FusedGraph, groups: Split, nodes: Collection[int]) -> Solved:
+    """Return a split with some nodes made whole, in the order nearest to the given one."""
+    rest = [group for group in groups if fused.node_of.get(group[0]) not in nodes]
+    return follow(fused, arranged(fused, [*rest, *(fused.nodes[k] for k in nodes)]), groups)

@@ -27,7 +27,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import StopReason
 from optsched.solver.fusion.branching import near_peak, next_buffer, quick_bound
-from optsched.solver.fusion.oracle import Oracle, Solved
+from optsched.solver.fusion.oracle import Oracle, Solved, follow
 from optsched.solver.fusion.result import Branch, FusionResult, Leaf, Node, Point
 
 MOST_BRANCHES = 2_000
@@ -197,7 +197,7 @@ class Search:
         fused, oracle = self.fused, self.oracle
         for kept in (at.stay, fused.local - at.cut):
             split = finest_split(fused, kept)
-            self._take(oracle.follow(split, at.solved.groups))
+            self._take(follow(fused, split, at.solved.groups))
             if bound < self._peak() and not oracle.clock.expired():
                 self._take(oracle.solve(split))
 

@@ -149,9 +149,9 @@ def _text(parts: FusedParts, result: FusionResult, point: Point) -> str:
 
 
 def _reason(parts: FusedParts, point: Point, k: int) -> str:
-    """Return what a cut saves, and the buffers whose lives the whole node ties together."""
+    """Return what a cut saves beside the others, and the buffers that the whole node holds."""
     saved, held = why_cut(parts.fused, point, k)
     tensors = [parts.fused.graph.buffers[b].name for b in held]
     names = listed([parts.inputs.get(name, name) for name in tensors], 2)
     tied = f", whole it holds {names}" if held else ""
-    return f"saves {format_bytes(max(0, saved))}{tied}"
+    return f"saves {format_bytes(saved)}{tied}"
