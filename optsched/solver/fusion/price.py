@@ -197,7 +197,7 @@ def with_useful_cuts(fused: FusedGraph, point: Point) -> Point:
     """Return a split in which each cut saves bytes: nodes whose cuts save none are whole again.
 
     The order stays near to that of the given split, so no search is needed and the peak does not
-    rise. Of two cuts of which either one is enough, one stays.
+    rise. If either of two cuts is enough, one of them stays.
     """
     groups, peak, rows = point.groups, point.peak, point.cut_nodes(fused)
     cut = sorted(rows, key=lambda k: -len(rows[k]))
