@@ -55,6 +55,8 @@ def _check_plan(args: argparse.Namespace) -> int:
     graph = common.read_graph(args, args.graph, ordered=False)
     if (repeated := recompute_claims(args.plan)) is not None:
         return check_repeats(args, graph, repeated)
+    if unused := common.given(args, "cost", "costs"):
+        raise UsageError(f"{unused[0]} is about repeats of ops, and {args.plan} has none")
     plan, claims = read_plan_claims(args.plan, graph)
     # Without --inplace the same plan would fail in a way that nobody understands.
     if claims["inplace"] and not graph.in_place and not args.inplace:
@@ -70,7 +72,8 @@ def _check_plan(args: argparse.Namespace) -> int:
     if args.certificate is not None:
         own = rules_of_record(claims.get("order_rules", {}))
         proved = _check_bound(asked, own, args.certificate, checked.peak)
-    record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
+    record: dict[str, Any] = {"valid": True, "instance": graph.name}
+    record |= {"peak": checked.peak, "slab": checked.slab}
     record["memory_model"] = graph.model_name
     record |= {key: claims[key] for key in ("order_rules",) if key in claims}
     made_among = claimed_restriction(plan, claims)
@@ -183,7 +186,7 @@ def _check_packing(args: argparse.Namespace, packing: Any) -> int:
         slab = check_pools(packing.problem, packing.pools, offsets)
     else:
         slab = check_packing(packing.problem, offsets, capacity=packing.problem.capacity)
-    record: dict[str, Any] = {"valid": True, "slab": slab}
+    record: dict[str, Any] = {"valid": True, "instance": packing.problem.name, "slab": slab}
     text = f"valid: slab {counted(slab, 'byte')}"
     if args.replay:
         from optsched.check.replay import replay_packing

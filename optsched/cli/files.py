@@ -18,7 +18,7 @@ from optsched.cli.options import (
     choice,
     option,
 )
-from optsched.cli.recompute import COST_OPTIONS, explain_peak
+from optsched.cli.recompute import COST_OPTIONS, LOSS, explain_peak
 from optsched.cli.saving import add_saving
 from optsched.errors import FormatError, GraphError, OptschedError, UsageError
 from optsched.runtime.limits import Objective
@@ -130,6 +130,8 @@ def _input_bytes(args: argparse.Namespace) -> dict[str, int]:
 def _explain(args: argparse.Namespace) -> int:
     if args.peak is not None:
         return explain_peak(args)
+    if unused := common.given(args, "cost", "costs", "loss"):
+        raise UsageError(f"{unused[0]} is about repeats of ops: give --peak, too")
     from optsched.explanation import explain
     from optsched.model.question import restriction_words
 
@@ -288,6 +290,7 @@ EXPLAIN = Command(
         GRAPH,
         option("--peak", metavar="BYTES", help="explain what this peak costs in extra compute"),
         *COST_OPTIONS,
+        LOSS,
         *LIMITS,
         *ORDER_RULES,
         *GRAPH_MODEL,

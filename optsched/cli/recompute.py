@@ -183,7 +183,8 @@ def check_repeats(args: argparse.Namespace, graph: Graph, claims: dict[str, Any]
     same = claims["cost_unit"] == graph.cost_unit
     if same and found.extra != claims["extra"]:
         raise PlanError(f"plan claims an extra cost of {claims['extra']}, it is {found.extra}")
-    record: dict[str, Any] = {"valid": True, "peak": found.peak, "slab": checked.slab}
+    record: dict[str, Any] = {"valid": True, "instance": graph.name}
+    record |= {"peak": found.peak, "slab": checked.slab}
     record |= {"extra": found.extra, "repeats": found.repeats, "cost_unit": graph.cost_unit}
     text = f"valid: peak {counted(found.peak, 'byte')}, slab {counted(checked.slab, 'byte')}, "
     text += f"{counted(found.repeats, 'repeat')} of cost {found.extra:,} ({graph.cost_unit})"
@@ -237,7 +238,7 @@ def explain_peak(args: argparse.Namespace) -> int:
     # The next step down is a tenth, or a GiB where peaks are counted in those.
     less = GIB if peak >= 10 * GIB else max(1, peak // 10)
     graph = priced(args, read_training_graph(args))
-    at, below = recompute(graph, [peak, peak - less], limits=common.clock(args))
+    at, below = recompute(graph, [peak, peak - less], loss=args.loss, limits=common.clock(args))
     text = recompute_text(at)
     if at.extra is not None:
         text += f"\n{less:,} bytes less cost "
@@ -263,6 +264,7 @@ COST_OPTIONS = (
     ),
     option("--costs", metavar="FILE", help="measured costs by op instead (optsched-costs/1)"),
 )
+LOSS = repeated("--loss", "OP", "op that makes the loss, where no input is named tangents")
 RECOMPUTE = Command(
     "find the least extra compute with which a training step fits a peak",
     (
@@ -270,7 +272,7 @@ RECOMPUTE = Command(
         repeated("--peak", "BYTES", "most live bytes, such as 8GiB"),
         number("--points", positive, "a front of N budgets instead"),
         *COST_OPTIONS,
-        repeated("--loss", "OP", "op that makes the loss, where no input is named tangents"),
+        LOSS,
         option("-o", "--output", help="write the plan here (.gz to compress)"),
         option("--certificate", metavar="FILE", help="write why no plan costs less"),
         option("--page", metavar="FILE", help="write the front as an HTML page"),

@@ -162,7 +162,7 @@ def check_split_file(args: argparse.Namespace, split: StatedSplit) -> int:
             raise PlanError(
                 f"{args.plan}: states {what} {value:,}, it is {getattr(checked, what):,}"
             )
-    record: dict[str, Any] = {"valid": True, **asdict(checked)}
+    record: dict[str, Any] = {"valid": True, "instance": fused.graph.name, **asdict(checked)}
     bound = None
     text = f"valid: peak {counted(checked.peak, 'byte')}, {counted(checked.kernels, 'kernel')}"
     if args.certificate is not None:

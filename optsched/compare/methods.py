@@ -249,5 +249,6 @@ def _seconds(text: str, name: str) -> float:
 
 
 def _unknown(name: str, known: Sequence[str], what: str) -> UsageError:
-    near = get_close_matches(name, known, n=3, cutoff=0.5) or known
-    return UsageError(f"unknown {what}; did you mean one of: {', '.join(near)}")
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    ask = "did you mean one of" if near else "known are"
+    return UsageError(f"unknown {what}; {ask}: {', '.join(near or known)}")

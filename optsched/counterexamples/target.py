@@ -11,6 +11,7 @@ from heuristics import ORDERINGS, PACKINGS
 from optsched.counterexamples.small_graph import MAX_OPS
 from optsched.errors import UsageError, expect
 from optsched.runtime.limits import parse_integer
+from optsched.runtime.text import nearest
 
 
 class LossObjective(StrEnum):
@@ -109,8 +110,8 @@ def kind_of(method: str) -> str:
     ordering, packing = split(method)
     if ordering in ORDERINGS and packing in PACKINGS:
         return "pair"
-    known = ", ".join((*ORDERINGS, *PACKINGS))
-    raise UsageError(f"unknown method {method!r}; expected ordering+packing or one of: {known}")
+    wrong = ordering if packing and ordering not in ORDERINGS else packing or ordering
+    raise UsageError(f"unknown method {wrong!r}{nearest(wrong, (*ORDERINGS, *PACKINGS))}")
 
 
 def split(method: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from optsched.runtime.bytes import format_bytes
+from optsched.runtime.bytes import format_bytes, spelled_bytes
 from optsched.runtime.text import counted, listed, readable
 
 SHOWN = 12
@@ -36,7 +36,7 @@ def explain_text(record: dict[str, Any]) -> str:
     # Names come from files; they must not move the cursor of a terminal.
     record = _shown(record)
     lines = [
-        f"{record['instance']}: no order has a peak below {_both(record['bound'])}",
+        f"{record['instance']}: no order has a peak below {spelled_bytes(record['bound'])}",
         f"  (memory model: {record['memory_model']})",
         *_because(record),
     ]
@@ -55,14 +55,14 @@ def explain_text(record: dict[str, Any]) -> str:
             else "  * not live here in every order; other orders may have other buffers live"
         )
     for row in record["written_in_place"]:
-        saved = _both(row["saves"])
+        saved = spelled_bytes(row["saves"])
         lines.append(f"  in place: {row['output']} overwrites {row['input']}, saving {saved}")
     lines += _changes(record)
     if record["interrupted"]:
         lines.append("interrupted: a longer run might prove more")
     if record["peak"] > record["bound"]:
         lines.append(
-            f"the best order found has a peak of {_both(record['peak'])}; "
+            f"the best order found has a peak of {spelled_bytes(record['peak'])}; "
             "it is not known whether a better order exists"
         )
     else:
@@ -95,13 +95,13 @@ def _because(record: dict[str, Any]) -> list[str]:
             lines.append("  but every order below it would have to run")
         lines.append(
             f"    op {row['first']} before op {row['second']}, "
-            f"otherwise op {row['else']['op']} needs {_both(row['else']['bytes'])}"
+            f"otherwise op {row['else']['op']} needs {spelled_bytes(row['else']['bytes'])}"
         )
     # A set of ops says more than the list of precedences alone.
     if "set" in record:
         return [*lines, *_by_set(record)]
     if lines:
-        lines.append(f"  with these, {_both(record['forced'])} are live {where}:")
+        lines.append(f"  with these, {spelled_bytes(record['forced'])} are live {where}:")
         return lines
     return [f"  because of what is live {where}:"]
 
@@ -117,11 +117,14 @@ def _by_set(record: dict[str, Any]) -> list[str]:
         f"{others}: {listed(group['ops'], SHOWN)}"
     ]
     if not more:
-        return [*lines, f"  it can only be op {best['op']}; {_both(best['bytes'])} are then live:"]
-    rest = [f"op {row['op']} {_both(row['bytes'])}" for row in more]
+        return [
+            *lines,
+            f"  it can only be op {best['op']}; {spelled_bytes(best['bytes'])} are then live:",
+        ]
+    rest = [f"op {row['op']} {spelled_bytes(row['bytes'])}" for row in more]
     return [
         *lines,
-        f"  op {best['op']} needs the fewest bytes, {_both(best['bytes'])} "
+        f"  op {best['op']} needs the fewest bytes, {spelled_bytes(best['bytes'])} "
         f"({listed(rest, NAMES)}):",
     ]
 
@@ -137,7 +140,7 @@ def _by_search(record: dict[str, Any], where: str) -> list[str]:
     return [
         f"  no single op forces this bound: {_most_of_one(record)}",
         f"  no set of ops and no few precedences that force it are known; it was proved {how}",
-        f"  {which} reaches its peak of {_both(peak)} at step {search['step']:,}, {where}; "
+        f"  {which} reaches its peak of {spelled_bytes(peak)} at step {search['step']:,}, {where}; "
         "live then:",
     ]
 
@@ -155,9 +158,8 @@ _PROOFS = {
 def _most_of_one(record: dict[str, Any]) -> str:
     most, op = record["op_bound"]["bytes"], record["op_bound"]["op"]
     who = f"op {op}" if op is not None else "buffers live at the start or the end"
-    return (
-        f"the most that one forces is {_both(most)} ({who}), {_both(record['bound'] - most)} less"
-    )
+    less = spelled_bytes(record["bound"] - most)
+    return f"the most that one forces is {spelled_bytes(most)} ({who}), {less} less"
 
 
 def _changes(record: dict[str, Any]) -> list[str]:
@@ -171,10 +173,9 @@ def _changes(record: dict[str, Any]) -> list[str]:
         for row in helping:
             as_one = " (of a set)" if row["by_set"] else ""
             # After the change another op may be the bottleneck.
-            lines.append(
-                f"  {row['buffer']} smaller by {_both(row['smaller_by'])}: {_both(row['bound'])}, "
-                f"then {_where('op' if row['op'] else '', row['op'])}{as_one}"
-            )
+            then = _where("op" if row["op"] else "", row["op"])
+            less, bound = spelled_bytes(row["smaller_by"]), spelled_bytes(row["bound"])
+            lines.append(f"  {row['buffer']} smaller by {less}: {bound}, then {then}{as_one}")
         if idle:
             lines.append(f"  {idle} more of the largest buffers: no effect at any size")
     elif idle:
@@ -200,7 +201,3 @@ def _where(at: str, op: str | None) -> str:
     return {"start": "before the first op", "end": "after the last op"}.get(
         at, "before the first op or after the last"
     )
-
-
-def _both(count: int) -> str:
-    return f"{count:,} bytes ({format_bytes(count)})"

@@ -29,7 +29,7 @@ from optsched.reports.capacity import (
     refusal,
     refusal_text,
 )
-from optsched.runtime.bytes import format_bytes
+from optsched.runtime.bytes import format_bytes, spelled_bytes
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
 from optsched.runtime.text import counted, listed_names, percent, readable
@@ -261,7 +261,7 @@ def _region_fields(graph: Graph, result: Result) -> dict[str, Any]:
 def _value_line(value: int | None, bound: int, proof: Proof | None, why: str = "") -> str:
     if value is None:
         return f"none found; at least {counted(bound, 'byte')}"
-    text = f"{counted(value, 'byte')} ({format_bytes(value)})"
+    text = spelled_bytes(value)
     if proof is not None:
         return f"{text}  {proof.with_code}: {why or _PROOF_WORDS[proof]}"
     return f"{text}  at least {bound:,}, gap {percent(optimality_gap(value, bound), 2)}"

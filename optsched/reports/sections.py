@@ -13,7 +13,7 @@ from optsched.reports.colors import BOUND, LIVE, OTHER, PEAK, VIRIDIS, Painting
 from optsched.reports.report import Report, among
 from optsched.reports.tables import Cell, as_html, make_table, safe
 from optsched.reports.view import DRAWN, View, both, thinned
-from optsched.runtime.bytes import format_bytes
+from optsched.runtime.bytes import format_bytes, spelled_bytes
 from optsched.runtime.limits import Event, Proof, optimality_gap
 from optsched.runtime.text import counted, listed, percent, readable
 from optsched.solver.result import Result
@@ -215,7 +215,7 @@ def verdicts(
         ("peak", result.peak, best_peak, result.peak_bound, result.peak_proof),
         ("slab", result.slab, best_slab, result.slab_bound, result.slab_proof),
     ):
-        minimum = f"{format_bytes(bound)} ({bound:,} bytes)"
+        minimum = spelled_bytes(bound)
         if given and what == "peak":
             lines.append(f"The live ranges are given; at their fullest step, {minimum} are live.")
         # Above the bound: a gap remains.
@@ -251,7 +251,7 @@ def proof_section(report: Report) -> str:
     found, op = explained["bound"], explained["op"]
     where = f"at the {explained['at']}" if op is None else f"while op {readable(op)} runs"
     orders = "in every order" if not among(result) else f"in all {result.restriction}"
-    words = f"At least {format_bytes(found)} ({found:,} bytes) are live {where}, {orders}"
+    words = f"At least {spelled_bytes(found)} are live {where}, {orders}"
     if rest := max(0, result.peak_bound - found):
         words += f". Searching the orders raises this bound by {rest:,} bytes."
     else:

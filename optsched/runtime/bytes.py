@@ -27,6 +27,16 @@ def format_bytes(count: int | None) -> str:
     return f"{count} B" if size == 1 else f"{count / size:,.1f} {unit}"
 
 
+def spelled_bytes(count: int) -> str:
+    """Return a byte count in full and, if it is long, with a binary unit.
+
+    >>> spelled_bytes(1), spelled_bytes(1536)
+    ('1 byte', '1,536 bytes (1.5 KiB)')
+    """
+    text = f"{count:,} byte{'' if count == 1 else 's'}"
+    return text if count < 1024 else f"{text} ({format_bytes(count)})"
+
+
 def unit_of(count: int) -> tuple[str, int]:
     """Return the name and size of the largest binary unit that is at most a byte count."""
     # Ten bits to a unit: 2**10 bytes are a KiB, 2**20 a MiB. Nothing above TiB has a name here.

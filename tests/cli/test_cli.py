@@ -111,7 +111,7 @@ def test_in_place_without_candidates_says_so(
 def test_solve_text_names_bytes_and_proof(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["solve", graph]) == 0
     out = capsys.readouterr().out
-    assert "peak  18 bytes (18 B)  order search (L3): no order has less" in out
+    assert "peak  18 bytes  order search (L3): no order has less" in out
     assert "optimal (proved)" in out
 
 

@@ -252,6 +252,23 @@ def test_explain_tells_what_the_next_bytes_cost(
     assert "5 bytes less cost" in capsys.readouterr().out
     assert main(["explain", step, "--peak", "25", "--time-limit", "20"]) == 4
     assert "impossible" in capsys.readouterr().out
+    assert main(["explain", step, "--peak", "51", "--loss", "nobody"]) == 2
+    assert "'nobody'" in capsys.readouterr().err
+
+
+def test_costs_without_repeats_are_refused(
+    step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were passed over in silence, and so was a file of costs that does not exist."""
+    plan = str(tmp_path / "plan.json")
+    assert main(["solve", step, "-o", plan]) == 0
+    for command, what in ((["explain", step], "give --peak, too"), (["check", step, plan], plan)):
+        for options in (["--cost", "flops"], ["--costs", "none.json"]):
+            capsys.readouterr()
+            assert main([*command, *options]) == 2
+            error = capsys.readouterr().err
+            assert f"{options[0]} is about repeats of ops" in error
+            assert what in error
 
 
 def test_from_python(step: str) -> None:

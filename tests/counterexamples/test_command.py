@@ -121,7 +121,8 @@ def test_a_core_of_a_real_graph(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 WRONG = [
-    (["--method", "nobody", "-o", "x.json"], "unknown method 'nobody'"),
+    (["--method", "nobody", "-o", "x.json"], "unknown method 'nobody': known are program, lpmf"),
+    (["--method", "lmpf+naive", "-o", "x.json"], "unknown method 'lmpf': did you mean 'lpmf'?"),
     (["--method", "lpmf", "--versus", "naive", "-o", "x.json"], "different kinds"),
     (["--method", "lpmf", "--at-least", "2", "-o", "x.json"], "--at-least needs --from"),
     (["--method", "lpmf", "--time-limit", "inf", "-o", "x.json"], "needs time_limit or max_tries"),

@@ -23,6 +23,7 @@ from optsched.ordering.bound.sets import best_set
 from optsched.ordering.context import SearchContext
 from optsched.ordering.problem import build_problem
 from optsched.runtime.limits import Limits, StopReason
+from optsched.runtime.text import counted
 from tests.ordering.test_inplace import some_graph
 from tests.support.brute import least_peak, orders, spans_of
 from tests.support.families.small import chain, diamond
@@ -240,7 +241,7 @@ def test_what_only_search_proves_is_told_from_the_best_order() -> None:
         check_live(graph, found)
         record = found.to_dict()
         text = str(found)
-        assert f"{found.bound - found.op_bound:,} bytes" in text
+        assert f"{counted(found.bound - found.op_bound, 'byte')} less" in text
         assert f"examining {found.searched.states:,} states" in text
         assert f"at step {found.searched.step:,}, while op {record['op']} runs" in text
 

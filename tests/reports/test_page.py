@@ -39,7 +39,7 @@ def test_bounds_under_rules_say_so_in_every_part() -> None:
     among = " among orders that run 'left' first"
     assert f"proven bound on the slab 20 B{among}" in page
     assert f"proven bound on the peak 20 B{among}" in page
-    assert f"The minimum slab{among} is 20 B" in page
+    assert f"The minimum slab{among} is 20 bytes" in page
 
 
 def test_a_long_search_says_how_much_of_it_is_listed() -> None:
@@ -103,7 +103,7 @@ def test_a_plan_that_meets_no_bound_is_not_called_least() -> None:
     report = make_report(graph, open_result, [("plan", naive_plan(graph), ())])
     text = Reader(report_page(report)).text
     assert "at most 62.5 % of it could be saved" in text
-    assert "No slab is below 9 B" in text
+    assert "No slab is below 9 bytes" in text
     assert "claims a bound of 18 bytes, which was not checked" in text
     assert "The minimum" not in text
     assert "proved minimum" not in text
@@ -114,7 +114,7 @@ def test_a_files_plan_at_the_bound_is_least_even_if_the_search_found_none(
 ) -> None:
     worse = replace(two_plans.result, slab=20, slab_proof=None)
     lines = verdicts(worse, 18, 18)
-    assert lines[1] == "The minimum slab is 18 B (18 bytes): a plan meets the proven bound."
+    assert lines[1] == "The minimum slab is 18 bytes: a plan meets the proven bound."
 
 
 def test_pools_have_a_picture_each() -> None:

@@ -45,7 +45,7 @@ def test_every_part_is_there() -> None:
         "packers of best order, by slab",
         "skipped: odd.json: no graph",
         "diamond, slow: timed out: after 9 s",
-        "The minimum slab is 18 B (18 bytes). L5",
+        "The minimum slab is 18 bytes. L5",
         "of 2 graphs; 1 failed.",
         "Find",
     ):
