@@ -19,6 +19,7 @@ import numpy as np
 
 from heuristics.orderings.program import program
 from heuristics.portfolio import candidate_orders
+from optsched.joint.claims import misread, refutation, report
 from optsched.joint.cpsat.benders import can_decompose, decompose
 from optsched.joint.cpsat.incumbent import CpSatOutcome, Incumbent
 from optsched.joint.cpsat.joint_model import JointModel
@@ -270,6 +271,7 @@ class _JointSearch:
         best = self.best
         if found.interrupted:
             return StopReason.INTERRUPTED
+        self._judge(found)
         if not found.finished:
             return None
         if best.fits():
@@ -278,6 +280,19 @@ class _JointSearch:
         if best.capacity is not None and best.capacity < self.room:
             best.bound = max(best.bound, best.capacity + 1)
         return StopReason.EXHAUSTED
+
+    def _judge(self, found: CpSatRun[ModelPoint]) -> None:
+        """Report a claim that the best plan refutes, or the replay of the plan itself."""
+        best, line = self.best, ""
+        if found.infeasible and best.value is not None and not self._is_above_capacity():
+            line = refutation("cpsat", best.value + 1, best.value)
+        elif found.reported is not None and found.best is not None:
+            unit = self.instance.unit
+            line = misread("cpsat", found.reported * unit, self._units(found.best) * unit)
+        best.refuted = best.refuted or report(line)
+
+    def _is_above_capacity(self) -> bool:
+        return self.best.capacity is not None and not self.best.fits()
 
     def _note(self, state: CpSatRun[ModelPoint]) -> None:
         """Record what CP-SAT has found so far, and report improvements."""

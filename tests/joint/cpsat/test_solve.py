@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from optsched import read_graph, solve
 from optsched.check.plan import check_plan
 from optsched.errors import PlanError, UsageError
 from optsched.joint.cpsat import CpSatEffort, CpSatOutcome, solve_joint
 from optsched.joint.cpsat import solve as solve_module
-from optsched.joint.cpsat.solver import SAFE
+from optsched.joint.cpsat.joint_model import JointModel
+from optsched.joint.cpsat.solver import SAFE, SolverThread
 from optsched.joint.milp import solve_order_milp
 from optsched.model.builder import GraphBuilder
 from optsched.model.plan import Plan
@@ -18,6 +23,7 @@ from tests.joint.cpsat.common import QUICK, diamond, random_plan
 from tests.support.brute import least_joint, least_peak
 from tests.support.generators import FEATURES, PLANNABLE, random_graph, with_sharing
 
+ABOVE_PEAK = Path(__file__).parents[3] / "instances" / "counterexamples" / "joint_gap_smallest.json"
 TINY = CpSatEffort(parameters={**SAFE, "max_deterministic_time": 1e-6})
 
 
@@ -135,6 +141,35 @@ def test_an_optimal_warm_start_is_returned_as_it_is() -> None:
     again = solve_joint(graph, warm_start=best, limits=QUICK)
     assert again.plan is best
     assert again.optimal
+
+
+@pytest.mark.parametrize(
+    ("lie", "line"),
+    [
+        ({"best": None, "bound": None, "infeasible": True}, "refuted by its own plan of "),
+        ({"reported": 1}, "refuted by replay: it has "),
+    ],
+)
+def test_a_claim_of_the_joint_model_that_a_plan_refutes_is_dropped(
+    lie: dict[str, object],
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run = SolverThread.run
+
+    def lies(self, on_progress):  # type: ignore[no-untyped-def]
+        state = run(self, on_progress)
+        return replace(state, **lie) if isinstance(self.variables, JointModel) else state
+
+    monkeypatch.setattr(SolverThread, "run", lies)
+    # No order of it packs into its least peak, so that the joint model is asked.
+    graph = read_graph(ABOVE_PEAK)
+    start = solve(graph, engine="heuristics").plan
+    outcome = solve_joint(graph, warm_start=start, limits=QUICK, slab_bound=3)
+    assert outcome.bound == 3
+    assert line in outcome.refuted
+    assert caplog.messages == [outcome.refuted]
 
 
 def test_an_invalid_warm_start_is_refused() -> None:
