@@ -19,7 +19,7 @@ from torch.fx import GraphModule, Interpreter
 
 from experiments.recompute.networks import STEPS
 from experiments.recompute.steps import Step
-from optsched.plugins.inductor.recompute.partition import PeakPartitioner, _Partition
+from optsched.plugins.inductor.recompute.partition import PeakPartitioner, split_within
 from optsched.plugins.records import forget
 
 PARTS = (1.0, 0.8, 0.65, 0.5)
@@ -42,7 +42,7 @@ class Told(PeakPartitioner):
 
     def __call__(self, gm: Any, joint_inputs: Any, **how: Any) -> Any:
         """Return forward and backward graph."""
-        found, record = _Partition(self, "joint", gm, joint_inputs, how).run()
+        found, record = split_within(self, "joint", gm, joint_inputs, how)
         self.texts.append(record.order)
         return found
 

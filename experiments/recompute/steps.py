@@ -31,7 +31,8 @@ from optsched.plugins.inductor.orders import candidates
 from optsched.plugins.inductor.recompute import partition
 from optsched.plugins.inductor.recompute.calibrate import simulate_step
 from optsched.plugins.inductor.recompute.joint_graph import Modules
-from optsched.plugins.inductor.recompute.partition import PeakPartitioner, _Partition
+from optsched.plugins.inductor.recompute.joint_step import JointStep
+from optsched.plugins.inductor.recompute.partition import PeakPartitioner
 from optsched.plugins.records import forget, records
 from tests.support.high_water import high_water
 
@@ -51,7 +52,7 @@ class TorchBudgets(PeakPartitioner):
         default: Modules = min_cut_rematerialization_partition(
             copy.deepcopy(gm), joint_inputs, **how
         )
-        found = _Partition(self, "torch", gm, joint_inputs, how)
+        found = JointStep(self, "torch", gm, joint_inputs, how)
         total = found.problem.total
         for split in found.splits:
             known = split.modules, 1.0, found.outputs, found.static

@@ -77,7 +77,8 @@ def enabled(
     Parameters
     ----------
     time_limit
-        Seconds per graph: for the order, then for cuts and the order after them.
+        Seconds per graph: for the order, then for cuts and the order after them. With a peak, no
+        plan of a training step begins later than seven times this limit.
     store
         File of plans. The solver runs only for graphs without a plan there, and its plans are added
         to the file.

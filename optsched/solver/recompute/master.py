@@ -66,7 +66,7 @@ class Master:
 
     def __post_init__(self) -> None:
         problem = self.rows.problem
-        made = [sum(problem.storages[s].size for s in problem.makes[u]) for u in problem.again]
+        made = [problem.made_bytes(u) for u in problem.again]
         most = max([*made, 1])
         # Small next to the largest cost, so that mostly ties are decided.
         prices = [TIE * SCALED * (0.1 + size / most) for size in made]

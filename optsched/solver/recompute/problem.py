@@ -106,6 +106,10 @@ class RecomputeProblem:
         used = {*self.reads[node], *self.makes[node]}
         return self.fixed + sum(self.storages[s].size for s in used)
 
+    def made_bytes(self, node: int) -> int:
+        """Return the bytes that one run of a node makes."""
+        return sum(self.storages[s].size for s in self.makes[node])
+
     def makers_read(self) -> list[set[int]]:
         """Return by node the nodes whose storages it reads."""
         return [{self.storages[s].maker for s in row} - {-1} for row in self.reads]

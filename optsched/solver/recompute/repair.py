@@ -215,9 +215,9 @@ class Repair:
         return found
 
     def _shorter(self, found: Schedule, tried: set[Nodes]) -> Iterator[Nodes]:
-        """Yield the sequences without one repeat, the most expensive first, until time is up."""
-        cost = self.problem.cost
-        for i in sorted(_repeats(found.nodes), key=lambda i: -cost[found.nodes[i]]):
+        """Yield the sequences without one repeat until time is up: by cost, then by bytes."""
+        price = [(-cost, -self.problem.made_bytes(v)) for v, cost in enumerate(self.problem.cost)]
+        for i in sorted(_repeats(found.nodes), key=lambda i: price[found.nodes[i]]):
             nodes = self.clean((*found.nodes[:i], *found.nodes[i + 1 :]))
             if nodes not in tried and not self.clock.expired():
                 tried.add(nodes)

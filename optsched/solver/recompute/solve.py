@@ -141,8 +141,7 @@ class Planner:
         return min(fitting, key=lambda x: (x.cost, self._bytes(x), len(x.nodes)), default=None)
 
     def _bytes(self, found: Schedule) -> int:
-        sizes = [sum(self.problem.storages[s].size for s in row) for row in self.problem.makes]
-        return sum(sizes[v] * count for v, count in found.repeated.items())
+        return sum(self.problem.made_bytes(v) * count for v, count in found.repeated.items())
 
     def proof(self, peak: int) -> Proof:
         """Return the best proof for a peak; a proof for a larger one counts as well."""

@@ -16,7 +16,8 @@ from optsched import plugins  # noqa: E402
 from optsched.errors import UsageError  # noqa: E402
 from optsched.formats.fx.costs import is_fusible, node_flops  # noqa: E402
 from optsched.plugins import inductor  # noqa: E402
-from optsched.plugins.inductor.recompute.partition import PeakPartitioner, next_budget  # noqa: E402
+from optsched.plugins.inductor.recompute.partition import PeakPartitioner  # noqa: E402
+from optsched.plugins.inductor.recompute.search import next_budget  # noqa: E402
 from optsched.plugins.records import forget, records  # noqa: E402
 from optsched.solver.recompute.solve import Planner  # noqa: E402
 from tests.support.high_water import high_water  # noqa: E402

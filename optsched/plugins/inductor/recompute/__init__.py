@@ -2,7 +2,10 @@
 
 Question: which forward ops run again, so that a training step needs no more than a budget?
 
-Inductor calls `partition` with the joint graph (`joint_graph`). It plans the graphs of `models`,
-splits the joint graph by a plan (`split`), and simulates the compiled step (`calibrate`), until the
-step fits. `hidden_bytes` adds to the planned graph what only a lowered step shows.
+1. Inductor calls `partition` with the joint graph.
+2. `joint_step` refuses graphs that no plan may split (`joint_graph`), has PyTorch's splits made and
+   simulated (`models`), and adds to the graph what only a lowered step shows (`hidden_bytes`).
+3. `search` plans with several budgets, has the joint graph split by each plan (`split`), and the
+   compiled step simulated (`calibrate`), until the step fits or the time is over.
+4. `answer` takes the cheapest split that fits, be it PyTorch's.
 """

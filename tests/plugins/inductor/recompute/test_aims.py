@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,25 +10,28 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
-from optsched.plugins.inductor.reading.support import KeptOrderError
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
 from optsched.plugins.inductor.recompute.hidden_bytes import HiddenBytes
-from optsched.plugins.inductor.recompute.models import Model
-from optsched.plugins.inductor.recompute.partition import PeakPartitioner, Tried, _Partition
+from optsched.plugins.inductor.recompute.joint_step import PeakSettings
+from optsched.plugins.inductor.recompute.models import Model, TorchSplit
+from optsched.plugins.inductor.recompute.search import SplitSearch
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
 BUDGET = 10_000
+NO_BYTES = HiddenBytes({}, {})
 
 
-class Imagined(_Partition):
+class Imagined:
     """A joint graph with a few plans: more bytes cost less, and steps need more or fewer bytes."""
+
+    name = "imagined"
+    splits: tuple[TorchSplit, ...] = ()
 
     def __init__(self, seed: int, split: str | bool, most_saved: float = 0.3) -> None:
         draw = random.Random(seed)
-        self.settings, self.name = PeakPartitioner(BUDGET, 60.0, split=split), "imagined"
-        self.clock = Clock.of(Limits(seconds=3600))
-        self.known, self.blocker = {}, ""
+        self.settings = PeakSettings(BUDGET, 60.0, split=split)
+        self.simulated: dict[Any, StepMemory] = {}
         self.rows = []
         for _ in range(draw.choice((1, 2))):
             steps = sorted(draw.sample(range(4_000, 20_000), draw.randint(1, 30)))
@@ -39,45 +40,44 @@ class Imagined(_Partition):
             costs = sorted(draw.sample(range(1000), len(steps)), reverse=True)
             self.rows.append((steps, whole, cut, costs))
 
-    def _models(self) -> Iterator[Model]:
-        for i, (steps, _, _, costs) in enumerate(self.rows):
+    def models(self) -> list[Model]:
+        return [self.model(i) for i in range(len(self.rows))]
 
-            def plan(
-                budget: int, _: Clock, i: int = i, steps: Any = steps, costs: Any = costs
-            ) -> Any:
-                least = [k for k, peak in enumerate(steps) if peak <= budget]
-                if not least:
-                    return SimpleNamespace(sequence=None, blocker="none")
-                return SimpleNamespace(sequence=(i, least[-1]), extra=costs[least[-1]], repeats=())
+    def model(self, i: int) -> Model:
+        steps, _, _, costs = self.rows[i]
 
-            planner: Any = SimpleNamespace(plan=plan)
-            ops: Any = None
-            yield Model(f"model {i}", ops, planner, ())
+        def plan(budget: int, _: Clock) -> Any:
+            least = [k for k, peak in enumerate(steps) if peak <= budget]
+            if not least:
+                return SimpleNamespace(sequence=None, blocker="none")
+            return SimpleNamespace(sequence=(i, least[-1]), extra=costs[least[-1]], repeats=())
 
-    def _split(self, model: Model, sequence: Any) -> Any:
+        planner: Any = SimpleNamespace(plan=plan)
+        ops: Any = None
+        return Model(f"model {i}", ops, planner, ())
+
+    def split(self, model: Model, sequence: Any) -> Any:
         return sequence
 
-    def _simulate(self, modules: Any) -> StepMemory:
+    def memory(self, modules: Any) -> StepMemory:
         i, k = modules
         _, whole, cut, _ = self.rows[i]
         # Cuts are taken only if the step fits with them.
         cuts = self.settings.split and whole[k] > BUDGET >= cut[k]
-        return StepMemory(cut[k] if cuts else whole[k], whole[k], HiddenBytes({}, {}))
+        peak = cut[k] if cuts else whole[k]
+        return self.simulated.setdefault(modules, StepMemory(peak, whole[k], NO_BYTES))
 
-    def _torch_fit(self, budget: int, below: int | None) -> None:
-        return None
 
-    def _choose(self, budget: int, tried: Any) -> Any:
-        fits: list[Tried] = [row for row in tried if row.fits(budget)]
-        return min((row.price[0] for row in fits), default=None)
+def search(step: Any, seconds: float = 3600) -> SplitSearch:
+    """Return the search for a split of an imagined joint graph after its end."""
+    found = SplitSearch(step, Clock.of(Limits(seconds=seconds)))
+    found.run()
+    return found
 
 
 def cost(seed: int, split: str | bool) -> int | None:
     """Return the extra cost of the plan that is taken; None if none fits."""
-    found: Any = None
-    with suppress(KeptOrderError):
-        found = Imagined(seed, split).run()
-    return found  # type: ignore[no-any-return]
+    return search(Imagined(seed, split)).least()
 
 
 def test_plans_with_cuts_never_cost_more_than_those_without() -> None:
@@ -90,3 +90,35 @@ def test_plans_with_cuts_never_cost_more_than_those_without() -> None:
         cheaper += with_cuts is not None and (without is None or with_cuts < without)
     # Otherwise cuts are not tried at all.
     assert cheaper > 500
+
+
+def test_no_plan_begins_after_the_time_is_over() -> None:
+    found = search(Imagined(3, "peak"), seconds=0)
+    assert not found.tried
+    assert found.blocker == "the time was too short"
+    assert found.torch_split() is None
+
+
+def test_where_no_cut_lowers_a_peak_no_plan_is_made_twice() -> None:
+    for seed in range(200):
+        planned = []
+        for split in (False, "peak"):
+            # Cuts that save nothing.
+            step = Imagined(seed, split, most_saved=0.0)
+            planned.append([row.result.sequence for row in search(step).tried])
+        assert planned[0] == planned[1]
+
+
+def test_where_nothing_fits_pytorchs_split_of_least_peak_is_simulated_first() -> None:
+    step: Any = Imagined(3, False)
+    step.splits = [TorchSplit(1 - i / 10, f"split {i}", i, (), saved=0) for i in range(3)]
+    peaks = {"split 0": 9_500, "split 1": 9_100, "split 2": 9_000}
+    seen: list[str] = []
+    step.peak = lambda modules: seen.append(modules) or peaks[modules]
+    found = search(step, seconds=0)
+    found.clock = Clock.of(Limits(seconds=3600))
+    found.models = [found.models[0]._replace(known=[(8_000, "split 1"), (7_000, "split 2")])]
+    best = found.torch_split()
+    assert best is not None
+    # The cheapest that fits is taken all the same.
+    assert (best.budget, seen) == (1.0, ["split 2", "split 0"])

@@ -1,0 +1,74 @@
+"""The split that is taken among those that were tried, and what is recorded of it.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from optsched.plugins.inductor.reading.support import KeptOrderError
+from optsched.plugins.inductor.recompute.joint_graph import Modules
+from optsched.plugins.inductor.recompute.joint_step import JointStep
+from optsched.plugins.inductor.recompute.models import TorchSplit
+from optsched.plugins.inductor.recompute.search import SplitSearch, Tried
+from optsched.plugins.records import CompiledGraph
+
+Answer = tuple[Modules, CompiledGraph]
+
+
+def answer(search: SplitSearch) -> Answer:
+    """Return the cheapest split that fits, be it PyTorch's, or the one of the least peak.
+
+    Raises
+    ------
+    KeptOrderError
+        If there was no plan.
+    """
+    theirs = search.torch_split()
+    if theirs is not None:
+        return _take_theirs(search.step, theirs)
+    if not search.tried:
+        raise KeptOrderError(f"no plan within {search.budget:,} bytes: {search.blocker}")
+    return _take_ours(search.step, search.tried)
+
+
+def _take_theirs(step: JointStep, split: TorchSplit) -> Answer:
+    simulated = step.peak(split.modules)
+    share = 100 * split.extra / max(1, step.problem.total)
+    text = f"recompute: asked {step.settings.peak:,} bytes, a split of PyTorch's, simulated "
+    text += f"{simulated:,}, extra {share:.2f} % ({step.graph.cost_unit})"
+    return split.modules, _record(step, text, simulated)
+
+
+def _take_ours(step: JointStep, tried: Sequence[Tried]) -> Answer:
+    budget, own = step.settings.peak, step.peak(step.default)
+    fits = [row for row in tried if row.fits(budget)]
+    if fits:
+        chosen = min(fits, key=lambda row: row.price)
+    else:
+        chosen = min(tried, key=lambda row: row.peak() or 0)
+    simulated = chosen.peak()
+    record = _record(step, _text(step, chosen), simulated)
+    if own is None or simulated is None or simulated <= budget:
+        return chosen.modules, record
+    if own <= simulated:
+        reason = f"PyTorch's split needs {own:,} bytes as simulated"
+        return step.default, replace(record, after=own, order="", reason=reason)
+    return chosen.modules, replace(record, note="no plan that was tried fits as compiled")
+
+
+def _text(step: JointStep, chosen: Tried) -> str:
+    result, simulated = chosen.result, chosen.peak()
+    share = 100 / max(1, result.total)
+    text = f"recompute: asked {step.settings.peak:,} bytes, planned {result.peak or 0:,}"
+    text += "" if simulated is None else f", simulated {simulated:,}"
+    text += f", {chosen.price[1]} repeats, extra {share * (result.extra or 0):.2f} %"
+    bound = f"bound {share * (result.bound or 0):.2f} % of {chosen.what}"
+    return f"{text} ({bound}, {step.graph.cost_unit})"
+
+
+def _record(step: JointStep, text: str, simulated: int | None) -> CompiledGraph:
+    made = CompiledGraph("inductor", step.name, len(step.graph.ops), order=text)
+    return replace(made, before=step.peak(step.default), after=simulated)

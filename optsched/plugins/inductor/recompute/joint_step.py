@@ -1,0 +1,152 @@
+"""A joint graph: what is planned for it, its split by a plan, and the memory of splits.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch._functorch.compile_utils import fx_graph_cse
+from torch.fx import GraphModule
+
+from optsched.formats.costs import with_costs
+from optsched.formats.fx import from_fx
+from optsched.model.graph import Graph
+from optsched.plugins.gain import DEFAULT_GAIN, MinGain
+from optsched.plugins.inductor.recompute.calibrate import StepMemory, simulate_step
+from optsched.plugins.inductor.recompute.hidden_bytes import with_hidden
+from optsched.plugins.inductor.recompute.joint_graph import Modules, forward_ends, require_known
+from optsched.plugins.inductor.recompute.models import Model, make_model, torch_splits
+from optsched.plugins.inductor.recompute.split import split_joint
+from optsched.solver.recompute.kernels import contracted, join_kernels
+from optsched.solver.recompute.problem import make_problem
+
+
+@dataclass(frozen=True)
+class PeakSettings:
+    """Settings of a split within a peak.
+
+    Parameters
+    ----------
+    peak
+        Bytes, without inputs of the step.
+    time_limit
+        Seconds by which all times are measured (:mod:`optsched.plugins.inductor.recompute.search`).
+    cost
+        Cost model of repeats (:mod:`optsched.formats.costs`).
+    calibrated
+        True if the budget holds for the compiled step, as simulated; False for ATen ops.
+    split, min_gain
+        Settings of the scheduler pass. Where a simulated step is above the budget, cuts are tried
+        before more is computed again.
+    """
+
+    peak: int
+    time_limit: float
+    cost: str = "kernel"
+    calibrated: bool = True
+    split: str | bool = False
+    min_gain: MinGain = DEFAULT_GAIN
+
+
+class JointStep:
+    """A joint graph, the graph that is planned for it, and the memory of its splits.
+
+    Parameters
+    ----------
+    settings
+        The settings.
+    name
+        Name of the graph.
+    joint, inputs, how
+        What Inductor gives to a partitioner; the joint graph is changed.
+
+    Raises
+    ------
+    KeptOrderError
+        For graphs whose split is left to PyTorch.
+    """
+
+    def __init__(
+        self,
+        settings: PeakSettings,
+        name: str,
+        joint: GraphModule,
+        inputs: Sequence[Any],
+        how: Mapping[str, Any],
+    ) -> None:
+        self.settings, self.name = settings, name
+        require_known(joint)
+        joint.graph.eliminate_dead_code()
+        # PyTorch does the same first: ops that compute equal values must not count as repeats.
+        joint.graph = fx_graph_cse(joint.graph)
+        joint.recompile()
+        self.joint, self.outputs = joint, int(how["num_fwd_outputs"])
+        self.static: Sequence[int] = how.get("static_lifetime_input_indices") or ()
+        self.graph: Graph = with_costs(from_fx(joint, name=name), settings.cost)
+        self.ends = forward_ends(joint, self.graph, self.outputs)
+        self.problem = make_problem(self.graph, self.ends)
+        self.simulated: dict[Modules, StepMemory] = {}
+        self.splits = torch_splits(joint, inputs, how, self.graph)
+        if settings.calibrated:
+            self._add_hidden()
+
+    def _add_hidden(self) -> None:
+        """Add bytes to the graph that only a lowered step shows, here PyTorch's default split."""
+        self.peak(self.default)
+        count = len(self.graph.ops)
+        self.graph = with_hidden(self.graph, self.simulated[self.default].hidden)
+        self.problem = make_problem(self.graph, self.ends)
+        copies = range(count, len(self.graph.ops))
+        self.splits = [split._replace(ops=[*copies, *split.ops]) for split in self.splits]
+
+    @property
+    def default(self) -> Modules:
+        """PyTorch's default split."""
+        return self.splits[0].modules
+
+    def models(self) -> list[Model]:
+        """Return ATen ops, and ops joined to kernels, which are often nearer to what is compiled.
+
+        Of some plans of kernels Inductor fuses the repeats of many layers, so that all of their
+        bytes are live at once, and plans of ATen ops need less.
+        """
+        found = [make_model("ATen ops", contracted(self.problem), self.splits)]
+        if self.settings.calibrated:
+            found.append(make_model("fused ops", join_kernels(self.problem), self.splits))
+        return found
+
+    def split(self, model: Model, sequence: Sequence[int]) -> Modules:
+        """Return forward and backward graph of a plan."""
+        nodes = {node.name for node in self.joint.graph.nodes}
+        runs, seen = [], set[int]()
+        for op in sequence:
+            # Copies of inputs are Inductor's, not nodes of the joint graph.
+            runs += [(name, op in seen) for name in model.ops.names(op) if name in nodes]
+            seen.add(op)
+        forward = {self.problem.name(u) for u in self.problem.forward}
+        modules: Modules = split_joint(self.joint, runs, forward, self.outputs, self.static)
+        return modules
+
+    def memory(self, modules: Modules) -> StepMemory | None:
+        """Return the memory of a split as compiled; None if the budget is that of ATen ops."""
+        settings = self.settings
+        if settings.calibrated and modules not in self.simulated:
+            self.simulated[modules] = simulate_step(
+                modules,
+                settings.time_limit,
+                self.outputs,
+                self.static,
+                budget=settings.peak,
+                split=settings.split,
+                min_gain=settings.min_gain,
+            )
+        return self.simulated.get(modules)
+
+    def peak(self, modules: Modules) -> int | None:
+        """Return the peak of a split as compiled, after cuts."""
+        memory = self.memory(modules)
+        return None if memory is None else memory.peak

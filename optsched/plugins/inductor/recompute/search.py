@@ -1,0 +1,219 @@
+"""The search for a split that fits: which budgets are planned, and when enough were.
+
+ATen ops are fused after the split, so the compiled step needs other bytes than planned. The search
+plans ATen ops, and ATen ops joined to likely kernels (:mod:`optsched.solver.recompute.kernels`). It
+lowers each split without generating code, simulates its memory
+(:mod:`optsched.plugins.inductor.recompute.calibrate`), and moves the planned budget until the
+simulated step fits, at most five times: first by what the steps need without cuts of fused nodes,
+then, if cuts lower any, by what they need with them. At last PyTorch's splits that cost less than
+the cheapest plan that fits are simulated.
+
+No plan begins more than :data:`LONGEST` time limits after the start, or :data:`ENOUGH` once a split
+fits, and no split of PyTorch's is simulated after :data:`LAST`.
+
+Example: budget 10 MB. The first plan is made for 10 MB of ATen ops and simulated with 11 MB after
+fusion. The next plan aims at a smaller number of bytes, until the simulated step fits.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from optsched.plugins.inductor.recompute.calibrate import StepMemory
+from optsched.plugins.inductor.recompute.joint_graph import Modules
+from optsched.plugins.inductor.recompute.joint_step import JointStep
+from optsched.plugins.inductor.recompute.models import Model, TorchSplit
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
+from optsched.solver.recompute.result import RecomputeResult
+
+logger = logging.getLogger("optsched.plugins.inductor")
+ROUNDS = 5
+"""Most splits of each planned graph that are lowered and simulated."""
+CLOSE = 0.97
+"""A simulated peak of at least this part of the budget is raised in small steps."""
+ENOUGH, LONGEST, LAST = 4, 7, 9
+"""Time limits after which no plan begins once a split fits, no plan begins at all, and no split of
+PyTorch's is simulated."""
+
+
+class Tried(NamedTuple):
+    """A plan, its split, and the memory of the split as simulated, if it was."""
+
+    memory: StepMemory | None
+    result: RecomputeResult
+    modules: Modules
+    what: str
+
+    @property
+    def price(self) -> tuple[int, int]:
+        """Extra cost and number of repeats."""
+        return self.result.extra or 0, sum(row.count for row in self.result.repeats)
+
+    def peak(self, cuts: bool = True) -> int | None:
+        """Return the simulated peak, with or without cuts."""
+        return None if self.memory is None else self.memory.peak if cuts else self.memory.whole
+
+    def fits(self, budget: int, cuts: bool = True) -> bool:
+        """Return True if the simulated peak is at most a budget, or if nothing was simulated."""
+        peak = self.peak(cuts)
+        return peak is None or peak <= budget
+
+
+def search_clock(time_limit: float) -> Clock:
+    """Return the clock of a search, which starts before the joint graph is read."""
+    return Clock.of(Limits(seconds=LAST * time_limit))
+
+
+class SplitSearch:
+    """Splits of one joint graph that were tried.
+
+    Parameters
+    ----------
+    step
+        The joint graph.
+    clock
+        Its time, from :func:`search_clock`.
+    """
+
+    def __init__(self, step: JointStep, clock: Clock) -> None:
+        self.step, self.clock = step, clock
+        self.budget, self.models = step.settings.peak, step.models()
+        self.tried: list[Tried] = []
+        self.blocker = "the time was too short"
+
+    def run(self) -> None:
+        """Try plans of each planned graph."""
+        plans = self.clock.share(LONGEST / LAST)
+        # Steered by peaks after cuts alone, plans can lie where they cost more than without cuts:
+        # a plan that just fits after cuts lies beside one that no cuts lower.
+        for cuts in (False, True):
+            # Where no cut lowered a peak, the same plans would be tried again.
+            if cuts and not self._cuts_help():
+                break
+            for i, model in enumerate(self.models):
+                if self.least() == 0 or self._has_enough(cuts):
+                    return
+                rest = len(self.models) * (1 + (not cuts and self._cuts_help())) - i
+                self._approach(model, cuts, plans.share(1 / rest))
+
+    def _cuts_help(self) -> bool:
+        return any(memory.peak < memory.whole for memory in self.step.simulated.values())
+
+    def least(self) -> int | None:
+        """Return the extra cost of the cheapest plan that fits as simulated."""
+        return min((row.price[0] for row in self.tried if row.fits(self.budget)), default=None)
+
+    def _approach(self, model: Model, cuts: bool, clock: Clock) -> None:
+        """Plan and simulate with other budgets until the simulated step fits closely.
+
+        Whether it does is asked of its peak with cuts or without.
+        """
+        budget, rounds = self.budget, len(self.tried) + ROUNDS
+        planned, low, high = self._first_aim(model, cuts), 0, 0
+        for _ in range(2 * ROUNDS):
+            if clock.expired():
+                break
+            # A third for each plan, as several rounds share the time limit.
+            limit = Limits(seconds=self.step.settings.time_limit / 3)
+            result = model.planner.plan(planned, Clock.of(limit))
+            if result.sequence is None:
+                self.blocker = result.blocker or "no plan was found in time"
+                if not self.step.settings.calibrated:
+                    break
+                # Fused kernels may need less than the ops that were planned.
+                low, aim = planned, planned * 5 // 4
+            elif self._is_too_dear(result, cuts):
+                # What a smaller budget costs is not less, so its bytes need not be known.
+                low, aim = planned, planned * 21 // 20
+            else:
+                row = self._try(model, result)
+                simulated = row.peak(cuts)
+                logger.debug("%s: planned %s, simulated %s", self.step.name, planned, row.memory)
+                # What costs nothing and fits cannot cost less with a larger budget.
+                if simulated is None or (row.fits(budget) and not result.extra):
+                    break
+                # The ratio of planned to simulated bytes changes little between plans of one graph.
+                aim = int(planned * budget * (1 + CLOSE) / 2 / max(1, simulated))
+                if simulated > budget:
+                    high = planned
+                else:
+                    low, aim = max(low, planned), max(aim, planned * 26 // 25)
+            is_narrow = 0 < high - low < low // 100
+            if len(self.tried) >= rounds or is_narrow or self._has_enough(cuts):
+                break
+            planned = next_budget(aim, low, high)
+
+    def _has_enough(self, cuts: bool) -> bool:
+        is_late = self.clock.spent(ENOUGH / LAST)
+        return is_late and any(row.fits(self.budget, cuts) for row in self.tried)
+
+    def _is_too_dear(self, result: RecomputeResult, cuts: bool) -> bool:
+        """Return True if a plan costs as much as one that fits as simulated."""
+        fits = [row.price[0] for row in self.tried if row.fits(self.budget, cuts)]
+        same = any(row.result.sequence == result.sequence for row in self.tried)
+        return not same and (result.extra or 0) >= min(fits, default=(result.extra or 0) + 1)
+
+    def _try(self, model: Model, result: RecomputeResult) -> Tried:
+        """Split and simulate a plan, unless it is known."""
+        same = (row for row in self.tried if row.what == model.what)
+        known = next((row for row in same if row.result.sequence == result.sequence), None)
+        if known is None:
+            modules = self.step.split(model, result.sequence or ())
+            known = Tried(self.step.memory(modules), result, modules, model.what)
+            self.tried.append(known)
+        return known
+
+    def _first_aim(self, model: Model, cuts: bool) -> int:
+        """Return the bytes to plan first, by PyTorch's simulated split of the nearest peak."""
+        known = [row for row in model.known if row[1] in self.step.simulated]
+        if not known:
+            return self.budget
+        peak, modules = min(known, key=lambda row: abs(row[0] - self.budget))
+        # The same ratio, from a split whose two numbers are known before any plan is made.
+        memory = self.step.simulated[modules]
+        return int(self.budget * peak / max(1, memory.peak if cuts else memory.whole))
+
+    def torch_split(self) -> TorchSplit | None:
+        """Return PyTorch's split of least extra cost that fits as simulated, if it is below ours.
+
+        Of equal cost ours is taken.
+        """
+        best: TorchSplit | None = None
+        for split in self._torch_splits(self.least()):
+            if self.clock.expired() and split.modules not in self.step.simulated:
+                continue
+            is_cheaper = best is None or split.extra < best.extra
+            if is_cheaper and (self.step.peak(split.modules) or 0) <= self.budget:
+                best = split
+        return best
+
+    def _torch_splits(self, below: int | None) -> Sequence[TorchSplit]:
+        """Return those of PyTorch's splits that may be taken, the one to simulate first first."""
+        if not self.step.settings.calibrated:
+            return ()
+        # Lowering takes seconds, and what is saved alone tells of many that they do not fit.
+        found = [split for split in self.step.splits if split.saved <= self.budget]
+        found = [split for split in found if below is None or split.extra < below]
+        found.sort(key=lambda split: split.extra)
+        peaks = {modules: peak for peak, modules in self.models[0].known}
+        known = [split for split in found if split.modules in peaks]
+        if below is None and known:
+            # Nothing fits so far, and in limited time the one of least peak is the likeliest to.
+            least = min(known, key=lambda split: peaks[split.modules])
+            found.sort(key=lambda split: split is not least)
+        return found
+
+
+def next_budget(aim: int, low: int, high: int) -> int:
+    """Return the next budget to plan: the aim, between budgets known to be too low and too high."""
+    if low < high and low:
+        # An aim outside the range says nothing, so bisect.
+        return aim if low < aim < high else (low + high) // 2
+    if high > low:
+        return min(aim, high * 19 // 20)
+    return max(aim, low * 21 // 20)
