@@ -62,7 +62,7 @@ class JointStep:
     name
         Name of the graph.
     joint, inputs, how
-        What Inductor gives to a partitioner; the joint graph is changed.
+        Arguments that Inductor gives to a partitioner; the joint graph is changed.
 
     Raises
     ------
