@@ -10,12 +10,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from optsched.errors import OptschedError, UsageError
+from optsched.errors import UsageError
 from optsched.reports.tables import print_line
 from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Limits, StopReason
-from optsched.runtime.text import counted, decoded, plain
+from optsched.runtime.text import decoded, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,10 +32,6 @@ INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "baseline", "
 """Arguments that name files to read."""
 OUTPUTS = ("output", "certificate", "page", "csv", "markdown", "report", "png", "svg", "trace")
 """Arguments that name files to write."""
-GRAPH_ENDINGS = (".json", ".tflite", ".onnx", ".pt2", ".hlo", ".txt")
-"""Endings of the files in a folder that are read as graphs, each also with `.gz` added."""
-MODEL_PACKAGES = {".tflite": "tflite", ".onnx": "onnx"}
-"""Package, and extra of the same name, that is needed to read the models of a folder."""
 
 
 def exit_code(status: str, stop_reason: StopReason) -> int:
@@ -230,22 +226,8 @@ def _inplace(args: argparse.Namespace) -> bool | None:
     return False if asked is None and any(map(is_plan_apart, _plans(args))) else asked
 
 
-def graph_files(paths: Sequence[str]) -> list[tuple[str, bool]]:
-    """Return the graph files given, and those in folders given, each with True if given itself."""
-    found: list[tuple[str, bool]] = []
-    for path in map(Path, paths):
-        if path.is_dir():
-            inside = sorted(filter(_may_hold_graph, path.rglob("*")))
-            if not inside:
-                raise UsageError(f"{path}: no {', '.join(GRAPH_ENDINGS)} file in this folder")
-            found += [(str(p), False) for p in _readable_here(path, inside)]
-        else:
-            found.append((str(path), True))
-    return found
-
-
 def regular_files(files: Sequence[tuple[str, bool]], folder: str) -> list[str]:
-    """Return the paths of :func:`graph_files`, with pipes that were given copied into a folder.
+    """Return the paths of files, each with True if given itself; copy pipes into a folder.
 
     Other processes can read a copy, but not a pipe that this process has read. A pipe that lies in
     a folder stays as it is: reading one to which nobody writes would never end.
@@ -269,39 +251,6 @@ def refuse_pipes(paths: Iterable[str]) -> None:
 
     for path in filter(is_pipe, paths):
         raise UsageError(f"{label_of(path)}: expected a file, got a pipe; write it to a file first")
-
-
-def _may_hold_graph(path: Path) -> bool:
-    """Return True if a file of a folder may be a graph; text files are looked into first."""
-    name = path.name.removesuffix(".gz")
-    return name.endswith(GRAPH_ENDINGS) and (not name.endswith(".txt") or _holds_graph(path))
-
-
-def _holds_graph(path: Path) -> bool:
-    from optsched.formats import sniff_file
-    from optsched.formats.format import Content
-
-    try:
-        return sniff_file(path).holds is Content.GRAPH
-    except OptschedError:
-        return False
-
-
-def _readable_here(folder: Path, files: Sequence[Path]) -> Sequence[Path]:
-    """Skip the models of a folder whose package is not installed, with a note for each kind."""
-    from importlib.util import find_spec
-
-    missing = [end for end, package in MODEL_PACKAGES.items() if find_spec(package) is None]
-    kept = [path for path in files if path.suffix not in missing]
-    for end in missing:
-        count = sum(path.suffix == end for path in files)
-        if count:
-            install = f"pip install '.[{MODEL_PACKAGES[end]}]'"
-            left_out = f"{folder}: {counted(count, f'{end} file')} left out: {install}"
-            print(left_out, file=sys.stderr)
-    if not kept:
-        raise UsageError(f"{folder}: the packages to read its files are not installed")
-    return kept
 
 
 def protect(outputs: Sequence[str | None], *inputs: str | None) -> None:

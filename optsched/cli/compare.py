@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optsched.cli import common
+from optsched.cli.folders import graph_files
 from optsched.cli.options import (
     GRAPH_MODEL,
     GRAPHS,
@@ -51,7 +52,7 @@ def _compare(args: argparse.Namespace) -> int:
         refuse_others(args)
         return compare_split(args)
     # All outputs are tested before any method runs.
-    files = common.graph_files(args.graph)
+    files = graph_files(args.graph)
     common.protect(
         [args.csv, args.markdown, args.report, args.resume], *(path for path, _ in files)
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
+from optsched.cli.folders import graph_files
 from optsched.compare import Skipped
 from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats.fused import SPLIT_FORMAT
@@ -76,7 +77,7 @@ def _write_files(
 
 def compare_split(args: argparse.Namespace) -> int:
     """Print a table with the whole nodes beside the best split, one row per file."""
-    files = common.graph_files(args.graph)
+    files = graph_files(args.graph)
     common.protect([args.csv, args.markdown], *(path for path, _ in files))
     rows, records, interrupted = [], [], False
     saved: dict[str, Saving] = {}

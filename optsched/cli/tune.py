@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from optsched.cli import common
 from optsched.cli.compare import show_files, write_study
+from optsched.cli.folders import graph_files
 from optsched.cli.options import (
     GRAPH_MODEL,
     GRAPHS,
@@ -49,7 +50,7 @@ def _tune(args: argparse.Namespace) -> int:
     from optsched.fleet import tune
     from optsched.reports.fleet import FleetProgress
 
-    files = common.graph_files(args.graph)
+    files = graph_files(args.graph)
     common.refuse_pipes(path for path, given in files if given)
     outputs = [args.csv, args.markdown, args.report]
     # The log and the store are outputs too.

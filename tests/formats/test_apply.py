@@ -30,7 +30,7 @@ from optsched import (
 )
 from optsched.check.packing import check_packing
 from optsched.cli import main
-from optsched.cli.common import graph_files
+from optsched.cli.folders import graph_files
 from optsched.compare import StudySettings, compare_files, parse_methods
 from optsched.errors import FormatError, GraphError, MissingDependencyError, PlanError, UsageError
 from optsched.formats import FORMATS, Source

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from optsched.cli.common import graph_files
+from optsched.cli.folders import graph_files
 from optsched.formats import read_graph, write_graph
 from optsched.runtime.limits import Objective
 from optsched.store import PlanStore, StoredQuestion, verify
