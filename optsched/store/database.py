@@ -75,8 +75,8 @@ class PlanStore:
     -----
     Reading raises :class:`FormatError` if the file is not a store, damaged or of a newer version,
     :class:`PlanError` if the stored plan does not fit the graph; writing raises
-    :class:`OptschedError` if another process keeps the file locked or the disk is full, and
-    :class:`UsageError` if the file system does not have locks.
+    :class:`OptschedError` if another process keeps the file locked, locks fail or the disk is full,
+    and :class:`UsageError` if two machines would not see each other's locks.
 
     Examples
     --------
@@ -426,7 +426,7 @@ class PlanStore:
         Raises
         ------
         UsageError
-            If the file or its folder may not be written, or the file system has no locks.
+            If the file or its folder may not be written, or locks hold for one machine alone.
         """
         if not self.file.is_writable():
             raise UsageError(f"store {self.path} cannot be written")

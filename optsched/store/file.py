@@ -113,9 +113,9 @@ class StoreFile:
         Raises
         ------
         UsageError
-            If the file system does not support locks.
+            If two machines would not see each other's locks.
         OptschedError
-            If another process keeps the file locked, or the disk is full.
+            If another process keeps the file locked, locks fail, or the disk is full.
         """
         with self._open() as connection:
             # Locks at once: a transaction that first reads and then writes could have to give up.
@@ -135,7 +135,7 @@ class StoreFile:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         with errors_of_sqlite(self.path):
-            # Before the file exists: a file system without locks gets no store at all.
+            # Before the file exists: a place where locks hold for one machine gets no store.
             journal = journal_of(self.path)
             if not self.path.exists():
                 _make_store(self.path)
@@ -291,7 +291,10 @@ def errors_of_sqlite(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        raise OptschedError(f"store {path}: {readable(str(error))}") from error
+        text = readable(str(error))
+        # SQLite says so of a file system whose locks fail, too.
+        text += " by another process, or its file system has no locks" * ("locked" in text)
+        raise OptschedError(f"store {path}: {text}") from error
     except (sqlite3.Error, sqlite3.Warning, *DAMAGE) as error:
         raise FormatError(f"store {path}: {_message(error)}") from error
     except OSError as error:

@@ -269,15 +269,66 @@ def test_a_shared_file_system_without_locks_is_refused(
     assert not store.path.exists()
 
 
-def test_a_lock_that_fails_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fcntl
+LOCKLESS = """
+#include <errno.h>
+#include <stdarg.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-    def refuse(*_: object) -> None:
-        raise OSError(37, "No locks available")
+#define DEFINED_AS(name)                                                            \\
+    int name(int file, int command, ...) {                                          \\
+        va_list rest;                                                               \\
+        va_start(rest, command);                                                    \\
+        void *detail = va_arg(rest, void *);                                        \\
+        va_end(rest);                                                               \\
+        if (command == F_SETLK || command == F_SETLKW) { errno = ENOLCK; return -1; } \\
+        return syscall(SYS_fcntl, file, command, detail);                           \\
+    }
+DEFINED_AS(fcntl)
+DEFINED_AS(fcntl64)
+"""
+"""The system's call without locks, for both names under which a library may call it."""
 
-    monkeypatch.setattr(fcntl, "lockf", refuse)
-    with pytest.raises(UsageError, match="has no locks"):
-        PlanStore(tmp_path / "plans.db").put(diamond(), best(diamond()))
+WITHOUT_LOCKS = """
+import sys
+from pathlib import Path
+from optsched.errors import OptschedError
+from optsched.store import PlanStore, file
+from tests.store.test_database import best, diamond
+file.SECONDS_TO_WAIT = 0.01
+old, new = PlanStore(sys.argv[1]), PlanStore(sys.argv[1] + ".new")
+before = old.path.read_bytes()
+for store in (old, new):
+    try:
+        store.put(diamond(2), best(diamond(2)))
+    except OptschedError as error:
+        print(error)
+assert not new.path.exists()
+assert old.path.read_bytes() == before
+assert old.get(diamond(1)) is not None
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("cc") is None, reason="needs Linux and a C compiler"
+)
+def test_a_file_system_whose_locks_fail_is_not_written(tmp_path: Path) -> None:
+    source, library = tmp_path / "lockless.c", tmp_path / "lockless.so"
+    source.write_text(LOCKLESS)
+    command = ["cc", "-shared", "-fPIC", "-o", str(library), str(source)]
+    subprocess.run(command, check=True)
+    store = PlanStore(tmp_path / "plans.db")
+    store.put(diamond(1), best(diamond(1)))
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LOCKS, str(store.path)],
+        cwd=ROOT,
+        env={**os.environ, "LD_PRELOAD": str(library)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("its file system has no locks") == done.stdout.count("\n") == 2
 
 
 def test_look_ups_create_nothing(tmp_path: Path) -> None:
