@@ -60,8 +60,11 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
         # All pools that the file records were packed into this one slab.
         found = dict.fromkeys(packing.reserved, record["slab"])
     spills = bool(slabs)
-    saved = packing_saving(packing, record["slab"], None if spills else record.get("slab_bound"))
+    bound, among = None if spills else record.get("slab_bound"), _scope(args, packing)
+    saved = packing_saving(packing, record["slab"], bound, among)
     record["saving"] = saved.to_dict()
+    if among:
+        record["among"] = among
     text = f"{saved}\n{text}"
     if packing.reserved:
         # The file is the record of an allocator's run, with the bytes that it had reserved.
@@ -72,6 +75,20 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
         record["recorded"] = {device: one.to_dict() for device, one in advice.items()}
         text = "\n".join([text, *(line for d, one in advice.items() for line in one.lines(d))])
     return record, text, code
+
+
+def _scope(args: argparse.Namespace, packing: PackingTable) -> str:
+    """Return in words which packings the bounds are about; empty for all of the buffers."""
+    from optsched.solver.packing_result import LEAVE_FREE
+
+    rules = []
+    if args.pins and (packing.problem.pin >= 0).any():
+        rules.append("keep the offsets in the file")
+    if args.reserve:
+        rules.append(LEAVE_FREE)
+    if args.align is not None:
+        rules.append(f"round sizes and offsets up to multiples of {args.align}")
+    return f"packings that {' and '.join(rules)}" if rules else ""
 
 
 def _pack_slab(args: argparse.Namespace, packing: PackingTable) -> Answer:
@@ -93,9 +110,7 @@ def _pack_slab(args: argparse.Namespace, packing: PackingTable) -> Answer:
         )
     if args.output and result.offsets is not None:
         write_packing(packing, args.output, result.offsets)
-    record = pack_record(packing.problem, result, regions)
-    if regions:
-        record["reserved"] = [str(region) for region in regions]
+    record = pack_record(packing.problem, result)
     code = common.exit_code(result.status, result.stop_reason)
     return record, pack_text(packing.problem, result, record), code
 

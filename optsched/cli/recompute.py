@@ -270,7 +270,7 @@ RECOMPUTE = Command(
     (
         GRAPH,
         repeated("--peak", "BYTES", "most live bytes, such as 8GiB"),
-        number("--points", positive, "a front of N budgets instead"),
+        number("--points", positive, "plan N evenly spaced budgets as well: a front"),
         *COST_OPTIONS,
         LOSS,
         option("-o", "--output", help="write the plan here (.gz to compress)"),

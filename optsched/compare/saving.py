@@ -178,21 +178,22 @@ def figures_of(result: Result) -> dict[str, Any]:
     }
 
 
-def packing_saving(table: PackingTable, slab: int | None, bound: int | None = None) -> Saving:
+def packing_saving(
+    table: PackingTable, slab: int | None, bound: int | None = None, among: str = ""
+) -> Saving:
     """Return the saving of a packing against the offsets of its file, or against greedy by size.
 
     `slab` and `bound` are in bytes, `slab` None without a packing. With pools, each buffer counts
-    in the pool that its row names.
+    in the pool that its row names. `among` are the packings that the bound is about, in words.
     """
     problem = table.problem
     pools = ByPool.of(table.pools or [""] * len(problem))
-    held = _slab_in_file(table, pools)
-    if held is not None:
-        return Saving(Objective.SLAB, "slab", held, slab, bound, "the file's offsets", "recorded")
-    offsets = pack_apart(problem, pools, PACKINGS[DEFAULT_PACKING])
-    held = sum_of_slabs(problem, pools, offsets)
-    against = "greedy packing by size"
-    return Saving(Objective.SLAB, "slab", held, slab, bound, against, DEFAULT_PACKING)
+    held, against, method = _slab_in_file(table, pools), "the file's offsets", "recorded"
+    if held is None:
+        offsets = pack_apart(problem, pools, PACKINGS[DEFAULT_PACKING])
+        held = sum_of_slabs(problem, pools, offsets)
+        against, method = "greedy packing by size", DEFAULT_PACKING
+    return Saving(Objective.SLAB, "slab", held, slab, bound, against, method, among)
 
 
 def _slab_in_file(table: PackingTable, pools: ByPool) -> int | None:

@@ -107,11 +107,6 @@ class Hunt:
     seconds: float
     interrupted: bool
 
-    @property
-    def find(self) -> Counterexample | None:
-        """The former name of :attr:`counterexample`."""
-        return self.counterexample
-
     def __repr__(self) -> str:
         found = "nothing found" if self.counterexample is None else f"{self.counterexample.loss}"
         return f"Hunt({self.target.method!r}, {found}, {self.tried:,} tried)"

@@ -120,7 +120,8 @@ def _row(graph: FleetGraph, objective: Objective) -> list[str]:
         format_bytes(value),
         format_bytes(bound),
         "-" if value is None else percent(optimality_gap(value, bound)),
-        _bytes(graph.saved(objective)),
+        # Unknown without a plan of the framework, which is not the same as nothing.
+        "-" if graph.saving(objective).saved is None else _bytes(graph.saved(objective)),
         f"{graph.state}{proof}",
     ]
 

@@ -66,7 +66,8 @@ def _saving(found: Result | PackingResult | ModuleResult) -> str:
         # Packings into pools have no single saving.
         if found.problem is None or found.in_pools is not None:
             return ""
-        return str(packing_saving(packing_of(found.problem), found.slab, found.slab_bound))
+        table = packing_of(found.problem)
+        return str(packing_saving(table, found.slab, found.slab_bound, found.restriction))
     entry = found.entry if isinstance(found, ModuleResult) else found
     if entry.question is None:
         return ""

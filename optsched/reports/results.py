@@ -20,7 +20,7 @@ from optsched.model.liveness import ESTIMATORS, peak_memory
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.pools import apart_in_every_order
 from optsched.model.regions import CONSTANTS, WORKSPACE, region_sizes
-from optsched.model.reserved import Region, Reserved
+from optsched.model.reserved import Reserved
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.capacity import (
     SHOWN,
@@ -96,15 +96,10 @@ def _stream_fields(graph: Graph, result: Result) -> dict[str, Any]:
     return {"streams": {"names": names, "antichain": buffers, "live_at_once": live}}
 
 
-def pack_record(
-    problem: PackingProblem, result: PackingResult, reserved: Sequence[Region] = ()
-) -> dict[str, Any]:
-    """Return the record that `optsched pack --json` prints.
-
-    `reserved` regions take room too, so they can be the reason why the buffers do not fit.
-    """
-    # Reserved regions count as buffers of the packing.
-    planned = Reserved(reserved, result.capacity).reduce(problem)[0]
+def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
+    """Return the record that `optsched pack --json` prints."""
+    # Reserved regions count as buffers: they take room too, and can be why the others do not fit.
+    planned = Reserved(result.reserved, result.capacity).reduce(problem)[0]
     return {
         "instance": problem.name,
         "buffers": len(problem),
@@ -120,6 +115,7 @@ def pack_record(
         **packing_refusal(planned, result),
         **({"left_out": dict(result.left_out)} if result.left_out else {}),
         **_sharing_fields(problem),
+        **({"reserved": [*map(str, result.reserved)]} if result.reserved else {}),
         "offsets": None
         if result.offsets is None
         else dict(zip(problem.names, result.offsets.tolist(), strict=True)),
@@ -135,7 +131,7 @@ def solve_text(result: Result, record: Mapping[str, Any]) -> str:
 
 def pack_text(problem: PackingProblem, result: PackingResult, record: Mapping[str, Any]) -> str:
     """Return a packing's result and its :func:`pack_record` as a short text."""
-    why = _packing_bound(problem, result, record)
+    why = _packing_bound(problem, result)
     lines = [
         f"{readable(problem.name)}: {counted(len(problem), 'buffer')}",
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof, why)}",
@@ -147,14 +143,12 @@ def pack_text(problem: PackingProblem, result: PackingResult, record: Mapping[st
     return "\n".join(lines)
 
 
-def _packing_bound(
-    problem: PackingProblem, result: PackingResult, record: Mapping[str, Any]
-) -> str:
+def _packing_bound(problem: PackingProblem, result: PackingResult) -> str:
     """Return the reason for the bound of a packing, unless it is the usual one."""
     if result.slab_proof is not Proof.PACKING or result.slab is None:
         return ""
     # A region reserved by the caller may be the reason.
-    if "reserved" in record:
+    if result.reserved:
         return "live and reserved bytes of one step, or the end of a region"
     if result.slab > problem.max_load:
         return "one buffer alone ends there"
@@ -327,7 +321,7 @@ def info_text(found: dict[str, Any]) -> str:
     bound = f"at least {format_bytes(found['peak_bound'])}"
     rows = {
         "memory model": readable(found["memory_model"]),
-        "ops": f"{found['ops']:,}, {found['dependencies']:,} dependencies",
+        "ops": f"{found['ops']:,}, {counted(found['dependencies'], 'dependency')}",
         "streams": ", ".join(map(repr, found["streams"][:8])),
         "buffers": f"{found['buffers']:,}, {found['views']:,} of them views",
         "inputs": f"{found['graph_inputs']:,}, {format_bytes(found['input_bytes'])} counted",
@@ -385,7 +379,8 @@ def blocked_text(path: str, facts: FileFacts, blocked: str) -> str:
         "outputs": listed_names(facts.outputs, 8),
         "ops": f"{sum(facts.ops.values()):,}: {shown}{more}",
         "open": ", ".join(facts.open[:8]),
-        "try": facts.suggestion,
+        # Most reasons end with it.
+        "try": "" if facts.suggestion in blocked else facts.suggestion,
         "not planned": blocked.removeprefix(f"{path}: "),
     }
     lines = [f"  {name:14} {text}" for name, text in rows.items() if text]

@@ -123,7 +123,7 @@ def method_table(study: Study, *, grouped: bool = False) -> Table:
 def profile_table(study: Study) -> Table:
     """Return the performance profile in percent."""
     curves = profile(study.comparisons, study.methods)
-    rows = [(name, *(f"{100 * x:.1f}" for x in shares)) for name, shares in curves.items()]
+    rows = [(name, *(percent(x, unit="") for x in shares)) for name, shares in curves.items()]
     return make_table(("method", *(f"{tau:g}" for tau in TAUS)), "s" + "n" * len(TAUS), rows)
 
 

@@ -100,7 +100,9 @@ def counted(number: int, thing: str) -> str:
     >>> counted(1, "op"), counted(1_625, "op"), counted(0, "search")
     ('1 op', '1,625 ops', '0 searches')
     """
-    # Enough English for the nouns in our messages, such as branch.
+    # Enough English for the nouns in our messages, such as branch and dependency.
+    if number != 1 and thing.endswith("cy"):
+        return f"{number:,} {thing[:-1]}ies"
     end = "" if number == 1 else "es" if thing.endswith("ch") else "s"
     return f"{number:,} {thing}{end}"
 

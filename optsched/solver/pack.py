@@ -122,7 +122,7 @@ def pack(
         raise GraphError(f"{problem.name}: every packing takes more than 2**63 - 1 bytes")
     # Lifted back, so that the offsets are those of the caller's buffers.
     own = None if result.offsets is None else reduced.lift([result.offsets])
-    return replace(result, offsets=own, problem=asked)
+    return replace(result, offsets=own, problem=asked, reserved=tuple(reserved))
 
 
 def _in_pools(

@@ -9,11 +9,15 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
+from optsched.model.reserved import Region
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Proof, StopReason
 from optsched.runtime.shown import Shown
 from optsched.solver.in_pools import PackedInPools, PackingInPools
 from optsched.solver.status import Status, judge, short
+
+LEAVE_FREE = "leave the reserved bytes free"
+"""The rule of packings with reserved regions, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class PackingResult(Shown, PackedInPools):
     in_pools
         Packing of each pool, if pools were given; `packed`, `spilled`, `spilled_bytes`,
         `spilled_bound`, `unplaced`, `shortage` and `short` are its attributes.
+    reserved
+        Regions that the packing had to leave free.
     problem
         The live ranges, as rounded by `align`; None if :func:`optsched.pack` did not make this.
 
@@ -59,11 +65,18 @@ class PackingResult(Shown, PackedInPools):
     compile_seconds: float = 0.0
     left_out: Mapping[str, str] = field(default_factory=dict)
     in_pools: PackingInPools | None = field(default=None, repr=False)
+    reserved: tuple[Region, ...] = ()
     problem: PackingProblem | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         slab = short("slab", self.slab, self.slab_bound, self.slab_proof)
-        return f"PackingResult({self.status}, {slab}, {self.stop_reason})"
+        among = f" among {self.restriction}" if self.restriction else ""
+        return f"PackingResult({self.status}, {slab}{among}, {self.stop_reason})"
+
+    @property
+    def restriction(self) -> str:
+        """The packings that the bounds are about, in words; empty if they are all."""
+        return f"packings that {LEAVE_FREE}" if self.reserved else ""
 
     @property
     def status(self) -> Status:

@@ -121,6 +121,26 @@ def test_a_region_is_among_what_leaves_no_room(
     assert "live at step 0: reserved 0:5@0-4 5, b 3" in said
 
 
+def test_a_minimum_beside_regions_pins_or_alignment_is_said_of_such_packings_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "live.csv"
+    path.write_text("id,lower,upper,size,offset\nb,0,4,3,4\nc,0,4,3,\n")
+    for option, words in (
+        (["--reserve", "0:5"], "leave the reserved bytes free"),
+        (["--pins"], "keep the offsets in the file"),
+        (["--align", "8"], "round sizes and offsets up to multiples of 8"),
+    ):
+        assert main(["pack", str(path), *option]) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert first.endswith(f"smallest possible among packings that {words}, proved")
+    assert main(["pack", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith("; smallest possible, proved")
+    result = pack(problem_of([(0, 4, 3)]), reserved=[Region(0, 5)])
+    assert "among packings that leave the reserved bytes free" in repr(result)
+    assert "among packings that leave the reserved bytes free, proved" in result.summary()
+
+
 def test_a_buffer_may_be_called_as_a_region() -> None:
     names = ("reserved 0:4@0-2", "b")
     problem = PackingProblem(names=names, size=[1, 1], start=[0, 0], end=[2, 2])
