@@ -12,7 +12,6 @@ from optsched.cli import common
 from optsched.cli.saving import add_checked_saving, add_saving
 from optsched.errors import PlanError, UsageError
 from optsched.reports.progress import ProgressLine
-from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
@@ -40,12 +39,7 @@ def solve_module(args: argparse.Namespace, module: Module) -> int:
             on_event=show,
         )
     record = module_record(found)
-    figures = figures_of(found.entry)
-    if module.results_inside:
-        figures["objective"] = Objective.PEAK
-    if figures["objective"] is Objective.SLAB and not found.covers_interleaving:
-        figures["among"] = module.layouts
-    text = add_saving(module, record, module_text(found, record), **figures)
+    text = add_saving(module, record, module_text(found, record), **figures_of(found))
     try:
         # Written inside the try block, and printed in any case: the result must not be lost.
         if args.output:

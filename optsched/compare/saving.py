@@ -30,6 +30,7 @@ from optsched.model.pools import sum_of_slabs
 from optsched.model.reductions import ByPool
 from optsched.model.saving import Saving
 from optsched.runtime.limits import Limits, Objective
+from optsched.solver.module_result import ModuleResult
 from optsched.solver.result import Result
 
 
@@ -167,8 +168,17 @@ def comparison_saving(found: Comparison) -> Saving:
     )
 
 
-def figures_of(result: Result) -> dict[str, Any]:
+def figures_of(found: Result | ModuleResult) -> dict[str, Any]:
     """Return the figures of a solver's result as :func:`saving` takes them."""
+    if isinstance(found, ModuleResult):
+        figures = figures_of(found.entry)
+        if found.module.results_inside:
+            # Such a module has orders only.
+            figures["objective"] = Objective.PEAK
+        elif figures["objective"] is Objective.SLAB:
+            figures["among"] = found.restriction
+        return figures
+    result = found
     return {
         "peak": result.peak,
         "slab": result.slab,

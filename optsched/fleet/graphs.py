@@ -52,8 +52,9 @@ class FleetGraph:
         Bytes of the file, or number of buffers; small graphs come first.
     named
         True if the user named the file; it is then an error if it does not contain a graph.
-    name, ops, buffers, before
-        Facts about the graph, once it was read; `before` is the plan of its file's own framework.
+    name, ops, buffers, before, among
+        Facts about the graph, once it was read; `before` is the plan of its file's own framework,
+        `among` the plans that bounds are about, in words, if they are not all.
     peak, slab, peak_bound, slab_bound, proof
         Figures of the best plan, in bytes, and the proof of its optimality.
     state, reason
@@ -83,6 +84,7 @@ class FleetGraph:
     ops: int = 0
     buffers: int = 0
     before: StockPlan | None = None
+    among: str = ""
     peak: int | None = None
     slab: int | None = None
     peak_bound: int = 0
@@ -123,12 +125,14 @@ class FleetGraph:
             slab=self.slab,
             bounds=(self.peak_bound, self.slab_bound),
             objective=objective,
+            among=self.among,
         )
 
     def accept(self, found: Found, objective: Objective) -> None:
         """Merge a unit's result; plan and bounds never get worse."""
         self.name, self.ops, self.buffers = found.name, found.ops, found.buffers
         self.before = self.before if found.before is None else found.before
+        self.among = found.among or self.among
         self.seconds += found.seconds
         self.processor_seconds += found.processor_seconds
         # A result resets the count of crashed processes.

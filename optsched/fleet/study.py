@@ -79,7 +79,8 @@ def _judge(
     # Without time: only methods that need none are measured.
     runner = MethodRunner(graph, Limits(0.0))
     outcomes = {m.name: runner.measure(m) for m in methods if m.name != reference.name}
-    made = judge(graph, methods, {**outcomes, reference.name: own}, reference.name)
+    found = {**outcomes, reference.name: own}
+    made = judge(graph, methods, found, reference.name, among=row.among)
     assert made is not None  # our own plan has figures
     return made
 

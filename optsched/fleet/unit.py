@@ -26,6 +26,7 @@ from optsched.errors import FormatError, OptschedError
 from optsched.fleet.settings import FleetSettings
 from optsched.formats.reading import is_broken_graph
 from optsched.model.graph import Graph
+from optsched.model.question import restriction_words
 from optsched.runtime.facts import code_digest, versions
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.runtime.memory import limited_memory
@@ -112,6 +113,8 @@ class Found:
         True if further units would not help.
     before
         Plan of the file's own framework; None if not computed.
+    among
+        Plans that the bounds are about, in words; empty if they are all, or in later units.
     digest
         Digest that is equal for graphs that differ only in names; empty if not
         computed.
@@ -134,6 +137,7 @@ class Found:
     slices: int = 0
     settled: bool = False
     before: StockPlan | None = None
+    among: str = ""
     digest: str = ""
     prepared: PreparedResult | None = None
     earlier: Result | None = None
@@ -152,6 +156,7 @@ class Found:
             self.ops,
             self.buffers,
             before=self.before,
+            among=self.among,
             digest=self.digest,
             seconds=self.seconds,
             processor_seconds=self.processor_seconds,
@@ -266,7 +271,8 @@ def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
         found = _solve(graph, unit.limits, earlier, context)
     if not unit.first:
         return found
-    return replace(found, before=stock_plan(graph), digest=graph.digest.hex())
+    among = restriction_words(streams=graph.streams)
+    return replace(found, before=stock_plan(graph), among=among, digest=graph.digest.hex())
 
 
 def _solve(graph: Graph, limits: Limits, earlier: Result | None, context: UnitContext) -> Found:

@@ -77,6 +77,6 @@ def module_text(found: ModuleResult, record: Mapping[str, Any]) -> str:
         lines += [f"  {line}" for line in result_lines(found.results[name], row)[1:]]
     if found.covers_interleaving:
         lines.append("  no layout that fills a caller's gaps with parts of a callee is smaller")
-    elif module.layouts:
-        lines.append(f"  bounds hold for all {module.layouts}")
+    elif found.restriction:
+        lines.append(f"  bounds hold for all {found.restriction}")
     return "\n".join([*lines, end_line(found.entry)])

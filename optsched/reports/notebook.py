@@ -72,7 +72,7 @@ def _saving(found: Result | PackingResult | ModuleResult) -> str:
     if entry.question is None:
         return ""
     planned = found.module if isinstance(found, ModuleResult) else entry.question.graph
-    return str(saving(stock_plan(planned), **figures_of(entry)))
+    return str(saving(stock_plan(planned), **figures_of(found)))
 
 
 def _text(found: Result | PackingResult | ModuleResult) -> str:
@@ -141,10 +141,11 @@ def _page(first: str, body: str) -> str:
 
 
 def _verdicts(found: Result | PackingResult | ModuleResult) -> list[str]:
+    of = f" among {found.restriction}" if found.restriction else ""
     if isinstance(found, ModuleResult):
         found = found.entry
     if isinstance(found, Result) and found.peak is not None and found.slab is not None:
-        return verdicts(found, found.peak, found.slab)
+        return verdicts(found, found.peak, found.slab, of=of)
     return [] if found.slab is not None else ["No plan was found."]
 
 

@@ -95,6 +95,7 @@ def instance_record(comparison: Comparison) -> dict[str, Any]:
         "slab_proof": result.slab_proof,
         "status": result.status,
         "memory_model": graph.model_name,
+        **({"among": comparison.among} if comparison.among else {}),
     }
 
 

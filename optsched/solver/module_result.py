@@ -80,6 +80,11 @@ class ModuleResult(Shown):
         """
         return self.entry.slab is not None and self.entry.slab == self.entry.peak_bound
 
+    @property
+    def restriction(self) -> str:
+        """The layouts that the bound on the slab is about, in words; empty if they are all."""
+        return "" if self.covers_interleaving else self.module.layouts
+
     def __repr__(self) -> str:
         computations = counted(len(self.results), "computation")
         return f"ModuleResult({self.module.name!r}, {computations}, {self.entry})"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from optsched import read_module
+from optsched import read_module, solve_module
 from optsched.cli import main
 
 SCAN = str(Path(__file__).parents[2] / "instances" / "hlo" / "scan-module.txt")
@@ -38,6 +38,8 @@ def test_words_say_what_a_proof_covers(capsys: pytest.CaptureFixture[str]) -> No
     scope = "layouts in which each callee has one block while it runs"
     assert f"bounds hold for all {scope}" in text
     assert text.splitlines()[0].endswith(f"smallest possible among {scope}, proved")
+    found = solve_module(read_module(SCAN), time_limit=20)
+    assert f"smallest possible among {scope}, proved" in found.summary().splitlines()[0]
     assert main(["compare", SCAN, "--methods", "lpmf"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert f"as with XLA's own schedule and heap; smallest possible among {scope}, proved" in first

@@ -60,6 +60,18 @@ def test_a_fleet_with_a_bad_file_is_tuned_reported_and_ends_with_two(
     assert (tmp_path / "md").read_text().startswith("# Memory plans of a fleet")
 
 
+def test_bounds_of_orders_on_streams_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(diamond(), tmp_path / "diamond.json")
+    page = tmp_path / "page.html"
+    given = ["tune", str(tmp_path / "diamond.json"), "--store", str(tmp_path / "store")]
+    assert main([*given, "--work", "500", "--streams", "2", "--report", str(page)]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith("smallest possible among orders on 2 streams, proved")
+    assert "The minimum slab among orders on 2 streams is" in page.read_text()
+
+
 def test_what_is_no_file_in_a_folder_is_passed_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
