@@ -21,6 +21,7 @@ from optsched.calls import INSTEAD, RootModule
 # Before the first package is imported, so that all of them can be called.
 sys.modules[__name__].__class__ = RootModule
 
+from optsched.runtime.shown import show_by  # noqa: E402
 from optsched.runtime.version import VERSION  # noqa: E402
 
 __version__ = VERSION
@@ -206,6 +207,15 @@ def __getattr__(name: str) -> Any:
         near = nearest_word(name, __all__)
         hint = f": did you mean {near!r}?" if near else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+
+
+def _notebook() -> Any:
+    from optsched.reports import notebook
+
+    return notebook
+
+
+show_by(_notebook)
 
 
 def __dir__() -> list[str]:

@@ -1,15 +1,25 @@
 """Views of results for people in Python: as text, HTML, a picture, a file or a data frame.
 
-The drawing is done by :mod:`optsched.reports.notebook`, which is above the classes that inherit
-from :class:`Shown`. It is loaded by name when a view is asked for, so that a result can be made
-without any report.
+The classes that inherit from :class:`Shown` lie below the reports that draw them. So the package
+`optsched` itself, which is above both, says where the drawing is done (:func:`show_by`); it is
+loaded when a view is first asked for, so that a result can be made without any report.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from pathlib import Path
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Any
+
+# Imported with the package, before an interrupt can be borne: nothing that takes time.
+_loaders: list[Callable[[], Any]] = []
+
+
+def show_by(load: Callable[[], Any]) -> None:
+    """Let views be made by the module that a function loads (:mod:`optsched.reports.notebook`)."""
+    _loaders[:] = [load]
 
 
 class Shown:
@@ -20,7 +30,7 @@ class Shown:
 
     def summary(self) -> str:
         """Return the text that the command prints for such a result, the saving first."""
-        return str(_reports().summary(self))
+        return str(_views().summary(self))
 
     def save(self, path: str | Path) -> None:
         """Write the result to a file; its ending chooses a plan, a page, a picture or a table.
@@ -32,7 +42,7 @@ class Shown:
         MissingDependencyError
             If a package that draws is not installed.
         """
-        _reports().save(self, path)
+        _views().save(self, path)
 
     def plot(self) -> Any:
         """Return a figure of Matplotlib, which notebooks show.
@@ -44,7 +54,7 @@ class Shown:
         MissingDependencyError
             If Matplotlib is not installed.
         """
-        return _reports().plot(self)
+        return _views().plot(self)
 
     def to_dataframe(self) -> Any:
         """Return a data frame of Pandas: one row per buffer, method or computation.
@@ -54,11 +64,11 @@ class Shown:
         MissingDependencyError
             If Pandas is not installed.
         """
-        return _reports().dataframe(self)
+        return _views().dataframe(self)
 
     def _repr_html_(self) -> str:
-        return str(_reports().html(self))
+        return str(_views().html(self))
 
 
-def _reports() -> Any:
-    return import_module("optsched.reports.notebook")
+def _views() -> Any:
+    return _loaders[0]()
