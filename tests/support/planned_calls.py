@@ -100,7 +100,7 @@ def plan_and_measure(
     with config.patch(NO_CACHE), contextlib.nullcontext() if kernels else no_kernels():
         stock = _measure(make, seed)
         with _notes_by_call(worst) as notes:
-            with enabled(**{"time_limit": 1, "min_gain": 0, **settings}):
+            with enabled(**{"time_limit": 10, "min_gain": 0, **settings}):
                 step = _begin(make, seed)
             ours = count_calls(step)
     calls = zip(_keys(ours), stock, ours, strict=True)
