@@ -93,7 +93,7 @@ def test_the_least_slab_beside_irees(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["pack", str(tmp_path / "slabs.txt")]) == 0
     said = capsys.readouterr().out
     assert "512 bytes" in said
-    assert "main.0: the allocator reserved 512 bytes, 0 (0.0%) more than this slab" in said
+    assert "main.0: the allocator reserved 512 bytes, 0 (0 %) more than this slab" in said
 
 
 @pytest.mark.parametrize(("name", "slab"), [("branches", 262144), ("pyramid", 442368)])

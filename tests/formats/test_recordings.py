@@ -155,7 +155,7 @@ def test_one_command_says_what_the_allocator_wasted(
     assert main(["pack", path]) == 0
     text = capsys.readouterr().out
     assert "slab  4,096 bytes" in text
-    assert "cuda:0: the allocator reserved 6,144 bytes, 2,048 (33.3%) more than this slab" in text
+    assert "cuda:0: the allocator reserved 6,144 bytes, 2,048 (33.3 %) more than this slab" in text
     assert main(["pack", path, "--json", "-o", str(tmp_path / "out.csv")]) == 0
     record = json.loads(capsys.readouterr().out)
     # Segments of these sizes are not the allocator's, so other settings are not tried.
