@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from optsched.reports.page import document, origin
+from optsched.reports.page import short_page
 from optsched.reports.scatter import Axis, Mark, Shape, scatter
 from optsched.reports.tables import Table, as_html, make_table, safe
 from optsched.runtime.bytes import format_bytes, unit_of
@@ -108,16 +108,13 @@ def front_page(results: Sequence[RecomputeResult], saved: str = "") -> str:
 
     `saved` is the saving of the smallest peak in words, with which the page starts.
     """
-    name = results[0].graph.name if results else ""
-    lead = f"<p class=lead><b>{safe(saved, 1000)}</b></p>" if saved else ""
-    body = [f"<h1>Extra compute of {safe(name)}</h1>{lead}", front_picture(results)]
-    body.append(f"<p class=soft>{_LEGEND}</p>{as_html(front_table(results))}")
-    unit = results[0].graph.cost_unit if results else ""
+    name, unit = (results[0].graph.name, results[0].graph.cost_unit) if results else ("", "")
+    body = [front_picture(results), f"<p class=soft>{_LEGEND}</p>", as_html(front_table(results))]
     body.append(f"<p>Costs in {safe(unit)}, in % of one step. Writing in place is not counted.</p>")
     for result in results:
         lines = recompute_text(result).splitlines()
         body.append("<p>" + "<br>".join(safe(line, 2000) for line in lines) + "</p>")
-    return document(f"front of {name}", f"{''.join(body)}<footer>{origin()}</footer>")
+    return short_page(f"front of {name}", f"Extra compute of {name}", saved, "".join(body))
 
 
 def front_picture(results: Sequence[RecomputeResult]) -> str:

@@ -51,6 +51,12 @@ def origin() -> str:
     return f"<p>Made with {escape(used)}.</p>"
 
 
+def short_page(title: str, heading: str, saved: str, body: str) -> str:
+    """Return a page of one picture: heading, saving in bold if there is one, body, versions."""
+    lead = f"<p class=lead><b>{safe(saved, 1000)}</b></p>" if saved else ""
+    return document(title, f"<h1>{safe(heading)}</h1>{lead}{body}<footer>{origin()}</footer>")
+
+
 def report_page(report: Report) -> str:
     """Return the HTML page of a report."""
     from bokeh.core.validation import silence

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optsched.model.saving import change
-from optsched.reports.page import document, origin
+from optsched.reports.page import short_page
 from optsched.reports.scatter import Axis, Mark, Shape, scatter
-from optsched.reports.tables import Table, as_html, make_table, safe
+from optsched.reports.tables import Table, as_html, make_table
 from optsched.reports.view import both
 from optsched.runtime.bytes import unit_of
 from optsched.solver.fusion.front import knee
@@ -24,14 +24,12 @@ def split_page(result: FusionResult, points: Sequence[Point], saved: str = "") -
     `saved` is the saving of the last split in words, with which the page starts.
     """
     name = result.fused.graph.name
-    lead = f"<p class=lead><b>{safe(saved, 1000)}</b></p>" if saved else ""
     legend = "Each dot is a split; at the knee the saving is furthest ahead of the kernels added."
     if result.bound:
         legend += f" No split lies on the left of the dashed line, at {both(result.bound)}: proved."
-    body = f"<h1>Kernels against the peak of {safe(name)}</h1>{lead}"
-    body += f"{split_picture(result, points)}<p class=soft>{safe(legend, 1000)}</p>"
+    body = f"{split_picture(result, points)}<p class=soft>{legend}</p>"
     body += as_html(split_table(result, points))
-    return document(f"splits of {name}", f"{body}<footer>{origin()}</footer>")
+    return short_page(f"splits of {name}", f"Kernels against the peak of {name}", saved, body)
 
 
 def split_picture(result: FusionResult, points: Sequence[Point]) -> str:
