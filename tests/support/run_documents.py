@@ -27,6 +27,7 @@ from unittest import mock
 from optsched import cli
 from optsched.check.claims import check_claims
 from optsched.formats import Content, read_graph, read_packing, read_plan_claims, sniff_file
+from optsched.formats.costs import COSTS_FORMAT, read_costs
 from optsched.model.question import Question
 from tests.support.documents import ROOT, Block, blocks_of
 from tests.support.registries import registries_kept
@@ -60,10 +61,14 @@ def run_block(block: Block, namespace: dict[str, Any]) -> None:
 
 
 def _read_document(block: Block, graphs: dict[str, Any]) -> None:
-    """Read a file that is shown; a plan is one of the graph that its page shows before it."""
+    """Read a file that is shown; plans and costs are of a graph that its page shows before them."""
     path = Path("block.json")
     path.write_text(block.text)
-    holds, document = sniff_file(path).holds, json.loads(block.text)
+    document = json.loads(block.text)
+    if document["format"] == COSTS_FORMAT:
+        read_costs(path, graphs[f"graph {document['graph']}"])
+        return
+    holds = sniff_file(path).holds
     if holds is Content.GRAPH:
         graphs[f"graph {document['name']}"] = read_graph(path)
     elif holds is Content.PACKING:
