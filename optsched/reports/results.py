@@ -15,7 +15,6 @@ from optsched.formats.minimalloc import PackingTable
 from optsched.model.antichain import largest_antichain
 from optsched.model.elements import OutputPolicy
 from optsched.model.graph import Graph
-from optsched.model.live_states import most_live_at_once
 from optsched.model.liveness import ESTIMATORS, peak_memory
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.pools import apart_in_every_order
@@ -81,9 +80,8 @@ def _apart_fields(graph: Graph) -> dict[str, Any]:
 def _stream_fields(graph: Graph, result: Result) -> dict[str, Any]:
     """Return the field `streams` of a plan on several streams.
 
-    It holds the names of the streams; the buffers that pairwise may be in use at the same time and
-    form the peak, largest first; and the most bytes live at once in any execution, or None if there
-    are too many states to examine.
+    It holds the names of the streams, and the buffers that pairwise may be in use at the same time
+    and form the peak, largest first.
     """
     if result.plan is None or not graph.on_streams:
         return {}
@@ -91,9 +89,7 @@ def _stream_fields(graph: Graph, result: Result) -> dict[str, Any]:
     # The peak of several streams is the heaviest set of pairwise concurrent buffers.
     found = [graph.buffers[b] for b in largest_antichain(graph, order).buffers]
     buffers = [buffer.name for buffer in sorted(found, key=lambda buffer: -buffer.size)]
-    live = most_live_at_once(graph, order)
-    names = list(graph.streams)
-    return {"streams": {"names": names, "antichain": buffers, "live_at_once": live}}
+    return {"streams": {"names": list(graph.streams), "antichain": buffers}}
 
 
 def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
@@ -203,11 +199,9 @@ def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
     if result.slab_proof is Proof.JOINT and (result.slab or 0) > result.peak_bound:
         lines[-1] += ", summed over separate pools"
     if streams := record.get("streams"):
-        live = streams["live_at_once"]
-        at_once = "" if live is None else f"; live at once in some execution: {live:,} bytes"
         lines.append(
             f"  {counted(len(streams['names']), 'stream')}: the peak consists of buffers that "
-            f"pairwise may be in use at once: {listed_names(streams['antichain'], _NAMED)}{at_once}"
+            f"pairwise may be in use at once: {listed_names(streams['antichain'], _NAMED)}"
         )
     slabs = record.get("slabs", {})
     if len(slabs) > 1:

@@ -2,7 +2,7 @@
 
 Each question is answered by the project and by enumeration (`tests/support/brute_streams.py`):
 
-* relation: do the conflicts, the largest antichain and the bytes live at once agree?
+* relation: do the conflicts and the largest antichain agree?
 * slab: with one order left to each stream, is the slab the least, and is that proved?
 * widened: with live ranges widened in place of pairs, does every plan and bound hold?
 * order: over all orders of the streams, are slab and peak the least, and the bounds valid?
@@ -33,7 +33,6 @@ from optsched.model import stream_relation as relation_module
 from optsched.model.antichain import largest_antichain
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.live_states import most_live_at_once
 from optsched.model.liveness import timeline
 from optsched.model.plan import Plan
 from optsched.model.stream_relation import StreamRelation, stream_relation
@@ -85,7 +84,6 @@ def relation(row: Row, rng: np.random.Generator) -> None:
         if b < c and start[b] < end[c] and start[c] < end[b]
     }
     expected = brute.antichain_bytes(graph, order)
-    live = brute.live_at_once(graph, order)
     alone = timeline(graph, order).running.max(initial=graph.arrays.initial)
     row.special += expected > alone
     expect(row, graph, meeting | hidden == pairs and not meeting & hidden, "ranges and pairs")
@@ -93,7 +91,6 @@ def relation(row: Row, rng: np.random.Generator) -> None:
     expect(row, graph, covered and (end <= cover).all(), "conflicts that no wider range shows")
     sizes = sum(graph.buffers[b].size for b in largest.buffers)
     expect(row, graph, largest.size == expected == sizes, f"antichain {largest}, not {expected}")
-    expect(row, graph, most_live_at_once(graph, order) == live, "live at once")
 
 
 def slab(row: Row, rng: np.random.Generator) -> None:
