@@ -11,6 +11,10 @@ from optsched.runtime.text import counted, listed, readable
 SHOWN = 12
 """Maximum number of buffers, precedences and ops of a set in the text; the JSON has all of them."""
 
+NOT_ALWAYS = (
+    "* if an order frees it earlier, other buffers of at least as many bytes are live here instead"
+)
+"""The meaning of the star at a buffer, where a bound holds for every order."""
 NAMES = 3
 """Maximum number of ops named in a list."""
 
@@ -50,9 +54,9 @@ def explain_text(record: dict[str, Any]) -> str:
     # Explained once below the list.
     if any(not row["in_every_order"] for row in record["buffers"]):
         lines.append(
-            "  * not live here in every order; otherwise, others of at least as many bytes are"
+            f"  {NOT_ALWAYS}"
             if record["reason"] != Reason.SEARCH
-            else "  * not live here in every order; other orders may have other buffers live"
+            else "  * other orders may have other buffers live here"
         )
     for row in record["written_in_place"]:
         saved = spelled_bytes(row["saves"])
@@ -169,7 +173,7 @@ def _changes(record: dict[str, Any]) -> list[str]:
     lines = []
     if helping:
         what = "bound of all ops and sets" if record["reason"] == Reason.SET else "bound"
-        lines.append(f"smaller buffers that would lower the {what}, one at a time:")
+        lines.append(f"the {what} would fall if one of these buffers alone were smaller:")
         for row in helping:
             as_one = " (of a set)" if row["by_set"] else ""
             # After the change another op may be the bottleneck.

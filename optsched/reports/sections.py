@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from optsched.compare import OUR_METHOD, Comparison
+from optsched.explanation.words import NOT_ALWAYS
 from optsched.model.saving import change
 from optsched.reports.colors import BOUND, LIVE, OTHER, PEAK, VIRIDIS, Painting
 from optsched.reports.report import Report, among
@@ -127,8 +128,8 @@ def live_table(shown: View) -> str:
                 Cell(name, button),
                 format_bytes(int(size[b])),
                 Cell(percent(share), bar + percent(share)),
-                subject.makers[b] if subject.makers else "",
                 shown.lifetime(b),
+                subject.makers[b] if subject.makers else "",
             )
         )
     count, live = len(shown.live), int(size[list(shown.live)].sum())
@@ -140,7 +141,7 @@ def live_table(shown: View) -> str:
     if count > AT_MOST:
         rest = int(size[list(shown.live[AT_MOST:])].sum())
         more = f" ({count - AT_MOST:,} even smaller ones, {format_bytes(rest)}, are not listed)"
-    table = make_table(("buffer", "bytes", "share", "made by", "live"), "snsts", rows, label)
+    table = make_table(("buffer", "bytes", "share", "live", "made by"), "snsst", rows, label)
     return as_html(table, more=more)
 
 
@@ -271,10 +272,7 @@ def proof_section(report: Report) -> str:
     then = f"Live then, the largest {AT_MOST} of {count:,}" if count > AT_MOST else "Live then"
     parts.append(as_html(make_table(heads, "sntt", rows, then)))
     if not all(row["in_every_order"] for row in explained["buffers"]):
-        parts.append(
-            "<p class=soft>* not live here in every order; otherwise, others of at least as many "
-            "bytes are</p>"
-        )
+        parts.append(f"<p class=soft>{NOT_ALWAYS}</p>")
     parts += [
         f"<p class=soft>{safe(row['output'])} overwrites {safe(row['input'])}, which "
         f"saves {both(row['saves'])}.</p>"
