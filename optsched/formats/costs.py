@@ -94,6 +94,13 @@ def _cost(graph: Graph, op: Op, model: CostModel) -> int:
     return max(flops // FLOPS_PER_PS, int(moved / BYTES_PER_PS))
 
 
+def moved_cost(bytes_: int, model: CostModel | str) -> int:
+    """Return the cost of bytes that are read or written besides ops; 0 if a model counts none."""
+    if model in (CostModel.KERNEL, CostModel.ROOFLINE):
+        return int(bytes_ / BYTES_PER_PS)
+    return bytes_ if model == CostModel.BYTES else 0
+
+
 def _is_fused(graph: Graph, b: int) -> bool:
     maker = graph.producers[b]
     return maker is not None and is_fusible(graph.ops[maker].kind)

@@ -11,10 +11,10 @@ from optsched.model.fused import FusedGraph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.fusion import branching, oracle, search
-from optsched.solver.fusion.front import find_front
+from optsched.solver.fusion.front import cheapest_within, find_front
 from optsched.solver.fusion.oracle import Oracle
 from optsched.solver.fusion.price import why_cut, with_useful_cuts
-from optsched.solver.fusion.result import FusionResult
+from optsched.solver.fusion.result import FusionResult, Point
 from optsched.solver.fusion.search import search_fusion
 from tests.support.brute_fusion import brute_force, random_fused, random_stages
 from tests.support.interrupts import interrupt_at, interrupted_at_line
@@ -87,6 +87,16 @@ def test_a_front_without_time_has_the_best_split() -> None:
     _, full = searched()
     front = find_front(full, Clock.of(Limits(seconds=0)))
     assert front.points == (full.whole, with_useful_cuts(full.fused, full.best))
+
+
+def test_the_cheapest_split_within_a_peak_moves_the_fewest_bytes() -> None:
+    points = [Point((), peak, 1, traffic) for peak, traffic in ((10, 5), (8, 9), (6, 7), (4, 8))]
+    assert [cheapest_within(points, peak) for peak in (10, 8, 5, 3)] == [
+        points[0],
+        points[2],
+        points[3],
+        None,
+    ]
 
 
 def test_each_cut_saves_bytes_even_without_time() -> None:

@@ -94,9 +94,9 @@ def enabled(
     peak
         Bytes such as `"2GiB"` that a training step may allocate beside its inputs: forward ops run
         again in the backward graph where this is needed
-        (:mod:`optsched.plugins.inductor.recompute`), after cuts by `split`, which cost less and are
-        made only in graphs above the peak. None: what is saved and what runs again is PyTorch's
-        choice.
+        (:mod:`optsched.plugins.inductor.recompute`), after cuts, which are made only in graphs
+        above the peak, and at any price if those of `"auto"` are not enough. None: what is saved
+        and what runs again is PyTorch's choice.
     cuda
         True to order graphs of a single GPU, too. Their peaks are simulated from the wrapper that
         the GPU runs; they were compared with a fake device, not with a GPU. Bytes that cuBLAS,

@@ -194,7 +194,8 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     ) -> Cuts | None:
         """Return cuts of fused nodes that lower the peak; None if the nodes stay as they are.
 
-        With a budget, these are cuts of a graph above it that save at least the excess.
+        With a budget, these are cuts of a graph above it that save at least the excess, at any
+        price if cheap ones do not.
         """
         peak = (decision.best if decision.gains else decision.own).peak
         if not self.split or (self.budget is not None and peak <= self.budget):
@@ -212,6 +213,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
                 clock=clock,
                 min_gain=gain,
                 name=name,
+                must_fit=self.budget is not None,
             )
         except Exception as error:
             logger.warning("%s: fused nodes left to Inductor: %s", name, _reason(error))

@@ -94,6 +94,12 @@ def knee(front: Sequence[Point]) -> Point:
     return max(front, key=above)
 
 
+def cheapest_within(front: Sequence[Point], peak: int) -> Point | None:
+    """Return the point within a peak that moves the fewest bytes; None if there is none."""
+    fits = [x for x in front if x.peak <= peak]
+    return min(fits, key=lambda x: (x.traffic, x.kernels, x.peak), default=None)
+
+
 def best_within(front: Sequence[Point], whole: Point, price: Price | None) -> Point:
     """Return the point of least peak that the price allows; any price without one."""
     allowed = [x for x in front if price is None or price.allows(whole, x)]

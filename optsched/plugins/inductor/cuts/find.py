@@ -27,7 +27,7 @@ from optsched.plugins.inductor.wrapper.facts import WrapperFacts
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.text import counted, listed
-from optsched.solver.fusion.front import Price, best_within, find_front
+from optsched.solver.fusion.front import Price, best_within, cheapest_within, find_front
 from optsched.solver.fusion.price import why_cut
 from optsched.solver.fusion.result import FusionResult, Point
 from optsched.solver.fusion.search import search_fusion
@@ -78,6 +78,7 @@ def find_cuts(
     clock: Clock,
     min_gain: MinGain,
     name: str,
+    must_fit: bool = False,
 ) -> Cuts | None:
     """Return cuts that lower the simulated peak of a graph; None if no cut is worth it.
 
@@ -97,6 +98,8 @@ def find_cuts(
         Least saving beside that of the order.
     name
         Name of the graph.
+    must_fit
+        True to take cuts at any price if those that `split` allows save less than `min_gain`.
 
     Raises
     ------
@@ -116,7 +119,10 @@ def find_cuts(
     front = find_front(result, limit)
     front.stop_reason.raise_if_interrupted()
     point = best_within(front.points, result.whole, Price() if split == "auto" else None)
-    if result.whole.peak - point.peak < wanted:
+    most = result.whole.peak - wanted
+    if must_fit and point.peak > most:
+        point = cheapest_within(front.points, most) or point
+    if point.peak > most:
         return None
     try:
         made = rebuilt(parts, point.groups)

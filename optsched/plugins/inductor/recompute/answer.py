@@ -38,7 +38,8 @@ def _take_theirs(step: JointStep, split: TorchSplit) -> Answer:
     simulated = step.peak(split.modules)
     share = 100 * split.extra / max(1, step.problem.total)
     text = f"recompute: asked {step.settings.peak:,} bytes, a split of PyTorch's, simulated "
-    text += f"{simulated:,}, extra {share:.2f} % ({step.graph.cost_unit})"
+    text += f"{simulated:,}, extra {share:.2f} %{_cuts(step, split.modules)} "
+    text += f"({step.graph.cost_unit})"
     return split.modules, _record(step, text, simulated)
 
 
@@ -65,8 +66,15 @@ def _text(step: JointStep, chosen: Tried) -> str:
     text = f"recompute: asked {step.settings.peak:,} bytes, planned {result.peak or 0:,}"
     text += "" if simulated is None else f", simulated {simulated:,}"
     text += f", {chosen.price[1]} repeats, extra {share * (result.extra or 0):.2f} %"
+    text += _cuts(step, chosen.modules)
     bound = f"bound {share * (result.bound or 0):.2f} % of {chosen.what}"
     return f"{text} ({bound}, {step.graph.cost_unit})"
+
+
+def _cuts(step: JointStep, modules: Modules) -> str:
+    """Return the cost of the bytes that cuts of fused nodes move, in words; empty without any."""
+    cost = step.cut_cost(modules)
+    return f", cuts {100 * cost / max(1, step.problem.total):.2f} %" if cost else ""
 
 
 def _record(step: JointStep, text: str, simulated: int | None) -> CompiledGraph:

@@ -51,12 +51,14 @@ STEP = "step"
 class StepMemory(NamedTuple):
     """The peaks of a simulated step, and bytes of it that no graph of ATen ops shows.
 
-    `peak` is the one after cuts of fused nodes, and `whole` the one without.
+    `peak` is the one after cuts of fused nodes, and `whole` the one without. `traffic` is the
+    number of bytes that kernels read and write in addition after cuts.
     """
 
     peak: int
     whole: int
     hidden: HiddenBytes
+    traffic: int = 0
 
 
 class _MeasuredError(BaseException):
@@ -69,6 +71,7 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
     def __init__(self, rules: SchedulerPass, ordered: bool) -> None:
         # The pass that will compile the nodes makes the choices here as well.
         self.rules, self.ordered, self.peak, self.whole = rules, ordered, 0, 0
+        self.traffic = 0
         self.saved: list[str] = []
         """Names of a forward graph's outputs; Inductor copies its settings, so no nodes."""
         self.workspaces: dict[str, int] = {}
@@ -90,7 +93,10 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
         limit = Clock.of(Limits(seconds=seconds))
         cuts = self.rules.cut(nodes, facts, found, kernels, STEP, limit)
         self.whole = choice.peak
-        self.peak = choice.peak if cuts is None else cuts.decision.best.peak
+        self.peak = choice.peak
+        if cuts is not None:
+            self.peak = cuts.decision.best.peak
+            self.traffic = max(0, cuts.point.traffic - cuts.result.whole.traffic)
         self.strides = [_strides(out) for out in V.graph.graph_outputs]
         logger.debug("own %s best %s extremes %s", found.own.peak, choice.peak, choice.extremes)
         raise _MeasuredError
@@ -159,7 +165,8 @@ def simulate_step(
     logger.debug("forward %s, backward %s", forward.peak, behind.peak)
     hidden = HiddenBytes(behind.workspaces | forward.workspaces, forward.copies)
     whole = max(forward.whole, behind.whole)
-    return StepMemory(max(forward.peak, behind.peak), whole, hidden)
+    traffic = forward.traffic + behind.traffic
+    return StepMemory(max(forward.peak, behind.peak), whole, hidden, traffic)
 
 
 def _input_names(module: GraphModule) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from torch._functorch.compile_utils import fx_graph_cse
 from torch.fx import GraphModule
 
-from optsched.formats.costs import with_costs
+from optsched.formats.costs import moved_cost, with_costs
 from optsched.formats.fx import from_fx
 from optsched.model.graph import Graph
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain
@@ -145,6 +145,11 @@ class JointStep:
                 min_gain=settings.min_gain,
             )
         return self.simulated.get(modules)
+
+    def cut_cost(self, modules: Modules) -> int:
+        """Return the cost of the bytes that kernels move in addition after cuts of a split."""
+        memory = self.memory(modules)
+        return 0 if memory is None else moved_cost(memory.traffic, self.settings.cost)
 
     def peak(self, modules: Modules) -> int | None:
         """Return the peak of a split as compiled, after cuts."""

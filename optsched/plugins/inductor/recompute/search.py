@@ -42,17 +42,18 @@ PyTorch's is simulated."""
 
 
 class Tried(NamedTuple):
-    """A plan, its split, and the memory of the split as simulated, if it was."""
+    """A plan, its split, the memory of the split as simulated, if it was, and the cost of cuts."""
 
     memory: StepMemory | None
     result: RecomputeResult
     modules: Modules
     what: str
+    cuts: int
 
     @property
     def price(self) -> tuple[int, int]:
-        """Extra cost and number of repeats."""
-        return self.result.extra or 0, sum(row.count for row in self.result.repeats)
+        """Extra cost, that of cuts included, and number of repeats."""
+        return (self.result.extra or 0) + self.cuts, sum(row.count for row in self.result.repeats)
 
     def peak(self, cuts: bool = True) -> int | None:
         """Return the simulated peak, with or without cuts."""
@@ -164,7 +165,8 @@ class SplitSearch:
         known = next((row for row in same if row.result.sequence == result.sequence), None)
         if known is None:
             modules = self.step.split(model, result.sequence or ())
-            known = Tried(self.step.memory(modules), result, modules, model.what)
+            memory, cuts = self.step.memory(modules), self.step.cut_cost(modules)
+            known = Tried(memory, result, modules, model.what, cuts)
             self.tried.append(known)
         return known
 
@@ -183,13 +185,15 @@ class SplitSearch:
 
         Of equal cost ours is taken.
         """
-        best: TorchSplit | None = None
-        for split in self._torch_splits(self.least()):
-            if self.clock.expired() and split.modules not in self.step.simulated:
+        best, least = None, self.least()
+        for split in self._torch_splits(least):
+            is_dear = least is not None and split.extra >= least
+            is_late = self.clock.expired() and split.modules not in self.step.simulated
+            if is_dear or is_late or (self.step.peak(split.modules) or 0) > self.budget:
                 continue
-            is_cheaper = best is None or split.extra < best.extra
-            if is_cheaper and (self.step.peak(split.modules) or 0) <= self.budget:
-                best = split
+            cost = split.extra + self.step.cut_cost(split.modules)
+            if least is None or cost < least:
+                best, least = split, cost
         return best
 
     def _torch_splits(self, below: int | None) -> Sequence[TorchSplit]:

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
+from optsched.formats.costs import moved_cost
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
 from optsched.plugins.inductor.recompute.hidden_bytes import HiddenBytes
 from optsched.plugins.inductor.recompute.joint_step import PeakSettings
@@ -59,13 +60,18 @@ class Imagined:
     def split(self, model: Model, sequence: Any) -> Any:
         return sequence
 
+    def cut_cost(self, modules: Any) -> int:
+        return self.memory(modules).traffic
+
     def memory(self, modules: Any) -> StepMemory:
         i, k = modules
         _, whole, cut, _ = self.rows[i]
         # Cuts are taken only if the step fits with them.
         cuts = self.settings.split and whole[k] > BUDGET >= cut[k]
         peak = cut[k] if cuts else whole[k]
-        return self.simulated.setdefault(modules, StepMemory(peak, whole[k], NO_BYTES))
+        # Cuts move bytes, which cost.
+        found = StepMemory(peak, whole[k], NO_BYTES, (whole[k] - peak) // 20)
+        return self.simulated.setdefault(modules, found)
 
 
 def search(step: Any, seconds: float = 3600) -> SplitSearch:
@@ -92,6 +98,11 @@ def test_plans_with_cuts_never_cost_more_than_those_without() -> None:
     assert cheaper > 500
 
 
+def test_bytes_that_cuts_move_cost_what_the_model_says() -> None:
+    costs = [moved_cost(3000, model) for model in ("kernel", "roofline", "bytes", "flops")]
+    assert costs == [2000, 2000, 3000, 0]
+
+
 def test_no_plan_begins_after_the_time_is_over() -> None:
     found = search(Imagined(3, "peak"), seconds=0)
     assert not found.tried
@@ -114,6 +125,7 @@ def test_where_nothing_fits_pytorchs_split_of_least_peak_is_simulated_first() ->
     step.splits = [TorchSplit(1 - i / 10, f"split {i}", i, (), saved=0) for i in range(3)]
     peaks = {"split 0": 9_500, "split 1": 9_100, "split 2": 9_000}
     seen: list[str] = []
+    step.cut_cost = lambda _: 0
     step.peak = lambda modules: seen.append(modules) or peaks[modules]
     found = search(step, seconds=0)
     found.clock = Clock.of(Limits(seconds=3600))
