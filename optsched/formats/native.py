@@ -8,7 +8,7 @@ the JSON Schemas of all native formats.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from enum import StrEnum
 from functools import partial
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ _GRAPH_KEYS = {"format", "name", "memory_model", "ops", "buffers", "inplace", "s
 _GRAPH_KEYS |= {"keep_apart", "must_share", "cost_unit"}
 _INPLACE_KEYS = {"op", "output", "input"}
 _LEVEL_KEYS = {"ops", "at_most"}
+_DEFAULTS = [(field.name, field.default) for field in fields(Buffer)]
 _Policy = TypeVar("_Policy", bound=StrEnum)
 
 
@@ -79,11 +80,8 @@ def _op_document(v: int, op: Op, ops: Sequence[str], buffers: Sequence[str]) -> 
 def _buffer_document(
     b: int, buffer: Buffer, ops: Sequence[str], buffers: Sequence[str]
 ) -> dict[str, Any]:
-    written: dict[str, Any] = {}
-    for field in fields(Buffer):
-        value = getattr(buffer, field.name)
-        if field.default is MISSING or value != field.default:
-            written[field.name] = value
+    # Fields without a default are always written: MISSING is equal to no value.
+    written = {k: value for k, default in _DEFAULTS if (value := getattr(buffer, k)) != default}
     written["name"] = buffers[b]
     if buffer.alias_of is not None:
         # A view has the size of its root.

@@ -67,6 +67,7 @@ def _key_of(graph: Graph | GraphRow) -> str:
     return graph_key(graph) if isinstance(graph, Graph) else graph.key
 
 
+@paused_collector()
 def graph_row(graph: Graph) -> GraphRow:
     """Return the row of a graph."""
     bytes_ = sum(map(attrgetter("size"), graph.buffers))
