@@ -302,6 +302,16 @@ def clock(args: argparse.Namespace) -> Clock:
     return Clock.watched(limits(args))
 
 
+def certificate_clock(args: argparse.Namespace, stop_reason: StopReason) -> Clock:
+    """Return a clock for a certificate: with a limit of its own, and no time after Ctrl-C.
+
+    A search that used up its limit would leave no time to certify the bound that it has found.
+    """
+    from optsched.runtime.clock import Clock
+
+    return Clock.of(Limits(seconds=0.0)) if stop_reason == "interrupted" else clock(args)
+
+
 def capacity(args: argparse.Namespace) -> int | None:
     """Return the capacity in bytes, if one was given."""
     return None if args.capacity is None else parse_bytes(args.capacity)

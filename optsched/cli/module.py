@@ -120,9 +120,8 @@ def _certify(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
     from optsched.certificate import certify_module
     from optsched.formats import write_module_certificate
 
-    written = certify_module(
-        found.module, found.orders, found.peak_bounds, limits=common.clock(args)
-    )
+    limits = common.certificate_clock(args, found.entry.stop_reason)
+    written = certify_module(found.module, found.orders, found.peak_bounds, limits=limits)
     for name, row in written.items():
         if row.missing:
             common.show(f"optsched: certificate of {name}: {row.missing}", sys.stderr)

@@ -114,9 +114,12 @@ def repeated(name: str, metavar: str, text: str, **how: Any) -> Option:
 
 
 def choice(name: str, values: Sequence[str], text: str, **how: Any) -> Option:
-    """Return an option with a fixed set of values, the first of them the default."""
+    """Return an option with a fixed set of values, the first of them the default.
+
+    With `default=None`, the command can tell whether the option was given.
+    """
     text = f"{text} (default: {values[0]})"
-    return option(name, choices=values, default=values[0], help=text, **how)
+    return option(name, choices=values, help=text, **{"default": values[0], **how})
 
 
 def number(
@@ -173,7 +176,10 @@ ENGINE = choice(
     "exact engine to run after heuristics and bounds",
 )
 OBJECTIVE = choice(
-    "--objective", ("slab", "peak"), "quantity to minimize first; the other breaks ties"
+    "--objective",
+    ("slab", "peak"),
+    "quantity to minimize first; the other breaks ties",
+    default=None,
 )
 TIME_LIMIT = number(
     "--time-limit", seconds, "time limit per instance, in seconds; inf for none", 60.0, "S"

@@ -38,6 +38,8 @@ def _solve(args: argparse.Namespace) -> int:
 
     if args.split or args.page:
         return _solve_split(args)
+    # The record of a result has all settings.
+    args.objective = args.objective or "slab"
     # Each refusal names both options: what one of them does, the other would undo.
     slabs = common.pools(args)
     if slabs and args.capacity:
@@ -116,7 +118,8 @@ def _certify(args: argparse.Namespace, result: Result) -> dict[str, Any]:
 
     assert result.question is not None
     graph = result.question.graph
-    written = certify(graph, args.certificate, result=result, limits=common.clock(args))
+    limits = common.certificate_clock(args, result.stop_reason)
+    written = certify(graph, args.certificate, result=result, limits=limits)
     if written.missing:
         common.show(f"optsched: certificate: {written.missing}", sys.stderr)
     bound = written.certificate.bound
@@ -134,7 +137,8 @@ SOLVE = Command(
         option(
             "--certificate",
             metavar="FILE",
-            help="write a proof of the bound on the peak, with a --time-limit of its own",
+            help="write a proof of the bound on the peak; may take --time-limit seconds more, "
+            "or none after Ctrl-C",
         ),
         *NEAR,
         flag(

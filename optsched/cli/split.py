@@ -45,6 +45,7 @@ ALL_FUSED, SPLITS = "all nodes fused", "splits of the fused nodes"
 
 def solve_split(args: argparse.Namespace) -> int:
     """Search the split of least peak of a captured graph, and the cheapest cuts for its peak."""
+    args.objective = "peak"
     common.protect([args.output, args.certificate, args.page], args.graph)
     result, front = _search(args, args.graph)
     record = _record(result, front.points)
@@ -63,7 +64,7 @@ def _write_files(
     """Write the files that the options ask for, and return a line about the certificate."""
     note = ""
     if args.certificate:
-        record["certificate"], note = _certify(args, result)
+        record["certificate"], note = _certify(args, result, _reason(result, front))
     if args.output:
         written = {"format": SPLIT_FORMAT, **record}
         write_bytes(args.output, f"{json.dumps(written, indent=1)}\n".encode())
@@ -141,6 +142,8 @@ def refuse_others(args: argparse.Namespace) -> None:
     UsageError
         If one is given.
     """
+    if getattr(args, "objective", None) == "slab":
+        raise UsageError("--split lowers the peak: it excludes --objective slab")
     for name, value in vars(args).items():
         if name not in _TAKEN and value != args.parser.get_default(name):
             raise UsageError(f"--split excludes --{name.replace('_', '-')}")
@@ -219,12 +222,14 @@ def _reason(result: FusionResult, front: Front) -> StopReason:
     return front.stop_reason if interrupted else result.stop_reason
 
 
-def _certify(args: argparse.Namespace, result: FusionResult) -> tuple[dict[str, Any], str]:
+def _certify(
+    args: argparse.Namespace, result: FusionResult, stop_reason: StopReason
+) -> tuple[dict[str, Any], str]:
     from optsched.certificate.fusion import certify_fusion
     from optsched.formats.fused import write_fusion_certificate
     from optsched.runtime.limits import Proof
 
-    written = certify_fusion(result, common.clock(args))
+    written = certify_fusion(result, common.certificate_clock(args, stop_reason))
     write_fusion_certificate(written.certificate, args.certificate, result.fused)
     bound = written.certificate.bound
     note = f"\n  certificate: {Proof(written.rung).with_code}, no split below {bound:,} bytes"

@@ -97,6 +97,7 @@ def _settings(args: argparse.Namespace) -> FleetSettings:
     from optsched.fleet import FleetSettings
     from optsched.runtime.limits import Objective
 
+    args.objective = args.objective or "slab"
     # Without a limit the run would go on until the hardest graph is proved.
     if args.budget is None and args.work is None:
         raise UsageError("give --budget (2h for the full fleet) or --work (N units per graph)")

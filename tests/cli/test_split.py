@@ -108,6 +108,9 @@ def test_files_without_parts_are_refused(
     assert "does not list the parts of fused nodes" in capsys.readouterr().err
     assert main(["solve", str(CAPTURED), "--split", "--capacity", "9"]) == 2
     assert "--split excludes --capacity" in capsys.readouterr().err
+    assert main(["solve", str(CAPTURED), "--split", "--objective", "slab"]) == 2
+    error = "optsched: error: --split lowers the peak: it excludes --objective slab\n"
+    assert capsys.readouterr().err == error
     assert main(["solve", str(CAPTURED), "--page", str(tmp_path / "page.html")]) == 2
     assert "--page draws the front of --split" in capsys.readouterr().err
 
