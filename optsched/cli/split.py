@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
 from optsched.cli.folders import graph_files
-from optsched.compare import Skipped
 from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats.fused import SPLIT_FORMAT
 from optsched.formats.source import write_bytes
 from optsched.model.saving import Saving, change
-from optsched.reports.saving import print_headline, savings_record
 from optsched.reports.tables import Column, Table, as_markdown, print_table
 from optsched.reports.terminal import console
 from optsched.runtime.facts import versions
@@ -27,6 +25,7 @@ from optsched.runtime.limits import Objective, StopReason
 from optsched.runtime.text import counted, shield
 
 if TYPE_CHECKING:
+    from optsched.compare import Skipped
     from optsched.formats.fused import StatedSplit
     from optsched.model.fused import FusedGraph
     from optsched.solver.fusion.front import Front
@@ -78,6 +77,9 @@ def _write_files(
 
 def compare_split(args: argparse.Namespace) -> int:
     """Print a table with the whole nodes beside the best split, one row per file."""
+    # Not above: `check` imports this module, and runs without heuristics and solvers.
+    from optsched.compare import Skipped
+
     files = graph_files(args.graph)
     common.protect([args.csv, args.markdown], *(path for path, _ in files))
     rows, records, interrupted = [], [], False
@@ -122,6 +124,8 @@ def _show_table(
     saved: Mapping[str, Saving],
     skipped: Sequence[Skipped],
 ) -> None:
+    from optsched.reports.saving import print_headline, savings_record
+
     if args.json:
         passed = [asdict(row) for row in skipped]
         saving = savings_record(saved)
