@@ -11,11 +11,13 @@ import pytest
 
 from optsched import GraphBuilder, Limits, MemoryModel, Question, certify, read_graph, read_plan
 from optsched.check.certificate import check_certificate
+from optsched.check.plan import check_order
 from optsched.errors import FormatError, PlanError, UsageError
 from optsched.runtime.limits import Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
 from optsched.store import (
+    MINIMUM_PEAK,
     PlanStore,
     StoredQuestion,
     import_store,
@@ -186,6 +188,27 @@ def test_an_export_of_an_older_version_is_refused_with_the_way_out(store: PlanSt
     with pytest.raises(FormatError, match=rf"version4\.jsonl: .* version 1 .*{WAY_OUT}"):
         import_store(store, DATA / "version4.jsonl", trust=True)
     assert len(store) == 0
+
+
+def test_a_store_and_an_export_of_this_version_are_read(store: PlanStore) -> None:
+    """Files that an earlier commit wrote: what is in a store or an export must stay readable."""
+    shutil.copy(DATA / "version5.db", store.path.parent / "written.db")
+    written = PlanStore(store.path.parent / "written.db")
+    assert verify(written) == []
+    taken = import_store(store, DATA / "version5.jsonl", trust=True)
+    assert (taken.new, taken.refused) == (4, 0)
+    for known in (written, store):
+        for size in (1, 2):
+            graph = renamed(diamond(size))
+            found = known.get(graph)
+            assert found is not None
+            assert (found.peak, found.slab, found.bound) == (12 + size, 12 + size, 12 + size)
+            left = known.search(graph, MINIMUM_PEAK)
+            assert left is not None
+            assert check_order(graph, left.orders[0]) == 12 + size
+        certificate = known.certificate(diamond(1))
+        assert certificate is not None
+        assert check_certificate(diamond(1), certificate) == "L3"
 
 
 def test_a_plan_of_an_older_store_is_taken_along(store: PlanStore) -> None:
