@@ -33,6 +33,7 @@ def _check(args: argparse.Namespace) -> int:
             # A packing file holds its own offsets, so there is nothing else to give.
             if sniff_file(args.graph).holds is not Content.PACKING:
                 raise UsageError("check needs a graph and a plan, or one packing with offsets")
+            common.refuse_graph_options(args, args.graph)
             return _check_packing(args, read_packing(args.graph))
         if (split := read_split(args.plan)) is not None:
             return check_split_file(args, split)

@@ -30,6 +30,12 @@ OK, CHECK_FAILED, BAD_INPUT, UNPROVED = 0, 1, 2, 3
 DOES_NOT_FIT, NOTHING_FOUND, INTERRUPTED = 4, 5, 130
 INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "baseline", "source")
 """Arguments that name files to read."""
+OF_GRAPHS = {
+    *("--dim", "--profile", "--input-bytes", "--inplace", "--align", "--workspace-apart"),
+    *("--constants", "--streams", "--first", "--last", "--keep-order", "--baseline"),
+    *("--max-moved", "--cost", "--costs", "--methods", "--engine"),
+}
+"""Options about graphs, of commands that take live ranges too."""
 OUTPUTS = ("output", "certificate", "page", "csv", "markdown", "report", "png", "svg", "trace")
 """Arguments that name files to write."""
 
@@ -287,6 +293,21 @@ def given(args: argparse.Namespace, *names: str) -> list[str]:
         # 0 counts as given, False and an empty list do not.
         if (x := getattr(args, name, None)) is not None and x is not False and x != []
     ]
+
+
+def changed(args: argparse.Namespace) -> list[str]:
+    """Return the options whose value is not the default, as `--name`."""
+    return [
+        f"--{name.replace('_', '-')}"
+        for name, value in vars(args).items()
+        if name not in ("command", "parser") and value != args.parser.get_default(name)
+    ]
+
+
+def refuse_graph_options(args: argparse.Namespace, path: str) -> None:
+    """Raise UsageError for options that live ranges have no use for; they would be passed over."""
+    if unused := [name for name in changed(args) if name in OF_GRAPHS]:
+        raise UsageError(f"{path}: {unused[0]} is for graphs, this file has live ranges")
 
 
 def limits(args: argparse.Namespace) -> Limits:

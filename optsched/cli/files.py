@@ -60,6 +60,7 @@ def _info_of_packing(args: argparse.Namespace) -> int:
     from optsched.formats import read_packing
     from optsched.reports.results import packing_facts, packing_info_text
 
+    common.refuse_graph_options(args, args.graph)
     table = read_packing(args.graph)
     record = packing_facts(table)
     saved = packing_saving(table, None, record["bound"])

@@ -172,8 +172,7 @@ def _packing_report(args: argparse.Namespace) -> Report | None:
     from optsched.formats import read_packing
     from optsched.reports.report import make_packing_report
 
-    if args.methods or args.inplace is not None or args.align:
-        raise UsageError("--methods, --inplace and --align are for graphs, not for live ranges")
+    common.refuse_graph_options(args, args.graph)
     tables = {path: read_packing(path) for path in (args.graph, *args.plan)}
     problem, own_pools = tables[args.graph].problem, tables[args.graph].pools or ()
     packings: list[tuple[str, IntArray, Sequence[str]]] = []

@@ -40,16 +40,8 @@ def _solve(args: argparse.Namespace) -> int:
         return _solve_split(args)
     # The record of a result has all settings.
     args.objective = args.objective or "slab"
-    # Each refusal names both options: what one of them does, the other would undo.
     slabs = common.pools(args)
-    if slabs and args.capacity:
-        raise UsageError("--pool excludes --capacity: write --pool NAME=BYTES")
-    if slabs and common.given(args, "baseline", "max_moved", "fewest_moves"):
-        raise UsageError("--pool excludes --baseline, --max-moved and --fewest-moves")
-    if slabs and args.independent:
-        raise UsageError("--pool excludes --independent")
-    if args.certificate and args.max_moved is not None:
-        raise UsageError("--certificate is about all orders: leave out --max-moved")
+    _refuse_pairs(args)
     module = common.read_module(args, args.graph)
     if module.calls:
         return solve_module(args, module)
@@ -101,6 +93,20 @@ def _solve(args: argparse.Namespace) -> int:
         # Printed even if a file could not be written, for example on a full disk.
         common.print_result(args, record, text)
     return common.exit_code(result.status, result.stop_reason)
+
+
+def _refuse_pairs(args: argparse.Namespace) -> None:
+    """Refuse options that exclude or need each other; each message names both."""
+    if args.pool and args.capacity:
+        raise UsageError("--pool excludes --capacity: write --pool NAME=BYTES")
+    if args.pool and common.given(args, "baseline", "max_moved", "fewest_moves"):
+        raise UsageError("--pool excludes --baseline, --max-moved and --fewest-moves")
+    if args.pool and args.independent:
+        raise UsageError("--pool excludes --independent")
+    if args.certificate and args.max_moved is not None:
+        raise UsageError("--certificate is about all orders: leave out --max-moved")
+    if args.keep_trace and not (args.output or args.json):
+        raise UsageError("--keep-trace stores the trace in the plan: give -o")
 
 
 def _solve_split(args: argparse.Namespace) -> int:

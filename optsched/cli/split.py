@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from optsched.solver.fusion.result import FusionResult, Point
 
 _TAKEN = {
-    *("graph", "split", "output", "certificate", "page", "csv", "markdown", "json", "objective"),
-    *("time_limit", "work", "workers", "seed", "command", "parser"),
+    *("--graph", "--split", "--output", "--certificate", "--page", "--csv", "--markdown"),
+    *("--json", "--objective", "--time-limit", "--work", "--workers", "--seed"),
 }
 """Arguments that a split has a use for."""
 SEARCH_SHARE = 0.5
@@ -148,9 +148,8 @@ def refuse_others(args: argparse.Namespace) -> None:
     """
     if getattr(args, "objective", None) == "slab":
         raise UsageError("--split lowers the peak: it excludes --objective slab")
-    for name, value in vars(args).items():
-        if name not in _TAKEN and value != args.parser.get_default(name):
-            raise UsageError(f"--split excludes --{name.replace('_', '-')}")
+    if others := [name for name in common.changed(args) if name not in _TAKEN]:
+        raise UsageError(f"--split excludes {others[0]}")
 
 
 def check_split_file(args: argparse.Namespace, split: StatedSplit) -> int:

@@ -253,6 +253,7 @@ BAD = {
         "a file in an existing folder",
     ),
     "plan and certificate": (["solve", "GRAPH", "-o", "x", "--certificate", "x"], "two outputs"),
+    "a trace for nobody": (["solve", "GRAPH", "--keep-trace"], "stores the trace in the plan"),
     "retry what": (["compare", "GRAPH", "--retry-failed"], "needs --resume"),
     "one name twice": (["compare", "GRAPH", "--csv", "x", "--markdown", "x"], "two outputs"),
     "no such column": (

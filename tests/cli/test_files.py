@@ -229,3 +229,20 @@ def test_info_describes_a_packing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["info", str(packing), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["bound"], found["bytes_in_all"], found["saving"]["before"]) == (12, 18, 12)
+
+
+def test_options_of_graphs_are_refused_for_live_ranges(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were passed over without a word."""
+    path = str(tmp_path / "live.csv")
+    Path(path).write_text("id,lower,upper,size,offset\na,0,2,4,0\n")
+    trace = ["--trace", str(tmp_path / "trace")]
+    for command in (["check", path], ["info", path], ["report", path, *trace]):
+        for option in (["--streams", "2"], ["--constants", "before"], ["--no-inplace"]):
+            assert main([*command, *option]) == 2
+            error = capsys.readouterr().err
+            name = option[0].replace("--no-", "--")
+            assert f"{path}: {name} is for graphs, this file has live ranges" in error
+        assert main(command) == 0
+        capsys.readouterr()

@@ -49,7 +49,7 @@ def test_words_say_what_a_proof_covers(capsys: pytest.CaptureFixture[str]) -> No
     ("options", "message"),
     [
         (["--pool", "fast"], "is a module of computations: no --pool for it"),
-        (["--keep-trace"], "is a module of computations: no --keep-trace for it"),
+        (["--keep-trace", "--json"], "is a module of computations: no --keep-trace for it"),
         (["--last", "copy"], "is a module of computations: no --last for it"),
         (["--max-moved", "0"], "is a module of computations: no --max-moved for it"),
         (["--workspace-apart"], "called computations cannot have separate regions"),
