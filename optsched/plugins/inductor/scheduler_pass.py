@@ -160,7 +160,8 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         if self.lifecycle and not V.graph.cpp_wrapper:
             lives = plan_lives(facts, choice.order, reuse=choice.reuse, name=name)
             expect_lives(V.graph, lives)
-        record = replace(record, note=_note(kernels, decision, choice, runs_on_gpu(nodes)))
+        notes = (_above(self.budget, choice), _note(kernels, decision, choice, runs_on_gpu(nodes)))
+        record = replace(record, note="; ".join(filter(None, notes)))
         return _Answer(ordered, record, (final.start, _device(nodes)) if self.measure else None)
 
     def _leave_to_inductor(self) -> None:
@@ -300,6 +301,14 @@ def _describe_cuts(cuts: Cuts, record: CompiledGraph, decision: Decision) -> Com
         reason="",
         fusion=cuts.text,
     )
+
+
+def _above(budget: int | None, taken: Choice) -> str:
+    """Return a note if a graph needs more than the step was asked to.
+
+    Its split was simulated with shorter limits, so other orders and cuts may have been found.
+    """
+    return "" if budget is None or taken.peak <= budget else f"above the peak of {budget:,} bytes"
 
 
 def _note(kernels: MeasuredKernels, decision: Decision, taken: Choice, on_gpu: bool) -> str:

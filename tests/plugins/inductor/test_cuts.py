@@ -24,7 +24,8 @@ from optsched.plugins.inductor import enabled, options, scheduler_pass  # noqa: 
 from optsched.plugins.inductor.capture import capture  # noqa: E402
 from optsched.plugins.inductor.cuts import find as cuts  # noqa: E402
 from optsched.plugins.inductor.orders import node_order  # noqa: E402
-from optsched.plugins.inductor.recompute import calibrate  # noqa: E402
+from optsched.plugins.inductor.recompute import calibrate, partition  # noqa: E402
+from optsched.plugins.inductor.recompute.hidden_bytes import HiddenBytes  # noqa: E402
 from optsched.plugins.inductor.wrapper.simulate import simulate  # noqa: E402
 from optsched.plugins.records import forget, records  # noqa: E402
 from optsched.runtime import clock  # noqa: E402
@@ -264,9 +265,23 @@ def test_a_step_within_its_peak_is_compiled_as_it_was_simulated() -> None:
     # Cuts would save bytes that nobody asked for, and need more kernels.
     assert not forward.fusion
     assert not backward.fusion
+    assert "above the peak" not in forward.note + backward.note
     assert joint.after == max(forward.planned or 0, backward.planned or 0)
     # The backward graph is given what is saved, and no bytes of its own are freed before that.
     assert calls[0].peak == forward.planned
+
+
+def test_a_graph_above_its_peak_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if a simulation with shorter limits had found better orders and cuts than the compilation.
+    fits = partition.StepMemory(1, 1, HiddenBytes({}, {}))
+    monkeypatch.setattr(partition, "simulate_step", lambda *_, **__: fits)
+    with compiled_step(False, peak=400_000):
+        pass
+    joint, *graphs = records()
+    assert joint.after == 1
+    above = [row.note for row in graphs if (row.planned or 0) > 400_000]
+    assert above
+    assert all("above the peak of 400,000 bytes" in note for note in above)
 
 
 def test_unknown_kinds_are_left_whole(monkeypatch: pytest.MonkeyPatch) -> None:
