@@ -24,7 +24,7 @@ from optsched.plugins.inductor import enabled, options, scheduler_pass  # noqa: 
 from optsched.plugins.inductor.capture import capture  # noqa: E402
 from optsched.plugins.inductor.cuts import find as cuts  # noqa: E402
 from optsched.plugins.inductor.orders import node_order  # noqa: E402
-from optsched.plugins.inductor.recompute import calibrate, partition  # noqa: E402
+from optsched.plugins.inductor.recompute import calibrate, joint_step  # noqa: E402
 from optsched.plugins.inductor.recompute.hidden_bytes import HiddenBytes  # noqa: E402
 from optsched.plugins.inductor.wrapper.simulate import simulate  # noqa: E402
 from optsched.plugins.records import forget, records  # noqa: E402
@@ -36,8 +36,8 @@ from optsched.solver.fusion.result import FusionResult  # noqa: E402
 from tests.support.compiled_memory import NO_CACHE, measure_calls, no_kernels  # noqa: E402
 from tests.support.shared_layers import SharedLayers  # noqa: E402
 
-LIMIT = 60.0
-"""Enough for a proof on a busy machine."""
+LIMIT = 500.0
+"""Enough for proofs on a machine with a load of ten; the searches end with these, not by time."""
 
 
 @contextmanager
@@ -273,8 +273,8 @@ def test_a_step_within_its_peak_is_compiled_as_it_was_simulated() -> None:
 
 def test_a_graph_above_its_peak_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     # As if a simulation with shorter limits had found better orders and cuts than the compilation.
-    fits = partition.StepMemory(1, 1, HiddenBytes({}, {}))
-    monkeypatch.setattr(partition, "simulate_step", lambda *_, **__: fits)
+    fits = calibrate.StepMemory(1, 1, HiddenBytes({}, {}))
+    monkeypatch.setattr(joint_step, "simulate_step", lambda *_, **__: fits)
     with compiled_step(False, peak=400_000):
         pass
     joint, *graphs = records()
