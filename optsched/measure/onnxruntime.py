@@ -171,7 +171,7 @@ def run_all(runs: Sequence[Mapping[str, Any]], folder: str) -> list[dict[str, An
     if ran.returncode:
         lines = ran.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
         raise FormatError(f"ONNX Runtime ended with exit code {ran.returncode}: {lines[-1][:300]}")
-    found: list[dict[str, Any]] = json.loads(ran.stdout)
+    found: list[dict[str, Any]] = json.loads(ran.stdout.splitlines()[-1])
     return found
 
 

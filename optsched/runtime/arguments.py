@@ -84,6 +84,8 @@ def _named(name: str, names: Mapping[str, Any]) -> Any:
 
 
 def _is_a(value: Any, kind: Any) -> bool:
+    if kind is Any:
+        return True
     if get_origin(kind) is not None or not isinstance(kind, type):
         # An alias: only those for functions and arrays can be checked.
         known = {Callable: callable(value), np.ndarray: isinstance(value, np.ndarray)}

@@ -11,9 +11,10 @@ import pytest
 
 import optsched
 from optsched import GraphBuilder, Limits, OptschedError, OrderRules, PackingProblem, Pool
+from optsched.errors import UsageError
 from optsched.fleet.settings import FleetKeywords, FleetSettings
 from optsched.plugins import inductor, xla
-from optsched.runtime.keywords import KeywordError
+from optsched.runtime.keywords import KeywordError, keywords
 from tests.support.families.small import diamond
 
 OWN_OPTIONS = {"read_graph", "read_module", "apply_plan", "export_plan"}
@@ -95,3 +96,15 @@ def test_former_names_are_accepted() -> None:
     assert optsched.pack(problem, pools=pools, **former).spilled_bytes == 4
     with pytest.raises(KeywordError, match=r"pack\(\) got 'own_pools' and its former name 'homes'"):
         optsched.pack(problem, pools=pools, own_pools=["fast"] * 3, **former)
+
+
+@keywords
+def halved(value: Any, count: int) -> Any:
+    return value // count
+
+
+def test_an_error_within_is_not_hidden_by_the_look_at_the_arguments() -> None:
+    with pytest.raises(TypeError, match="unsupported operand"):
+        halved("text", 2)
+    with pytest.raises(UsageError, match="count"):
+        halved(4, "text")  # type: ignore[arg-type]

@@ -152,7 +152,10 @@ def _larger_results(model: Any, types: Mapping[str, TensorType]) -> dict[str, Te
                 continue
             for position, name in enumerate(node.output):
                 # Both branches must be known, or the smaller one might be the one that runs.
-                made = [types.get(b.output[position].name) for b in subgraphs(node)]
+                made = [
+                    types.get(b.output[position].name) if position < len(b.output) else None
+                    for b in subgraphs(node)
+                ]
                 kinds = [kind for kind in made if kind is not None]
                 if name not in types and len(kinds) == len(made) > 0:
                     found[name] = max(kinds, key=lambda kind: kind.size)

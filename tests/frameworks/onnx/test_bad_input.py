@@ -103,3 +103,14 @@ def test_external_data_that_is_missing(said: Any, command: str, tmp_path: Path) 
     assert json.loads(plan.read_text())["slab"] == 64
     missing = "w.bin: the model's data is not there; put the file beside it"
     assert said(command, made).removeprefix("m.onnx: ") == missing
+
+
+def test_a_branch_without_the_output_of_its_op(said: Any) -> None:
+    branches = [
+        onnx.helper.make_graph([node("Exp", "x", name)], name, [], [value(name)][:count])
+        for name, count in (("one", 1), ("other", 0))
+    ]
+    choice = node("If", "c", "y", "choice", then_branch=branches[0], else_branch=branches[1])
+    inputs = [value("x"), value("c", (), onnx.TensorProto.BOOL)]
+    made = model([choice], inputs, [value("y", None)])
+    assert "op 'choice' (If): the size of its output 'y' depends on" in said("solve", made)

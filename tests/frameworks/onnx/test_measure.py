@@ -15,7 +15,7 @@ onnxruntime = pytest.importorskip(
 )
 
 from optsched.cli import main  # noqa: E402
-from optsched.measure.onnxruntime import BASIC, _changed  # noqa: E402
+from optsched.measure.onnxruntime import BASIC, _changed, request, run_all  # noqa: E402
 from optsched.measure.ort_child import open_session  # noqa: E402
 from optsched.measure.ort_settings import SessionSettings  # noqa: E402
 from tests.frameworks.onnx.build import model as net  # noqa: E402
@@ -208,3 +208,12 @@ def test_integers_are_zero_where_one_is_no_index(
     onnx.save(onnx.parser.parse_model(text), model)
     assert main(["measure", str(model)]) == 0
     assert "integer inputs are 0, as ONNX Runtime does not run" in capsys.readouterr().out
+
+
+def test_what_onnx_runtime_prints_is_no_result(tmp_path: Path) -> None:
+    """A session that fails prints to standard output that it tries once more."""
+    path = tmp_path / "net.onnx"
+    data = net([node("Exp", "x", "y", "ab_of_no_text")]).SerializeToString()
+    path.write_bytes(data.replace(b"Exp", b"E\xedp"))
+    (found,) = run_all([request(str(path), [])], str(tmp_path))
+    assert found["error"]
