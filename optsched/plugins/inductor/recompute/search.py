@@ -36,7 +36,7 @@ ROUNDS = 5
 """Most splits of each planned graph that are lowered and simulated."""
 CLOSE = 0.97
 """A simulated peak of at least this part of the budget is raised in small steps."""
-ENOUGH, LONGEST, LAST = 4, 7, 9
+ENOUGH, LONGEST, LAST = 6, 7, 9
 """Time limits after which no plan begins once a split fits, no plan begins at all, and no split of
 PyTorch's is simulated."""
 
@@ -139,9 +139,11 @@ class SplitSearch:
                 if simulated is None or (row.fits(budget) and not result.extra):
                     break
                 # The ratio of planned to simulated bytes changes little between plans of one graph.
-                aim = int(planned * budget * (1 + CLOSE) / 2 / max(1, simulated))
+                # Of a plan that needs less than it may, so much is what does not fit.
+                needed = min(planned, result.peak or 0)
+                aim = int(needed * budget * (1 + CLOSE) / 2 / max(1, simulated))
                 if simulated > budget:
-                    high = planned
+                    high = needed if needed > low else planned
                 else:
                     low, aim = max(low, planned), max(aim, planned * 26 // 25)
             is_narrow = 0 < high - low < low // 100

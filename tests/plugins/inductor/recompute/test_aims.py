@@ -51,7 +51,8 @@ class Imagined:
             least = [k for k, peak in enumerate(steps) if peak <= budget]
             if not least:
                 return SimpleNamespace(sequence=None, blocker="none")
-            return SimpleNamespace(sequence=(i, least[-1]), extra=costs[least[-1]], repeats=())
+            k = least[-1]
+            return SimpleNamespace(sequence=(i, k), peak=steps[k], extra=costs[k], repeats=())
 
         planner: Any = SimpleNamespace(plan=plan)
         ops: Any = None
