@@ -5,7 +5,8 @@ one, and a bound holds for every smaller one, so each budget starts from what th
 a larger budget never gets a plan of larger cost. Each budget gets rows of its own: with those that
 others need, the same proofs take longer. For one budget:
 
-1. Repeat all nodes that cost nothing; if that schedule can be repaired, no other costs less.
+1. Look for an op beside which too much is live for every set of repeats: no plan exists then.
+   Else repeat all nodes that cost nothing; if that schedule can be repaired, no other costs less.
 2. Add the rows of the runs that exceed the peak in the best order so far.
 3. Ask the master for the cheapest repeats, and search an order with these repeats.
 4. If no order fits, go to 2; if all rows are there, repair the schedule (see `repair`), drop the
@@ -153,10 +154,12 @@ class Planner:
         return self.pool.setdefault(found.nodes, found)
 
     def _plan(self, peak: int, clock: Clock) -> None:
-        if self.base.peak > peak and self.proof(peak).bound < IMPOSSIBLE:
+        if self.base.peak > peak:
+            if self.proof(peak).bound >= IMPOSSIBLE or self._rule_out(peak, clock):
+                return
             self.find_base(limited(clock, self.effort.order_seconds))
         # No repeats are needed.
-        if self.base.peak <= peak or self.proof(peak).bound >= IMPOSSIBLE:
+        if self.base.peak <= peak:
             return
         known = self.best(peak)
         if known is not None:
@@ -193,6 +196,20 @@ class Planner:
         best = self.best(peak)
         if best is not None:
             self._prove(master, best.cost, clock)
+
+    def _rule_out(self, peak: int, clock: Clock) -> bool:
+        """Return True if the rows of one op already show that no repeats are enough."""
+        if not self.problem.ops:
+            return False
+        # The op of most bytes leaves least room, and the run at the peak has most beside it.
+        widest = max(range(len(self.problem.ops)), key=self.problem.own_bytes)
+        worst = max(range(len(self.base.nodes)), key=self.base.running.__getitem__)
+        master = self._master(peak, {widest, self.base.nodes[worst]})
+        found = master.relax(self._part(clock, 4))
+        if found is None or found.bound < IMPOSSIBLE:
+            return False
+        self.proofs[peak] = Proof(found.bound, found.leaf, master.rows)
+        return True
 
     def _improve(self, peak: int, clock: Clock, early: bool) -> None:
         """Replace repeats of the best plan by cheaper ones."""
@@ -241,10 +258,6 @@ class Planner:
         a proof tells them apart. The cost is :data:`IMPOSSIBLE` if no set satisfies them.
         """
         found, target, exact = self.base, 0, False
-        widest = max(range(len(self.problem.ops)), key=self.problem.own_bytes, default=0)
-        # The rows of a node that does not fit alone show at once that no set is enough.
-        if self.problem.ops and self.problem.own_bytes(widest) > master.rows.peak:
-            master.rows.add(widest)
         for _ in range(self.effort.turns):
             if not self._add_rows(master.rows, found) or clock.expired():
                 break

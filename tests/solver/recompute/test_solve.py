@@ -29,7 +29,7 @@ from optsched.runtime.limits import Limits
 from optsched.solver.recompute import runs
 from optsched.solver.recompute.bound import Leaf, added_up
 from optsched.solver.recompute.front import recompute
-from optsched.solver.recompute.master import Chosen, Master
+from optsched.solver.recompute.master import Master
 from optsched.solver.recompute.repair import Repair
 from optsched.solver.recompute.rows import rounded
 from optsched.solver.recompute.runs import with_repeats
@@ -149,18 +149,17 @@ def test_free_repeats_need_no_master(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_node_that_does_not_fit_alone_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    choose, asked = Master.choose, list[Master]()
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("sets of repeats or orders were searched")
 
-    def counted(master: Master, seconds: float) -> Chosen:
-        asked.append(master)
-        return choose(master, seconds)
-
-    monkeypatch.setattr(Master, "choose", counted)
+    monkeypatch.setattr(Master, "choose", fail)
+    monkeypatch.setattr(runs.Unroller, "search", fail)
     planner = Planner(layers(12))
     # The second peak is impossible by the proof of the first one.
     for peak in (25, 24):
-        assert planner.plan(peak, Clock.of(LIMITS)).status == "infeasible"
-        assert len(asked) == 1
+        result = planner.plan(peak, Clock.of(LIMITS))
+        assert result.status == "infeasible"
+        assert check_recompute(planner.graph, certify_recompute(result)) is None
 
 
 def test_a_repeat_gives_way_to_a_cheaper_one() -> None:
