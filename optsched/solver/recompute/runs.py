@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 
 from optsched.model.elements import Buffer, Op
 from optsched.model.graph import Graph
-from optsched.model.liveness import peak_memory, timeline
 from optsched.model.runs import unroll
 from optsched.ordering.solve import solve_order
 from optsched.runtime.clock import Clock
 from optsched.solver.recompute.kernels import contracted
+from optsched.solver.recompute.meter import Meter
 from optsched.solver.recompute.problem import RecomputeProblem
 
 Nodes = tuple[int, ...]
@@ -73,6 +73,7 @@ class Unroller:
     def __init__(self, problem: RecomputeProblem, early: bool = False) -> None:
         self.problem, self.early = problem, early
         self.base = contracted(problem).graph()
+        self.meter = Meter(self.base)
         node = {v: i for i, v in enumerate(problem.ops)}
         self.loss = [node[v] for v in problem.loss if v in node]
 
@@ -95,13 +96,12 @@ class Unroller:
 
     def measure(self, nodes: Sequence[int]) -> Schedule:
         """Return a sequence with what it needs."""
-        graph = self.graph(nodes)
-        order = range(len(nodes))
-        running = tuple(timeline(graph, order).running.tolist())
+        running = self.meter.running(nodes)
         cost = sum(self.problem.cost[v] for v in nodes)
         # Each node's first run is part of every schedule, so only its repeats cost.
         cost -= sum(self.problem.cost[v] for v in set(nodes))
-        return Schedule(tuple(nodes), peak_memory(graph, order), cost, running)
+        peak = max(running, default=self.problem.fixed)
+        return Schedule(tuple(nodes), peak, cost, running)
 
     def search(self, nodes: Sequence[int], peak: int, clock: Clock) -> Schedule:
         """Return the best order of a sequence's runs; the search ends with one within the peak.
@@ -111,11 +111,11 @@ class Unroller:
         KeyboardInterrupt
             If the search was interrupted.
         """
-        graph = self.graph(nodes)
-        start = peak_memory(graph, range(len(nodes)))
+        start = self.measure(nodes)
         # The order as it is fits already, so no search is needed.
-        if start <= peak:
-            return self.measure(nodes)
+        if start.peak <= peak:
+            return start
+        graph = self.graph(nodes)
         floor, warm = _with_floor(graph, peak)
         found = solve_order(floor, limits=clock, warm_start=warm, bound=peak)
         # The engine takes a Ctrl-C as the end of its own search.
