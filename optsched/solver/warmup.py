@@ -40,6 +40,9 @@ from optsched.runtime import disk_cache
 from optsched.runtime import kernel as kernels
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from optsched.solver.recompute.evict import Evictions
+from optsched.solver.recompute.problem import make_problem
+from optsched.solver.recompute.runs import Unroller
 
 LIMITS = Limits(work=2_000)
 """Of each search: more than it needs to call every kernel."""
@@ -89,6 +92,7 @@ def compile_orders() -> None:
     kernels.force = kernels.compiled_form
     use_orders(wired_graph(OPS, 5), 0)
     use_orders(wired_graph(FEW_OPS, 5, reach=12), 0)
+    use_repeats()
 
 
 def compile_packings() -> None:
@@ -140,6 +144,24 @@ def use_orders(graph: Graph, seed: int) -> None:
     Annealer(context, ops.tolist(), seed).improve(MOVES, 0)
     peak, running = context.follow(ops)
     BudgetPrecedences(context).refute(peak - 1, running, near=True)
+
+
+def use_repeats() -> None:
+    """Plan a step of three layers within a peak that takes repeats."""
+    build = GraphBuilder("layers")
+    build.input("tangents_1", 0, "excluded")
+    for i in range(3):
+        build.op(f"f{i}", reads=[f"x{i - 1}"] if i else [], writes={f"x{i}": 9})
+    build.op("loss", reads=["x2"], writes={"loss": 1})
+    build.output("loss")
+    for i in reversed(range(3)):
+        reads = [f"g{i + 1}" if i < 2 else "tangents_1", f"x{i}"]
+        build.op(f"b{i}", reads=reads, writes={f"g{i}": 9})
+    problem = make_problem(build.build())
+    unroller = Unroller(problem)
+    tries = Evictions(unroller, tuple(range(len(problem.ops))), 29)
+    tries.next()
+    unroller.clean(range(len(problem.ops)))
 
 
 def use_tree(graph: Graph) -> None:

@@ -47,7 +47,11 @@ from optsched.runtime import kernel as kernels
 from optsched.runtime.clock import Clock
 from optsched.runtime.kernel import Kernel
 from optsched.runtime.limits import Limits
+from optsched.solver.recompute.evict import Evictions
+from optsched.solver.recompute.problem import make_problem
+from optsched.solver.recompute.runs import Unroller
 from optsched.solver.warmup import LIMITS, use_orders, use_packings, use_tree
+from tests.support.brute_recompute import training_graph
 from tests.support.generators import PLAIN, PLANNABLE, random_graph
 
 Form = Callable[..., Any]
@@ -124,6 +128,19 @@ def run_all(graph: Graph, seed: int, run: Callable[[Kernel[..., Any]], Form]) ->
         use_packings(graph)
     if len(graph.ops) < 6:
         use_hunts(graph, run)
+    use_repeats(training_graph(np.random.default_rng(seed)))
+
+
+def use_repeats(graph: Graph) -> None:
+    """Evict at half of the peak of the program's order."""
+    problem = make_problem(graph)
+    unroller = Unroller(problem)
+    found = unroller.measure(range(len(problem.ops)))
+    tries = Evictions(unroller, found.nodes, found.peak // 2)
+    for _ in range(5):
+        tries.next()
+    if tries.best is not None:
+        unroller.clean(tries.best.nodes)
 
 
 def use_hunts(graph: Graph, run: Callable[[Kernel[..., Any]], Form]) -> None:

@@ -15,6 +15,10 @@ class RecomputeEffort:
     order_seconds: float = 3.0
     """Seconds for one order search, and for one run of the master."""
     choose_seconds: float = 2.0
+    orders: int = 8
+    """Orders of first runs that plans by eviction start from."""
+    evictions: int = 60
+    """Plans by eviction of one order."""
     repairs: int = 60
     """Cuts of one repair."""
     improvements: int = 10

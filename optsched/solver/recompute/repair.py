@@ -83,7 +83,7 @@ class Repair:
     def _without_excluded(self, found: Schedule) -> Schedule:
         left_out = {i for i in _repeats(found.nodes) if found.nodes[i] in self.excluded}
         kept = (v for i, v in enumerate(found.nodes) if i not in left_out)
-        return self.unroller.measure(self.clean(tuple(kept)))
+        return self.unroller.measure(self.unroller.clean(tuple(kept)))
 
     def _next(self, found: Schedule, turn: int) -> Nodes:
         """Return the sequence with the cheapest cut at a run that exceeds the peak, if any."""
@@ -92,7 +92,7 @@ class Repair:
         for at in dict.fromkeys((worst, over[0], over[-1]) if turn % 2 else (over[0], worst)):
             again = self._cut(found, at)
             if again:
-                return self.clean(self._run_later(found.nodes, at, again))
+                return self.unroller.clean(self._run_later(found.nodes, at, again))
         return found.nodes
 
     def search(self, nodes: Nodes) -> Schedule:
@@ -123,26 +123,6 @@ class Repair:
                 fresh.add(v)
             found.append(v)
         return tuple(found)
-
-    def clean(self, nodes: Nodes) -> Nodes:
-        """Return the sequence without repeats that no run reads."""
-        reads = self.problem.makers_read()
-        while True:
-            latest: dict[int, int] = {}
-            used: set[int] = set()
-            for i, v in enumerate(nodes):
-                used.update(latest[u] for u in reads[v])
-                if v not in latest or not self._all_kept(v):
-                    latest[v] = i
-            first = {v: i for i, v in reversed(list(enumerate(nodes)))}
-            kept = tuple(v for i, v in enumerate(nodes) if i in used or first[v] == i)
-            if kept == nodes:
-                return nodes
-            nodes = kept
-
-    def _all_kept(self, v: int) -> bool:
-        made = self.problem.makes[v]
-        return bool(made) and all(self.problem.storages[s].kept for s in made)
 
     def _cut(self, found: Schedule, at: int) -> frozenset[int] | None:
         """Return the cheapest nodes to run again after a run, so that it fits; None if none do."""
@@ -218,7 +198,7 @@ class Repair:
         """Yield the sequences without one repeat until time is up: by cost, then by bytes."""
         price = [(-cost, -self.problem.made_bytes(v)) for v, cost in enumerate(self.problem.cost)]
         for i in sorted(_repeats(found.nodes), key=lambda i: price[found.nodes[i]]):
-            nodes = self.clean((*found.nodes[:i], *found.nodes[i + 1 :]))
+            nodes = self.unroller.clean((*found.nodes[:i], *found.nodes[i + 1 :]))
             if nodes not in tried and not self.clock.expired():
                 tried.add(nodes)
                 yield nodes

@@ -16,14 +16,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from optsched.model.elements import Buffer, Op
 from optsched.model.graph import Graph
 from optsched.model.runs import unroll
 from optsched.ordering.solve import solve_order
 from optsched.runtime.clock import Clock
 from optsched.solver.recompute.kernels import contracted
-from optsched.solver.recompute.meter import Meter
 from optsched.solver.recompute.problem import RecomputeProblem
+from optsched.solver.recompute.walk import drop_repeats, drop_unread, flat, live_bytes
 
 Nodes = tuple[int, ...]
 """A sequence of nodes, in which nodes may stand more than once."""
@@ -73,9 +75,14 @@ class Unroller:
     def __init__(self, problem: RecomputeProblem, early: bool = False) -> None:
         self.problem, self.early = problem, early
         self.base = contracted(problem).graph()
-        self.meter = Meter(self.base)
         node = {v: i for i, v in enumerate(problem.ops)}
         self.loss = [node[v] for v in problem.loss if v in node]
+        # Each node's first run is part of every schedule, so only its repeats cost.
+        self.once = sum(problem.cost)
+        self.made = [problem.made_bytes(v) for v in range(len(problem.ops))]
+        prices = [*zip(problem.cost, self.made, strict=True)]
+        rank = {price: i for i, price in enumerate(sorted(set(prices)))}
+        self.flat = flat(self.base, [rank[price] for price in prices])
 
     def graph(self, nodes: Sequence[int]) -> Graph:
         """Return the graph of a sequence; op `i` is run `i`."""
@@ -95,13 +102,30 @@ class Unroller:
         return replace(made.graph, ops=tuple(ops))
 
     def measure(self, nodes: Sequence[int]) -> Schedule:
-        """Return a sequence with what it needs."""
-        running = self.meter.running(nodes)
-        cost = sum(self.problem.cost[v] for v in nodes)
-        # Each node's first run is part of every schedule, so only its repeats cost.
-        cost -= sum(self.problem.cost[v] for v in set(nodes))
-        peak = max(running, default=self.problem.fixed)
-        return Schedule(tuple(nodes), peak, cost, running)
+        """Return a valid sequence with what it needs."""
+        found = np.array(nodes, np.int64)
+        running = np.empty(len(nodes) + 1, np.int64)
+        peak = live_bytes.for_work(4 * len(nodes))(self.flat, found, running)
+        cost = sum(self.problem.cost[v] for v in nodes) - self.once
+        return Schedule(tuple(nodes), int(peak), cost, tuple(running[:-1].tolist()))
+
+    def clean(self, nodes: Sequence[int]) -> Nodes:
+        """Return the sequence without repeats that no run reads."""
+        found = np.array(nodes, np.int64)
+        count = drop_unread.for_work(4 * len(nodes))(self.flat, found)
+        return tuple(found[:count].tolist())
+
+    def shortest(self, nodes: Sequence[int], peak: int) -> Schedule:
+        """Return the sequence without repeats that a peak does not need, costs first."""
+        found = np.array(nodes, np.int64)
+        work = 8 * len(nodes) * (1 + len(nodes) - len(self.problem.ops))
+        count = drop_repeats.for_work(work)(self.flat, found, peak)
+        return self.measure(found[:count].tolist())
+
+    def price(self, found: Schedule) -> tuple[int, int, int]:
+        """Return cost, bytes and number of repeats: less is better."""
+        made = sum(self.made[v] for v in found.nodes)
+        return found.cost, made - sum(self.made), len(found.nodes)
 
     def search(self, nodes: Sequence[int], peak: int, clock: Clock) -> Schedule:
         """Return the best order of a sequence's runs; the search ends with one within the peak.

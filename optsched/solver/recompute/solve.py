@@ -33,6 +33,7 @@ from optsched.runtime.limits import StopReason
 from optsched.solver.recompute.blocker import name_blocker
 from optsched.solver.recompute.bound import IMPOSSIBLE
 from optsched.solver.recompute.effort import EFFORT, RecomputeEffort
+from optsched.solver.recompute.evict import FIRST_TURNS, Evictions
 from optsched.solver.recompute.master import Chosen, Master
 from optsched.solver.recompute.problem import RecomputeProblem, make_problem
 from optsched.solver.recompute.prove import Proof, prove, used_nodes
@@ -82,6 +83,7 @@ class Planner:
             nodes = tuple(node[v] for v in sequence if v in node)
             # A framework may repeat what a plan must not, such as random draws.
             with suppress(PlanError):
+                self.unroller.graph(nodes)
                 self._keep(self.unroller.measure(nodes))
 
     def find_base(self, clock: Clock) -> Schedule:
@@ -139,10 +141,7 @@ class Planner:
         """Return the cheapest known schedule within a peak."""
         # A plan of a smaller budget serves for this one as well.
         fitting = [x for x in self.pool.values() if x.peak <= peak]
-        return min(fitting, key=lambda x: (x.cost, self._bytes(x), len(x.nodes)), default=None)
-
-    def _bytes(self, found: Schedule) -> int:
-        return sum(self.problem.made_bytes(v) * count for v, count in found.repeated.items())
+        return min(fitting, key=self.unroller.price, default=None)
 
     def proof(self, peak: int) -> Proof:
         """Return the best proof for a peak; a proof for a larger one counts as well."""
@@ -161,17 +160,14 @@ class Planner:
         # No repeats are needed.
         if self.base.peak <= peak:
             return
-        known = self.best(peak)
-        if known is not None:
-            # A framework's schedule may have repeats that the peak does not need.
-            self._repair(peak, known, limited(clock, self._part(clock, 4)))
-        self._repeat_free(peak, clock)
+        self._find_first(peak, clock)
         if self._is_done(peak):
             return
         master = self._master(peak)
         start, target, exact = self._search_sets(master, clock)
         fits = start.peak <= peak
         if not fits:
+            self._evict(peak, limited(clock, self._part(clock, 8)), start)
             # A repair often ends in tenths of a second, and all that follows may take all time.
             self._repair(peak, start, limited(clock, self._part(clock, 4)))
         best = self.best(peak)
@@ -190,6 +186,8 @@ class Planner:
                 if part.expired() or self._is_done(peak):
                     break
                 self._repair(peak, each, limited(clock, self._part(clock, 3)), early=early)
+                if best := self.best(peak):
+                    self._evict(peak, limited(clock, self._part(clock, 8)), best)
             self._improve(peak, limited(clock, self._part(clock, 3)), early)
             if self._is_done(peak):
                 return
@@ -210,6 +208,33 @@ class Planner:
             return False
         self.proofs[peak] = Proof(found.bound, found.leaf, master.rows)
         return True
+
+    def _find_first(self, peak: int, clock: Clock) -> None:
+        """Find plans without a bound, in a part of the time."""
+        known = self.best(peak)
+        if known is not None:
+            # A framework's schedule may have repeats that the peak does not need.
+            self._keep(self.unroller.shortest(known.nodes, peak))
+        self._evict(peak, limited(clock, self._part(clock, 8)))
+        if not self._is_done(peak):
+            self._repeat_free(peak, clock)
+
+    def _evict(self, peak: int, clock: Clock, *more: Schedule) -> None:
+        """Find plans by eviction from orders of the first runs: given ones, or known ones."""
+        found = more or (self.base, *self.pool.values())
+        orders = dict.fromkeys(tuple(dict.fromkeys(x.nodes)) for x in found)
+        tries = [Evictions(self.unroller, order, peak) for order in [*orders][: self.effort.orders]]
+        for turn in range(self.effort.evictions):
+            # All orders at first, then the best one.
+            if turn == FIRST_TURNS:
+                tries = [min(tries, key=lambda each: (not each.rank, each.rank))]
+            for each in tries:
+                if not clock.expired():
+                    each.next()
+                    clock.spend(len(self.problem.ops))
+        for each in tries:
+            if each.best is not None and each.best.peak <= peak:
+                self._keep(each.best)
 
     def _improve(self, peak: int, clock: Clock, early: bool) -> None:
         """Replace repeats of the best plan by cheaper ones."""
