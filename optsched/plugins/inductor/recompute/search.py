@@ -29,11 +29,14 @@ from optsched.plugins.inductor.recompute.joint_step import JointStep
 from optsched.plugins.inductor.recompute.models import Model, TorchSplit
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from optsched.solver.recompute.repair import limited
 from optsched.solver.recompute.result import RecomputeResult
 
 logger = logging.getLogger("optsched.plugins.inductor")
 ROUNDS = 5
 """Most splits of each planned graph that are lowered and simulated."""
+PARTS = (1 / 3, 1)
+"""Parts of the time limit for one plan, as several rounds share it; the second where none fits."""
 CLOSE = 0.97
 """A simulated peak of at least this part of the budget is raised in small steps."""
 ENOUGH, LONGEST, LAST = 6, 7, 9
@@ -90,44 +93,59 @@ class SplitSearch:
     def run(self) -> None:
         """Try plans of each planned graph."""
         plans = self.clock.share(LONGEST / LAST)
+        for part in PARTS:
+            self._try_models(part, plans)
+            # Longer plans are for steps that fit with none of the shorter ones.
+            if self.least() is not None:
+                break
+
+    def _try_models(self, part: float, plans: Clock) -> None:
+        """Try plans of each planned graph, with a part of the time limit for each plan."""
         # Steered by peaks after cuts alone, plans can lie where they cost more than without cuts:
         # a plan that just fits after cuts lies beside one that no cuts lower.
         for cuts in (False, True):
             # Where no cut lowered a peak, the same plans would be tried again.
-            if cuts and not self._cuts_help():
+            if cuts and not self._may_cut():
                 break
             for i, model in enumerate(self.models):
                 if self.least() == 0 or self._has_enough(cuts):
                     return
-                rest = len(self.models) * (1 + (not cuts and self._cuts_help())) - i
-                self._approach(model, cuts, plans.share(1 / rest))
+                rest = len(self.models) * (1 + (not cuts and self._may_cut())) - i
+                self._approach(model, cuts, part, plans.share(1 / rest))
 
-    def _cuts_help(self) -> bool:
-        return any(memory.peak < memory.whole for memory in self.step.simulated.values())
+    def _may_cut(self) -> bool:
+        """Return True if cuts lowered a peak, or had no plan small enough to make it fit."""
+        lower = any(memory.peak < memory.whole for memory in self.step.simulated.values())
+        return lower or self._are_untried()
+
+    def _are_untried(self) -> bool:
+        small = any((row.result.peak or 0) <= self.budget for row in self.tried)
+        return bool(self.step.settings.split) and not small
 
     def least(self) -> int | None:
         """Return the extra cost of the cheapest plan that fits as simulated."""
         return min((row.price[0] for row in self.tried if row.fits(self.budget)), default=None)
 
-    def _approach(self, model: Model, cuts: bool, clock: Clock) -> None:
+    def _approach(self, model: Model, cuts: bool, part: float, clock: Clock) -> None:
         """Plan and simulate with other budgets until the simulated step fits closely.
 
         Whether it does is asked of its peak with cuts or without.
         """
         budget, rounds = self.budget, len(self.tried) + ROUNDS
-        planned, low, high = self._first_aim(model, cuts), 0, 0
+        planned, low, high, dark = self._first_aim(model, cuts), 0, 0, 0
+        seconds = self.step.settings.time_limit * part
         for _ in range(2 * ROUNDS):
             if clock.expired():
                 break
-            # A third for each plan, as several rounds share the time limit.
-            limit = Limits(seconds=self.step.settings.time_limit / 3)
-            result = model.planner.plan(planned, Clock.of(limit))
+            result = model.planner.plan(planned, limited(clock, seconds))
             if result.sequence is None:
                 self.blocker = result.blocker or "no plan was found in time"
                 if not self.step.settings.calibrated:
                     break
                 # Fused kernels may need less than the ops that were planned.
-                low, aim = planned, planned * 5 // 4
+                dark, aim = max(dark, planned), planned * 5 // 4
+                # A plan that was not found in time may exist.
+                seconds *= 2
             elif self._is_too_dear(result, cuts):
                 # What a smaller budget costs is not less, so its bytes need not be known.
                 low, aim = planned, planned * 21 // 20
@@ -149,7 +167,7 @@ class SplitSearch:
             is_narrow = 0 < high - low < low // 100
             if len(self.tried) >= rounds or is_narrow or self._has_enough(cuts):
                 break
-            planned = next_budget(aim, low, high)
+            planned = next_budget(aim, max(low, dark), high)
 
     def _has_enough(self, cuts: bool) -> bool:
         is_late = self.clock.spent(ENOUGH / LAST)
@@ -175,7 +193,8 @@ class SplitSearch:
     def _first_aim(self, model: Model, cuts: bool) -> int:
         """Return the bytes to plan first, by PyTorch's simulated split of the nearest peak."""
         known = [row for row in model.known if row[1] in self.step.simulated]
-        if not known:
+        # Cut back to single ops, a step needs about what was planned.
+        if not known or (cuts and self._are_untried()):
             return self.budget
         peak, modules = min(known, key=lambda row: abs(row[0] - self.budget))
         # The same ratio, from a split whose two numbers are known before any plan is made.
