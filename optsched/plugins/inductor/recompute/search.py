@@ -156,7 +156,6 @@ class SplitSearch:
                 # What costs nothing and fits cannot cost less with a larger budget.
                 if simulated is None or (row.fits(budget) and not result.extra):
                     break
-                # The ratio of planned to simulated bytes changes little between plans of one graph.
                 # Of a plan that needs less than it may, so much is what does not fit.
                 needed = min(planned, result.peak or 0)
                 aim = int(needed * budget * (1 + CLOSE) / 2 / max(1, simulated))
@@ -191,14 +190,17 @@ class SplitSearch:
         return known
 
     def _first_aim(self, model: Model, cuts: bool) -> int:
-        """Return the bytes to plan first, by PyTorch's simulated split of the nearest peak."""
-        known = [row for row in model.known if row[1] in self.step.simulated]
+        """Return the bytes to plan first, by the simulated split of the nearest planned peak."""
         # Cut back to single ops, a step needs about what was planned.
-        if not known or (cuts and self._are_untried()):
+        if cuts and self._are_untried():
             return self.budget
-        peak, modules = min(known, key=lambda row: abs(row[0] - self.budget))
-        # The same ratio, from a split whose two numbers are known before any plan is made.
-        memory = self.step.simulated[modules]
+        known = [(peak, self.step.simulated.get(modules)) for peak, modules in model.known]
+        known += [(row.result.peak or 0, row.memory) for row in self.tried if row.what == model.what]
+        rows = [(peak, memory) for peak, memory in known if memory is not None]
+        if not rows:
+            return self.budget
+        peak, memory = min(rows, key=lambda row: abs(row[0] - self.budget))
+        # The ratio of planned to simulated bytes changes little between plans of one graph.
         return int(self.budget * peak / max(1, memory.peak if cuts else memory.whole))
 
     def torch_split(self) -> TorchSplit | None:
