@@ -143,6 +143,10 @@ class Planner:
         fitting = [x for x in self.pool.values() if x.peak <= peak]
         return min(fitting, key=self.unroller.price, default=None)
 
+    def next_peak(self, peak: int) -> int | None:
+        """Return the least peak of the known schedules above a peak."""
+        return min((x.peak for x in self.pool.values() if x.peak > peak), default=None)
+
     def proof(self, peak: int) -> Proof:
         """Return the best proof for a peak; a proof for a larger one counts as well."""
         # What is impossible or expensive within a larger peak is so within a smaller one.
@@ -233,7 +237,8 @@ class Planner:
                     each.next()
                     clock.spend(len(self.problem.ops))
         for each in tries:
-            if each.best is not None and each.best.peak <= peak:
+            # What is above the peak is a start for repairs.
+            if each.best is not None:
                 self._keep(each.best)
 
     def _improve(self, peak: int, clock: Clock, early: bool) -> None:

@@ -5,8 +5,9 @@ plans ATen ops, and ATen ops joined to likely kernels (:mod:`optsched.solver.rec
 lowers each split without generating code, simulates its memory
 (:mod:`optsched.plugins.inductor.recompute.calibrate`), and moves the planned budget until the
 simulated step fits, at most five times: first by what the steps need without cuts of fused nodes,
-then, if cuts lower any, by what they need with them. At last PyTorch's splits that cost less than
-the cheapest plan that fits are simulated.
+then, if cuts lower any or had no plan small enough for it, by what they need with them. If nothing
+fits, longer plans are made. At last PyTorch's splits that cost less than the cheapest plan that
+fits are simulated.
 
 No plan begins more than :data:`LONGEST` time limits after the start, or :data:`ENOUGH` once a split
 fits, and no split of PyTorch's is simulated after :data:`LAST`.
@@ -39,7 +40,7 @@ PARTS = (1 / 3, 1)
 """Parts of the time limit for one plan, as several rounds share it; the second where none fits."""
 CLOSE = 0.97
 """A simulated peak of at least this part of the budget is raised in small steps."""
-ENOUGH, LONGEST, LAST = 6, 7, 9
+ENOUGH, LONGEST, LAST = 7, 8, 10
 """Time limits after which no plan begins once a split fits, no plan begins at all, and no split of
 PyTorch's is simulated."""
 
@@ -95,7 +96,7 @@ class SplitSearch:
         plans = self.clock.share(LONGEST / LAST)
         for part in PARTS:
             self._try_models(part, plans)
-            # Longer plans are for steps that fit with none of the shorter ones.
+            # Longer plans take long, and are made only if no step fits so far.
             if self.least() is not None:
                 break
 
@@ -143,9 +144,9 @@ class SplitSearch:
                 if not self.step.settings.calibrated:
                     break
                 # Fused kernels may need less than the ops that were planned.
-                dark, aim = max(dark, planned), planned * 5 // 4
+                aim = model.planner.next_peak(planned) or planned * 5 // 4
                 # A plan that was not found in time may exist.
-                seconds *= 2
+                dark, seconds = max(dark, planned), 2 * seconds
             elif self._is_too_dear(result, cuts):
                 # What a smaller budget costs is not less, so its bytes need not be known.
                 low, aim = planned, planned * 21 // 20
@@ -191,11 +192,12 @@ class SplitSearch:
 
     def _first_aim(self, model: Model, cuts: bool) -> int:
         """Return the bytes to plan first, by the simulated split of the nearest planned peak."""
-        # Cut back to single ops, a step needs about what was planned.
+        # Cut back to single ops, a step needs about the planned bytes.
         if cuts and self._are_untried():
             return self.budget
         known = [(peak, self.step.simulated.get(modules)) for peak, modules in model.known]
-        known += [(row.result.peak or 0, row.memory) for row in self.tried if row.what == model.what]
+        same = [row for row in self.tried if row.what == model.what]
+        known += [(row.result.peak or 0, row.memory) for row in same]
         rows = [(peak, memory) for peak, memory in known if memory is not None]
         if not rows:
             return self.budget

@@ -54,7 +54,7 @@ class Imagined:
             k = least[-1]
             return SimpleNamespace(sequence=(i, k), peak=steps[k], extra=costs[k], repeats=())
 
-        planner: Any = SimpleNamespace(plan=plan)
+        planner: Any = SimpleNamespace(plan=plan, next_peak=lambda _: None)
         ops: Any = None
         return Model(f"model {i}", ops, planner, ())
 
@@ -135,3 +135,56 @@ def test_where_nothing_fits_pytorchs_split_of_least_peak_is_simulated_first() ->
     assert best is not None
     # The cheapest that fits is taken all the same.
     assert (best.budget, seen) == (1.0, ["split 2", "split 0"])
+
+
+class Proportional(Imagined):
+    """A joint graph whose steps need a fixed part of the planned bytes, and less after cuts."""
+
+    def __init__(self, ratio: float, cut_ratio: float, least: int = 1000, slow: int = 0) -> None:
+        super().__init__(0, "peak")
+        steps = [*range(least, 20_000, 5)]
+        whole, cut = [int(ratio * x) for x in steps], [int(cut_ratio * x) for x in steps]
+        self.rows = [(steps, whole, cut, [20_000 - x for x in steps])]
+        self.slow, self.asked = slow, list[int]()
+
+    def model(self, i: int) -> Model:
+        found = super().model(i)
+
+        def plan(budget: int, clock: Clock) -> Any:
+            self.asked.append(budget)
+            # Below some bytes a plan takes half of the time limit.
+            is_late = budget < self.slow and (clock.left() or 0) < self.settings.time_limit / 2
+            return found.planner.plan(0 if is_late else budget, clock)
+
+        planner: Any = SimpleNamespace(plan=plan, next_peak=lambda _: None)
+        return found._replace(planner=planner)
+
+
+def test_a_plan_that_was_not_found_in_time_is_sought_longer() -> None:
+    step = Proportional(1.2, 1.2, slow=9_000)
+    found = search(step).least()
+    assert found is not None
+    # Of what fits, 8,330 planned bytes cost least.
+    assert 20_000 - 8_330 <= found <= 20_000 - 7_500
+
+
+def test_cuts_are_tried_with_a_plan_of_the_budget_itself() -> None:
+    # The only plan that fits needs cuts, and no larger plan fits even with them.
+    step = Proportional(1.5, 1.0, least=10_000)
+    step.simulated["a split of PyTorch's"] = StepMemory(18_000, 18_000, NO_BYTES)
+    found = SplitSearch(step, Clock.of(Limits(seconds=3600)))
+    known = (20_000, "a split of PyTorch's")
+    found.models = [row._replace(known=[known]) for row in found.models]
+    found.run()
+    assert step.asked[0] > BUDGET
+    assert found.least() is not None
+
+
+def test_where_no_plan_is_found_the_next_one_that_is_known_is_taken() -> None:
+    step = Proportional(1.0, 1.0, least=9_000)
+    found = SplitSearch(step, Clock.of(Limits(seconds=3600)))
+    planner = found.models[0].planner
+    found.budget = 8_000
+    planner.next_peak = lambda peak: 9_100 if peak < 9_100 else None  # type: ignore[method-assign]
+    found.run()
+    assert step.asked[:2] == [8_000, 9_100]
