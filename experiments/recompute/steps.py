@@ -6,18 +6,23 @@ For each network: PyTorch's split at its eleven activation memory budgets, as si
 Inductor's own order; the lowest of these peaks, compiled and run by PyTorch and by the plugin; and
 the plugin at parts of it (0.8 and 0.65 by default). A line has bytes asked, planned, simulated and
 allocated above the bytes held before, the extra compute and its bound in % of a step, and the
-largest difference of a gradient from eager's (with dropout: from that of PyTorch's default). The
-two steps of equal peak are timed in alternating pairs after two that are not counted. Times are
-those of the processor.
+largest difference of a gradient from eager's (with dropout: from that of PyTorch's default).
+
+The two steps of equal peak are timed beside PyTorch's step compiled once more, which says how far
+apart two equal steps are measured. Each round runs the three and then the three in reverse, so that
+a processor that slows down slows all alike; the first one changes. Two rounds are not
+counted. Times are those of the processor, without garbage collection between rounds.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import gc
+import resource
 import time
-from collections.abc import Sequence
-from statistics import median
+from collections.abc import Mapping, Sequence
+from statistics import median, quantiles
 from typing import Any, ClassVar
 
 import torch
@@ -108,6 +113,31 @@ class Step:
         return time.process_time() - start
 
 
+def timed(steps: Mapping[str, Step], rounds: int) -> str:
+    """Return the step times of all but the first step as parts of the first one's."""
+    names, rows = list(steps), list[dict[str, float]]()
+    faults = dict.fromkeys(names, 0)
+    for i in range(rounds + 2):
+        turn = i % len(names)
+        order, found = names[turn:] + names[:turn], dict.fromkeys(names, 0.0)
+        gc.collect()
+        gc.disable()
+        for name in (*order, *reversed(order)):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            found[name] += steps[name].run_time() / 2
+            faults[name] = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        gc.enable()
+        rows.append(found)
+    texts, rows = [], rows[2:]
+    for name in names[1:]:
+        ratios = [row[name] / row[names[0]] for row in rows]
+        low, middle, high = quantiles(ratios, n=4)
+        texts.append(f"{name} {middle:.3f} (half of all {low:.3f} to {high:.3f})")
+    parts = [f"{n} {1000 * median(row[n] for row in rows):.1f} ms" for n in names]
+    parts += [f"{faults[name]} page faults" for name in names]
+    return f"{', '.join(texts)} of PyTorch's step time; medians {', '.join(parts)}"
+
+
 def study(name: str, pairs: int, seconds: float, parts: Sequence[float]) -> None:
     """Print the lines of a network."""
     # Networks share classes, and dynamo compiles the code of one only a few times.
@@ -138,14 +168,10 @@ def study(name: str, pairs: int, seconds: float, parts: Sequence[float]) -> None
         assert joint is not None
         told = f"{joint.order or joint.reason} {joint.note}, planned in {joint.seconds:.1f} s"
         show(f"asked {asked:,}", ours, told)
-        if part == 1.0:
-            rows = [(theirs.run_time(), ours.run_time()) for _ in range(pairs + 2)][2:]
-            ratio = median(mine / other for other, mine in rows)
-            both = [1000 * median(column) for column in zip(*rows, strict=True)]
-            times = (
-                f"{ratio:.3f} of PyTorch's step time, medians {both[0]:.1f} and {both[1]:.1f} ms"
-            )
-            print(f"  {pairs} pairs: {times}", flush=True)
+        # Quartiles need two rounds.
+        if part == 1.0 and pairs > 1:
+            steps = {"PyTorch": theirs, "ours": ours, "PyTorch again": Step(name, {}, budget)}
+            print(f"  {pairs} rounds: {timed(steps, pairs)}", flush=True)
         if joint.after is None or joint.after > asked:
             break
 
@@ -153,7 +179,7 @@ def study(name: str, pairs: int, seconds: float, parts: Sequence[float]) -> None
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("networks", nargs="*", default=list(STEPS))
-    parser.add_argument("--pairs", type=int, default=41)
+    parser.add_argument("--pairs", type=int, default=21)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--parts", type=float, nargs="*", default=PARTS)
     args = parser.parse_args()

@@ -7,5 +7,6 @@ Question: which forward ops run again, so that a training step needs no more tha
    simulated (`models`), and adds to the graph what only a lowered step shows (`hidden_bytes`).
 3. `search` plans with several budgets, has the joint graph split by each plan (`split`), and the
    compiled step simulated (`calibrate`), until the step fits or the time is over.
-4. `answer` takes the cheapest split that fits, be it PyTorch's.
+4. `answer` takes the cheapest split that fits, be it PyTorch's; a plan in an order near to the
+   joint graph's (`near_order`) if it fits as well.
 """

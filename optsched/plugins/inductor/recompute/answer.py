@@ -1,17 +1,20 @@
 """The split that is taken among those that were tried, and what is recorded of it.
 
+A plan that fits is taken in an order near to the joint graph's
+(:mod:`optsched.plugins.inductor.recompute.near_order`) if it still fits as simulated.
+
 This module imports torch at its top: import it inside the function that needs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from optsched.plugins.inductor.reading.support import KeptOrderError
 from optsched.plugins.inductor.recompute.joint_graph import Modules
 from optsched.plugins.inductor.recompute.joint_step import JointStep
 from optsched.plugins.inductor.recompute.models import TorchSplit
+from optsched.plugins.inductor.recompute.near_order import near_order
 from optsched.plugins.inductor.recompute.search import SplitSearch, Tried
 from optsched.plugins.records import CompiledGraph
 
@@ -31,7 +34,7 @@ def answer(search: SplitSearch) -> Answer:
         return _take_theirs(search.step, theirs)
     if not search.tried:
         raise KeptOrderError(f"no plan within {search.budget:,} bytes: {search.blocker}")
-    return _take_ours(search.step, search.tried)
+    return _take_ours(search)
 
 
 def _take_theirs(step: JointStep, split: TorchSplit) -> Answer:
@@ -43,11 +46,12 @@ def _take_theirs(step: JointStep, split: TorchSplit) -> Answer:
     return split.modules, _record(step, text, simulated)
 
 
-def _take_ours(step: JointStep, tried: Sequence[Tried]) -> Answer:
-    budget, own = step.settings.peak, step.peak(step.default)
+def _take_ours(search: SplitSearch) -> Answer:
+    step, budget, tried = search.step, search.budget, search.tried
+    own = step.peak(step.default)
     fits = [row for row in tried if row.fits(budget)]
     if fits:
-        chosen = min(fits, key=lambda row: row.price)
+        chosen = _near(search, min(fits, key=lambda row: row.price))
     else:
         chosen = min(tried, key=lambda row: row.peak() or 0)
     simulated = chosen.peak()
@@ -58,6 +62,22 @@ def _take_ours(step: JointStep, tried: Sequence[Tried]) -> Answer:
         reason = f"PyTorch's split needs {own:,} bytes as simulated"
         return step.default, replace(record, after=own, order="", reason=reason)
     return chosen.modules, replace(record, note="no plan that was tried fits as compiled")
+
+
+def _near(search: SplitSearch, chosen: Tried) -> Tried:
+    """Return a split that fits with its ops nearer to the joint graph's order, if it still fits."""
+    result = chosen.result
+    # Lowering takes seconds, and without it nothing says that another order fits.
+    if chosen.memory is None or search.clock.expired():
+        return chosen
+    order = near_order(result.graph, result.sequence or ())
+    if order == result.sequence:
+        return chosen
+    model = next(model for model in search.models if model.what == chosen.what)
+    modules = search.step.split(model, order)
+    memory, cuts = search.step.memory(modules), search.step.cut_cost(modules)
+    near = chosen._replace(memory=memory, modules=modules, cuts=cuts)
+    return near if near.fits(search.budget) and near.price <= chosen.price else chosen
 
 
 def _text(step: JointStep, chosen: Tried) -> str:
