@@ -17,8 +17,12 @@ class RecomputeEffort:
     choose_seconds: float = 2.0
     orders: int = 8
     """Orders of first runs that plans by eviction start from."""
-    evictions: int = 60
+    evictions: int = 15
     """Plans by eviction of one order."""
+    lower: tuple[float, ...] = (0.97, 0.9, 0.8)
+    """Parts of the peak below which orders of a plan are searched to evict from."""
+    idle: int = 6
+    """Such orders in a row without a better plan, after which no more are searched."""
     repairs: int = 60
     """Cuts of one repair."""
     improvements: int = 10

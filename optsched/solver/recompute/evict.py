@@ -26,7 +26,7 @@ from optsched.solver.recompute.walk import rows
 FloatArray = npt.NDArray[np.float64]
 NEVER = 1 << 40
 """Step of a use that does not come."""
-LONGEST = 8
+LONGEST = 3
 """Longest sequence that is tried, in parts of one run of each node."""
 FIRST_POWERS = (0.5, 1.0, 2.0)
 """Powers of the time to the next use that are tried first."""
@@ -192,7 +192,7 @@ def missing(stores: Stores, state: State, v: int) -> int:
 def evict(stores: Stores, peak: int, weight: FloatArray, power: float, runs: IntArray) -> int:
     """Write a sequence to `runs`; return its length, 0 if it has no room.
 
-    The sequence exceeds the peak where nothing is left to evict.
+    Where nothing is left to evict, the peak is raised to what is needed.
     """
     n, m = len(stores.order), len(stores.size)
     state = State(
@@ -231,7 +231,7 @@ def evict(stores: Stores, peak: int, weight: FloatArray, power: float, runs: Int
             while live + new > peak:
                 released = release(stores, state, at, weight, power)
                 if not released:
-                    break
+                    peak = live + new
                 live -= released
             for k in range(stores.make_ptr[v], stores.make_ptr[v + 1]):
                 if not state.live[stores.make[k]]:
@@ -256,18 +256,24 @@ class Evictions:
         A sequence of all nodes without repeats.
     peak
         Bytes that must not be exceeded.
+    seed
+        Seed of the random factors.
     """
 
-    def __init__(self, unroller: Unroller, base: Nodes, peak: int) -> None:
+    def __init__(self, unroller: Unroller, base: Nodes, peak: int, seed: int = 0) -> None:
         self.unroller, self.peak = unroller, peak
         self.stores = _stores(unroller, with_repeats(unroller.problem, base, ()))
-        self.random = np.random.default_rng(0)
+        self.random = np.random.default_rng(seed)
         self.best: Schedule | None = None
+        # Bytes above the peak, cost, bytes and repeats of the best schedule.
         self.rank: tuple[int, ...] = ()
         self.weight, self.power, self.turn = np.ones(len(base)), 1.0, 0
 
     def next(self) -> None:
-        """Make a schedule without repeats that are not needed; it may exceed the peak."""
+        """Make a schedule without repeats that are not needed, and keep the best one.
+
+        If it exceeds the peak, another order may still need less.
+        """
         weight, power = self.weight, self.power
         if self.turn < FIRST_TURNS:
             power = FIRST_POWERS[self.turn]
@@ -276,17 +282,18 @@ class Evictions:
             chosen = self.random.random(len(weight)) < SHARES[self.turn % len(SHARES)]
             weight = weight * np.exp(chosen * self.random.standard_normal(len(weight)))
         self.turn += 1
-        found = self._evict(weight, power)
+        n = len(self.stores.order)
+        runs = np.empty(LONGEST * n, np.int64)
+        length = evict.for_work(n * n)(self.stores, self.peak, weight, power, runs)
+        if length:
+            self._take(self.unroller.clean(runs[:length].tolist()), weight, power)
+
+    def _take(self, nodes: Nodes, weight: FloatArray, power: float) -> None:
+        peak = max(self.peak, self.unroller.measure(nodes).peak)
+        found = self.unroller.shortest(nodes, peak)
         rank = (max(0, found.peak - self.peak), *self.unroller.price(found))
         if self.best is None or rank <= self.rank:
             self.best, self.rank, self.weight, self.power = found, rank, weight, power
-
-    def _evict(self, weight: FloatArray, power: float) -> Schedule:
-        n = len(self.stores.order)
-        runs = np.empty(LONGEST * n, np.int64)
-        count = evict.for_work(n * n)(self.stores, self.peak, weight, power, runs)
-        found = runs[:count] if count else self.stores.order
-        return self.unroller.shortest(found.tolist(), self.peak)
 
 
 def _stores(unroller: Unroller, order: Nodes) -> Stores:

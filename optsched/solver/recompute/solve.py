@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, count
 
 from optsched.check.runs import check_runs
 from optsched.errors import PlanError
@@ -41,6 +41,9 @@ from optsched.solver.recompute.repair import Repair, limited
 from optsched.solver.recompute.result import RecomputeResult, proved_bound
 from optsched.solver.recompute.rows import CutRows
 from optsched.solver.recompute.runs import Nodes, Schedule, Unroller, with_repeats
+
+ORDER_SECONDS = 0.3
+"""Limit of an order search for a plan that is known."""
 
 
 @dataclass(slots=True)
@@ -171,7 +174,7 @@ class Planner:
         start, target, exact = self._search_sets(master, clock)
         fits = start.peak <= peak
         if not fits:
-            self._evict(peak, limited(clock, self._part(clock, 8)), start)
+            self._evict(peak, limited(clock, self._part(clock, 8)), [start])
             # A repair often ends in tenths of a second, and all that follows may take all time.
             self._repair(peak, start, limited(clock, self._part(clock, 4)))
         best = self.best(peak)
@@ -190,8 +193,7 @@ class Planner:
                 if part.expired() or self._is_done(peak):
                     break
                 self._repair(peak, each, limited(clock, self._part(clock, 3)), early=early)
-                if best := self.best(peak):
-                    self._evict(peak, limited(clock, self._part(clock, 8)), best)
+                self._reorder(peak, limited(clock, self._part(clock, 8)))
             self._improve(peak, limited(clock, self._part(clock, 3)), early)
             if self._is_done(peak):
                 return
@@ -219,18 +221,20 @@ class Planner:
         if known is not None:
             # A framework's schedule may have repeats that the peak does not need.
             self._keep(self.unroller.shortest(known.nodes, peak))
-        self._evict(peak, limited(clock, self._part(clock, 8)))
+        self._evict(peak, limited(clock, self._part(clock, 8)), (self.base, *self.pool.values()))
+        self._reorder(peak, limited(clock, self._part(clock, 8)))
         if not self._is_done(peak):
             self._repeat_free(peak, clock)
 
-    def _evict(self, peak: int, clock: Clock, *more: Schedule) -> None:
-        """Find plans by eviction from orders of the first runs: given ones, or known ones."""
-        found = more or (self.base, *self.pool.values())
+    def _evict(self, peak: int, clock: Clock, found: Iterable[Schedule], seed: int = 0) -> None:
+        """Find plans by eviction from the orders of the first runs of some schedules."""
         orders = dict.fromkeys(tuple(dict.fromkeys(x.nodes)) for x in found)
-        tries = [Evictions(self.unroller, order, peak) for order in [*orders][: self.effort.orders]]
+        tries = [
+            Evictions(self.unroller, order, peak, seed) for order in [*orders][: self.effort.orders]
+        ]
         for turn in range(self.effort.evictions):
-            # All orders at first, then the best one.
             if turn == FIRST_TURNS:
+                # All orders at first, then the one of the best plan.
                 tries = [min(tries, key=lambda each: (not each.rank, each.rank))]
             for each in tries:
                 if not clock.expired():
@@ -240,6 +244,26 @@ class Planner:
             # What is above the peak is a start for repairs.
             if each.best is not None:
                 self._keep(each.best)
+
+    def _reorder(self, peak: int, clock: Clock) -> None:
+        """Search orders of the best plan's runs that need less, and evict again from these."""
+        idle, turns = 0, count()
+        best = self._nearest(peak)
+        while idle < self.effort.idle and not clock.expired() and not self._is_done(peak):
+            turn = next(turns)
+            part = self.effort.lower[turn % len(self.effort.lower)]
+            limit = limited(clock, min(ORDER_SECONDS, self._part(clock, 4)))
+            found = self.unroller.search(best.nodes, int(part * peak), limit)
+            if found.peak <= peak:
+                found = self._keep(self.unroller.shortest(found.nodes, peak))
+            self._evict(peak, limited(clock, self._part(clock, 4)), [found], turn)
+            before, best = best, self._nearest(peak)
+            idle = idle + 1 if best is before else 0
+
+    def _nearest(self, peak: int) -> Schedule:
+        """Return the best plan within a peak, or else the schedule of least peak."""
+        found = self.best(peak)
+        return found or min(self.pool.values(), key=lambda x: (x.peak, x.cost))
 
     def _improve(self, peak: int, clock: Clock, early: bool) -> None:
         """Replace repeats of the best plan by cheaper ones."""
