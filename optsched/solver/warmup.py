@@ -42,7 +42,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.evict import Evictions
 from optsched.solver.recompute.problem import make_problem
-from optsched.solver.recompute.runs import Unroller
+from optsched.solver.recompute.runs import Unroller, repeats
 
 LIMITS = Limits(work=2_000)
 """Of each search: more than it needs to call every kernel."""
@@ -162,6 +162,8 @@ def use_repeats() -> None:
     tries = Evictions(unroller, tuple(range(len(problem.ops))), 29)
     tries.next()
     unroller.clean(range(len(problem.ops)))
+    if tries.best is not None:
+        unroller.replaced(tries.best, repeats(tries.best.nodes)[0], tries.peak)
 
 
 def use_tree(graph: Graph) -> None:

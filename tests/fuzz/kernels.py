@@ -49,7 +49,7 @@ from optsched.runtime.kernel import Kernel
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.evict import Evictions
 from optsched.solver.recompute.problem import make_problem
-from optsched.solver.recompute.runs import Unroller
+from optsched.solver.recompute.runs import Unroller, repeats
 from optsched.solver.warmup import LIMITS, use_orders, use_packings, use_tree
 from tests.support.brute_recompute import training_graph
 from tests.support.generators import PLAIN, PLANNABLE, random_graph
@@ -141,6 +141,8 @@ def use_repeats(graph: Graph) -> None:
         tries.next()
     if tries.best is not None:
         unroller.clean(tries.best.nodes)
+        for i in repeats(tries.best.nodes):
+            unroller.replaced(tries.best, i, found.peak)
 
 
 def use_hunts(graph: Graph, run: Callable[[Kernel[..., Any]], Form]) -> None:

@@ -27,6 +27,8 @@ class RecomputeEffort:
     """Cuts of one repair."""
     improvements: int = 10
     """Cuts of the repair of a plan without one of its repeats."""
+    improved: int = 3
+    """Plans, the cheapest ones, that are improved so."""
     programs: int = 20_000
     """Linear programs of a proof."""
     small: int = 8192

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from optsched.runtime.clock import Clock
 from optsched.solver.recompute.problem import RecomputeProblem
-from optsched.solver.recompute.runs import Nodes, Schedule, Unroller
+from optsched.solver.recompute.runs import Nodes, Schedule, Unroller, repeats
 
 SECONDS = 2.0
 """Limits for one cut and one order."""
@@ -75,13 +75,13 @@ class Repair:
 
     def _exclude(self, found: Schedule) -> bool:
         """Leave the nodes whose repeats exceed the peak out of cuts; return True if any is new."""
-        over = {found.nodes[i] for i in _repeats(found.nodes) if found.running[i] > self.peak}
+        over = {found.nodes[i] for i in repeats(found.nodes) if found.running[i] > self.peak}
         is_new = not over <= self.excluded
         self.excluded |= over
         return is_new
 
     def _without_excluded(self, found: Schedule) -> Schedule:
-        left_out = {i for i in _repeats(found.nodes) if found.nodes[i] in self.excluded}
+        left_out = {i for i in repeats(found.nodes) if found.nodes[i] in self.excluded}
         kept = (v for i, v in enumerate(found.nodes) if i not in left_out)
         return self.unroller.measure(self.unroller.clean(tuple(kept)))
 
@@ -104,7 +104,7 @@ class Repair:
         problem, found = self.problem, list(nodes[: at + 1])
         fresh: set[int] = set()
         reads = problem.makers_read()
-        barrier = self._barrier(nodes)
+        barrier = self.unroller.barrier(nodes)
 
         def repeat(u: int) -> None:
             fresh.add(u)
@@ -126,15 +126,9 @@ class Repair:
 
     def _cut(self, found: Schedule, at: int) -> frozenset[int] | None:
         """Return the cheapest nodes to run again after a run, so that it fits; None if none do."""
-        barrier = self._barrier(found.nodes)
+        barrier = self.unroller.barrier(found.nodes)
         cut = _CutProgram(self.problem, found.nodes, at, self.peak, barrier, self.excluded)
         return cut.solve(min(SECONDS, self._left()))
-
-    def _barrier(self, nodes: Nodes) -> int:
-        """Return the step of a sequence after which nodes may run again."""
-        if self.unroller.early:
-            return -1
-        return max((nodes.index(v) for v in self.unroller.loss), default=-1)
 
     def _postponed(self, found: Schedule) -> Nodes:
         """Return the sequence with one repeat later, after some of its readers, if it helps.
@@ -161,23 +155,6 @@ class Repair:
         left = self.clock.left()
         return SECONDS if left is None or self.clock.limits.work is not None else left
 
-    def prune(self, found: Schedule) -> Schedule:
-        """Drop repeats that are not needed, the most expensive first; other orders are tried."""
-        tried: set[Nodes] = set()
-        while not self.clock.expired():
-            better = self._without_one(found, tried)
-            if better is None:
-                return found
-            found = better
-        return found
-
-    def _without_one(self, found: Schedule, tried: set[Nodes]) -> Schedule | None:
-        for nodes in self._shorter(found, tried):
-            shorter = self.unroller.measure(nodes)
-            if shorter.peak <= self.peak:
-                return shorter
-        return None
-
     def improve(self, found: Schedule, most: int) -> Schedule:
         """Drop one repeat after another, repair the rest, and keep plans that cost less.
 
@@ -190,24 +167,18 @@ class Repair:
             for nodes in self._shorter(found, tried):
                 repaired = self.repair(self.search(nodes), found.cost, most)
                 if repaired is not None:
-                    better = self.prune(repaired)
+                    better = self.unroller.shortest(repaired.nodes, self.peak)
                     break
         return found
 
     def _shorter(self, found: Schedule, tried: set[Nodes]) -> Iterator[Nodes]:
         """Yield the sequences without one repeat until time is up: by cost, then by bytes."""
         price = [(-cost, -self.problem.made_bytes(v)) for v, cost in enumerate(self.problem.cost)]
-        for i in sorted(_repeats(found.nodes), key=lambda i: price[found.nodes[i]]):
+        for i in sorted(repeats(found.nodes), key=lambda i: price[found.nodes[i]]):
             nodes = self.unroller.clean((*found.nodes[:i], *found.nodes[i + 1 :]))
             if nodes not in tried and not self.clock.expired():
                 tried.add(nodes)
                 yield nodes
-
-
-def _repeats(nodes: Nodes) -> list[int]:
-    """Return the positions of runs that are not the first of their node."""
-    first = {v: i for i, v in reversed([*enumerate(nodes)])}
-    return [i for i, v in enumerate(nodes) if first[v] < i]
 
 
 def limited(clock: Clock, seconds: float) -> Clock:

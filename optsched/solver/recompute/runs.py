@@ -25,7 +25,13 @@ from optsched.ordering.solve import solve_order
 from optsched.runtime.clock import Clock
 from optsched.solver.recompute.kernels import contracted
 from optsched.solver.recompute.problem import RecomputeProblem
-from optsched.solver.recompute.walk import drop_repeats, drop_unread, flat, live_bytes
+from optsched.solver.recompute.walk import (
+    drop_repeats,
+    drop_unread,
+    flat,
+    live_bytes,
+    replace_repeat,
+)
 
 Nodes = tuple[int, ...]
 """A sequence of nodes, in which nodes may stand more than once."""
@@ -83,6 +89,7 @@ class Unroller:
         prices = [*zip(problem.cost, self.made, strict=True)]
         rank = {price: i for i, price in enumerate(sorted(set(prices)))}
         self.flat = flat(self.base, [rank[price] for price in prices])
+        self.able = np.array(sorted(problem.again, key=prices.__getitem__), np.int64)
 
     def graph(self, nodes: Sequence[int]) -> Graph:
         """Return the graph of a sequence; op `i` is run `i`."""
@@ -121,6 +128,21 @@ class Unroller:
         work = 8 * len(nodes) * (1 + len(nodes) - len(self.problem.ops))
         count = drop_repeats.for_work(work)(self.flat, found, peak)
         return self.measure(found[:count].tolist())
+
+    def replaced(self, found: Schedule, at: int, peak: int) -> Schedule | None:
+        """Return a schedule with a cheaper repeat in place of one; None if no such one fits."""
+        nodes = np.array(found.nodes, np.int64)
+        work = 4 * len(nodes) * len(self.able)
+        count = replace_repeat.for_work(work)(
+            self.flat, nodes, at, self.able, self.barrier(found.nodes), peak
+        )
+        return self.shortest(nodes[:count].tolist(), peak) if count else None
+
+    def barrier(self, nodes: Nodes) -> int:
+        """Return the step of a sequence after which nodes may run again."""
+        if self.early:
+            return -1
+        return max((nodes.index(v) for v in self.loss), default=-1)
 
     def price(self, found: Schedule) -> tuple[int, int, int]:
         """Return cost, bytes and number of repeats: less is better."""
@@ -169,6 +191,12 @@ def _new_name(name: str, graph: Graph) -> str:
     while name in graph.op_ids or name in graph.buffer_ids:
         name += "'"
     return name
+
+
+def repeats(nodes: Nodes) -> list[int]:
+    """Return the positions of runs that are not the first of their node."""
+    first = {v: i for i, v in reversed([*enumerate(nodes)])}
+    return [i for i, v in enumerate(nodes) if first[v] < i]
 
 
 def with_repeats(problem: RecomputeProblem, base: Sequence[int], again: Collection[int]) -> Nodes:

@@ -40,7 +40,7 @@ from optsched.solver.recompute.prove import Proof, prove, used_nodes
 from optsched.solver.recompute.repair import Repair, limited
 from optsched.solver.recompute.result import RecomputeResult, proved_bound
 from optsched.solver.recompute.rows import CutRows
-from optsched.solver.recompute.runs import Nodes, Schedule, Unroller, with_repeats
+from optsched.solver.recompute.runs import Nodes, Schedule, Unroller, repeats, with_repeats
 
 ORDER_SECONDS = 0.3
 """Limit of an order search for a plan that is known."""
@@ -74,6 +74,8 @@ class Planner:
     base: Schedule = field(init=False)
     pool: dict[Nodes, Schedule] = field(default_factory=dict)
     proofs: dict[int, Proof] = field(default_factory=dict)
+    turns: Iterator[int] = field(default_factory=count)
+    """Seeds of random factors: each search of plans by eviction tries others."""
 
     def __post_init__(self) -> None:
         self.problem = make_problem(self.graph, self.loss)
@@ -103,6 +105,8 @@ class Planner:
         try:
             with held_interrupts():
                 self._plan(peak, clock)
+                # Of equal cost, fewer bytes and fewer repeats.
+                self._replace(peak, clock)
         except KeyboardInterrupt:
             reason = StopReason.INTERRUPTED
         else:
@@ -247,18 +251,35 @@ class Planner:
 
     def _reorder(self, peak: int, clock: Clock) -> None:
         """Search orders of the best plan's runs that need less, and evict again from these."""
-        idle, turns = 0, count()
+        idle = 0
         best = self._nearest(peak)
         while idle < self.effort.idle and not clock.expired() and not self._is_done(peak):
-            turn = next(turns)
+            turn = next(self.turns)
             part = self.effort.lower[turn % len(self.effort.lower)]
             limit = limited(clock, min(ORDER_SECONDS, self._part(clock, 4)))
             found = self.unroller.search(best.nodes, int(part * peak), limit)
             if found.peak <= peak:
                 found = self._keep(self.unroller.shortest(found.nodes, peak))
             self._evict(peak, limited(clock, self._part(clock, 4)), [found], turn)
+            self._replace(peak, clock)
             before, best = best, self._nearest(peak)
             idle = idle + 1 if best is before else 0
+
+    def _replace(self, peak: int, clock: Clock) -> None:
+        """Replace repeats of the best plan by cheaper ones until none can be."""
+        is_better = True
+        while is_better and (best := self.best(peak)) is not None:
+            is_better = False
+            barrier, price = self.unroller.barrier(best.nodes), self.unroller.flat.price
+            found = [i for i in repeats(best.nodes) if i > barrier]
+            for i in sorted(found, key=lambda i: -price[best.nodes[i]]):
+                if clock.expired():
+                    break
+                better = self.unroller.replaced(best, i, peak)
+                if better is not None and self.unroller.price(better) < self.unroller.price(best):
+                    self._keep(better)
+                    is_better = True
+                    break
 
     def _nearest(self, peak: int) -> Schedule:
         """Return the best plan within a peak, or else the schedule of least peak."""
@@ -266,11 +287,13 @@ class Planner:
         return found or min(self.pool.values(), key=lambda x: (x.peak, x.cost))
 
     def _improve(self, peak: int, clock: Clock, early: bool) -> None:
-        """Replace repeats of the best plan by cheaper ones."""
-        best = self.best(peak)
-        if best is not None and not self._is_done(peak):
-            repair = self._repairer(peak, clock, early)
-            self._keep(repair.improve(best, self.effort.improvements))
+        """Replace repeats of the best plans by cheaper ones."""
+        fitting = (x for x in self.pool.values() if x.peak <= peak)
+        repair = self._repairer(peak, clock, early)
+        # The cheapest plan often is one that no replacement improves, and another one is not.
+        for each in sorted(fitting, key=self.unroller.price)[: self.effort.improved]:
+            if not self._is_done(peak):
+                self._keep(repair.improve(each, self.effort.improvements))
 
     def _repairer(self, peak: int, clock: Clock, early: bool) -> Repair:
         unroller = Unroller(self.problem, early=True) if early else self.unroller
@@ -405,4 +428,4 @@ class Planner:
             most = IMPOSSIBLE if best is None else best.cost + best.cost // 3
         found = repair.repair(start, most, self.effort.repairs)
         if found is not None:
-            self._keep(repair.prune(self._keep(found)))
+            self._keep(self.unroller.shortest(found.nodes, peak))

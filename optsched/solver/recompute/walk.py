@@ -32,12 +32,13 @@ class Flat(NamedTuple):
         Bytes of each buffer that a run makes; 0 for views.
     first
         Bytes of its first copy, or of the input; 0 if the caller holds it.
-    source, root
-        Buffer that each one is a view of, or -1; the buffer at the end of this chain.
+    source, root, maker
+        Buffer that each one is a view of, or -1; the buffer at the end of this chain; the node that
+        writes it, -1 for an input.
     kept, given
         True for buffers that stay to the end; for inputs.
     price
-        Rank of each node among their numbers: repeats of the highest are dropped first.
+        Rank of each node's price: repeats of the highest are dropped first.
     fixed
         Bytes live before the first run.
     """
@@ -50,6 +51,7 @@ class Flat(NamedTuple):
     first: IntArray
     source: IntArray
     root: IntArray
+    maker: IntArray
     kept: BoolArray
     given: BoolArray
     price: IntArray
@@ -69,6 +71,7 @@ def flat(graph: Graph, price: Sequence[int]) -> Flat:
         first=np.where([buffer.external for buffer in buffers], 0, np.array(size, np.int64)),
         source=np.array([-1 if x.alias_of is None else x.alias_of for x in buffers], np.int64),
         root=np.array(graph.roots, np.int64),
+        maker=np.array([-1 if v is None else v for v in graph.producers], np.int64),
         kept=np.array(graph.kept, np.bool_),
         given=np.array([x.input is not None for x in buffers], np.bool_),
         price=np.array(price, np.int64),
@@ -196,3 +199,58 @@ def drop_repeats(flat: Flat, nodes: IntArray, peak: int) -> int:
             nodes[:left] = tried[:left]
             # The next one may have moved to this place.
             n, at, is_done = left, i - 1, False
+
+
+@inner
+def next_reads(flat: Flat, nodes: IntArray, at: int) -> IntArray:
+    """Return by node the first run after a position that reads what it made before; -1 if none."""
+    found = np.full(len(flat.price), -1, np.int64)
+    is_new = np.zeros(len(flat.price), np.bool_)
+    for i in range(at + 1, len(nodes)):
+        for k in range(flat.read_ptr[nodes[i]], flat.read_ptr[nodes[i] + 1]):
+            u = flat.maker[flat.read[k]]
+            if u >= 0 and found[u] < 0 and not is_new[u]:
+                found[u] = i
+        is_new[nodes[i]] = True
+    return found
+
+
+@kernel
+def replace_repeat(
+    flat: Flat, nodes: IntArray, at: int, able: IntArray, barrier: int, peak: int
+) -> int:
+    """Replace a repeat by a cheaper one, in place; return the number of runs, 0 if none fits.
+
+    Parameters
+    ----------
+    at
+        Position of the repeat.
+    able
+        Nodes that may run again, the cheapest first. Each is tried before the first run that reads
+        it after the one of most live bytes.
+    barrier, peak
+        Position after which nodes may run again; bytes that must not be exceeded.
+    """
+    n = len(nodes) - 1
+    tried, trial = np.empty(n, np.int64), np.empty(n + 1, np.int64)
+    running = np.empty(n + 2, np.int64)
+    for k in range(n):
+        tried[k] = nodes[k] if k < at else nodes[k + 1]
+    n = drop_unread(flat, tried)
+    live_bytes(flat, tried[:n], running[: n + 1])
+    worst = 0
+    for i in range(n):
+        worst = i if running[i] > running[worst] else worst
+    reads = next_reads(flat, tried[:n], worst)
+    for u in able:
+        if flat.price[u] >= flat.price[nodes[at]]:
+            break
+        # Before the barrier, or without a reader.
+        if reads[u] <= barrier:
+            continue
+        for k in range(n + 1):
+            trial[k] = u if k == reads[u] else tried[k - (k > reads[u])]
+        if live_bytes(flat, trial[: n + 1], running[: n + 2]) <= peak:
+            nodes[: n + 1] = trial[: n + 1]
+            return n + 1
+    return 0

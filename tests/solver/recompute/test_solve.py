@@ -169,7 +169,7 @@ def test_a_repeat_gives_way_to_a_cheaper_one() -> None:
     planner = Planner(replace(graph, ops=tuple(ops)))
     nodes = with_repeats(planner.problem, planner.base.nodes, {2})
     repair = Repair(planner.unroller, 61, Clock.of(LIMITS))
-    start = repair.prune(repair.search(nodes))
+    start = planner.unroller.shortest(repair.search(nodes).nodes, 61)
     assert (start.cost, start.peak <= 61) == (9, True)
     assert repair.improve(start, 10).cost == 3
 

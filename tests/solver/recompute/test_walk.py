@@ -13,7 +13,7 @@ from optsched.model.liveness import peak_memory, timeline
 from optsched.model.runs import unroll
 from optsched.solver.recompute.evict import FIRST_TURNS, Evictions
 from optsched.solver.recompute.problem import make_problem
-from optsched.solver.recompute.runs import Unroller
+from optsched.solver.recompute.runs import Unroller, repeats
 from tests.solver.recompute.test_solve import layers
 from tests.support.brute_recompute import training_graph
 from tests.support.recompute_views import viewed_graph
@@ -71,6 +71,26 @@ def test_no_repeat_of_a_shortest_sequence_can_be_dropped(seed: int) -> None:
         repeats = [i for i, v in enumerate(short.nodes) if v in short.nodes[:i]]
         for i in repeats:
             assert runs.measure(short.nodes[:i] + short.nodes[i + 1 :]).peak > peak
+
+
+def test_a_replaced_repeat_leaves_a_valid_cheaper_sequence() -> None:
+    count = 0
+    for runs in (runs for seed in range(150) for runs in draws(seed)):
+        start = runs.measure(range(len(runs.problem.ops)))
+        tries = Evictions(runs, start.nodes, start.peak - 1)
+        tries.next()
+        best = tries.best
+        assert best is not None
+        barrier = runs.barrier(best.nodes)
+        for i in (i for i in repeats(best.nodes) if i > barrier):
+            found = runs.replaced(best, i, best.peak)
+            if found is not None:
+                made = unroll(runs.base, found.nodes).graph
+                assert peak_memory(made, range(len(made.ops))) == found.peak <= best.peak
+                assert runs.price(found) < runs.price(best)
+                assert all(j > barrier for j in repeats(found.nodes))
+                count += 1
+    assert count > 2
 
 
 def test_evictions_give_valid_sequences() -> None:
