@@ -21,7 +21,7 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
@@ -40,7 +40,7 @@ PARTS = (1 / 3, 1)
 """Parts of the time limit for one plan, as several rounds share it; the second where none fits."""
 CLOSE = 0.97
 """A simulated peak of at least this part of the budget is raised in small steps."""
-ENOUGH, LONGEST, LAST = 7, 8, 10
+ENOUGH, LONGEST, LAST = 8, 9, 10
 """Time limits after which no plan begins once a split fits, no plan begins at all, and no split of
 PyTorch's is simulated."""
 
@@ -94,11 +94,19 @@ class SplitSearch:
     def run(self) -> None:
         """Try plans of each planned graph."""
         plans = self.clock.share(LONGEST / LAST)
+        self._simulate_nearest()
         for part in PARTS:
             self._try_models(part, plans)
             # Longer plans take long, and are made only if no step fits so far.
             if self.least() is not None:
                 break
+
+    def _simulate_nearest(self) -> None:
+        """Simulate PyTorch's split of the nearest peak: plans aim by it, and it may be the answer."""
+        known = self.models[0].known if self.step.settings.calibrated else ()
+        if known:
+            _, modules = min(known, key=lambda row: abs(row[0] - self.budget))
+            self.step.memory(modules)
 
     def _try_models(self, part: float, plans: Clock) -> None:
         """Try plans of each planned graph, with a part of the time limit for each plan."""
@@ -133,7 +141,10 @@ class SplitSearch:
         Whether it does is asked of its peak with cuts or without.
         """
         budget, rounds = self.budget, len(self.tried) + ROUNDS
-        planned, low, high, dark = self._first_aim(model, cuts), 0, 0, 0
+        planned, low, high, dark = self._ratio_aim(model, cuts), 0, 0, 0
+        if cuts and self._are_untried():
+            # Cut back to single ops, a step needs about the planned bytes.
+            planned = budget
         seconds = self.step.settings.time_limit * part
         for _ in range(2 * ROUNDS):
             if clock.expired():
@@ -149,7 +160,7 @@ class SplitSearch:
                 dark, seconds = max(dark, planned), 2 * seconds
             elif self._is_too_dear(result, cuts):
                 # What a smaller budget costs is not less, so its bytes need not be known.
-                low, aim = planned, planned * 21 // 20
+                low, aim = planned, max(planned * 21 // 20, self._ratio_aim(model, cuts))
             else:
                 row = self._try(model, result)
                 simulated = row.peak(cuts)
@@ -174,10 +185,21 @@ class SplitSearch:
         return is_late and any(row.fits(self.budget, cuts) for row in self.tried)
 
     def _is_too_dear(self, result: RecomputeResult, cuts: bool) -> bool:
-        """Return True if a plan costs as much as one that fits as simulated."""
+        """Return True if a plan costs as much as one that fits as simulated, or more than PyTorch's."""
+        extra = result.extra or 0
         fits = [row.price[0] for row in self.tried if row.fits(self.budget, cuts)]
         same = any(row.result.sequence == result.sequence for row in self.tried)
-        return not same and (result.extra or 0) >= min(fits, default=(result.extra or 0) + 1)
+        # Of equal cost ours is taken.
+        fits += [split.extra + 1 for split in self._fitting_splits(cuts)]
+        return not same and extra >= min(fits, default=extra + 1)
+
+    def _fitting_splits(self, cuts: bool) -> Iterator[TorchSplit]:
+        """Yield those of PyTorch's splits that fit as simulated; with cuts their cost is added."""
+        for split in self.step.splits:
+            memory = self.step.simulated.get(split.modules)
+            if memory is not None and (memory.peak if cuts else memory.whole) <= self.budget:
+                cost = self.step.cut_cost(split.modules) if cuts else 0
+                yield split._replace(extra=split.extra + cost)
 
     def _try(self, model: Model, result: RecomputeResult) -> Tried:
         """Split and simulate a plan, unless it is known."""
@@ -190,11 +212,8 @@ class SplitSearch:
             self.tried.append(known)
         return known
 
-    def _first_aim(self, model: Model, cuts: bool) -> int:
-        """Return the bytes to plan first, by the simulated split of the nearest planned peak."""
-        # Cut back to single ops, a step needs about the planned bytes.
-        if cuts and self._are_untried():
-            return self.budget
+    def _ratio_aim(self, model: Model, cuts: bool) -> int:
+        """Return the bytes to plan by the ratio of the nearest planned peak that was simulated."""
         known = [(peak, self.step.simulated.get(modules)) for peak, modules in model.known]
         same = [row for row in self.tried if row.what == model.what]
         known += [(row.result.peak or 0, row.memory) for row in same]

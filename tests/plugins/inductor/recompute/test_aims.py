@@ -65,6 +65,8 @@ class Imagined:
         return self.memory(modules).traffic
 
     def memory(self, modules: Any) -> StepMemory:
+        if modules in self.simulated:
+            return self.simulated[modules]
         i, k = modules
         _, whole, cut, _ = self.rows[i]
         # Cuts are taken only if the step fits with them.
@@ -72,7 +74,8 @@ class Imagined:
         peak = cut[k] if cuts else whole[k]
         # Cuts move bytes, which cost.
         found = StepMemory(peak, whole[k], NO_BYTES, (whole[k] - peak) // 20)
-        return self.simulated.setdefault(modules, found)
+        self.simulated[modules] = found
+        return found
 
 
 def search(step: Any, seconds: float = 3600) -> SplitSearch:
@@ -188,3 +191,17 @@ def test_where_no_plan_is_found_the_next_one_that_is_known_is_taken() -> None:
     planner.next_peak = lambda peak: 9_100 if peak < 9_100 else None  # type: ignore[method-assign]
     found.run()
     assert step.asked[:2] == [8_000, 9_100]
+
+
+def test_plans_that_cost_more_than_a_split_of_pytorchs_are_not_simulated() -> None:
+    step: Any = Proportional(1.0, 1.0)
+    step.splits = [TorchSplit(0.4, "theirs", 10_500, (), saved=0)]
+    step.simulated["theirs"] = StepMemory(9_500, 9_500, NO_BYTES)
+    step.peak = lambda modules: step.memory(modules).peak
+    found = search(step)
+    # A plan of 9,500 bytes or less costs 10,500 or more.
+    assert all(row.result.peak > 9_500 for row in found.tried)
+    step.splits = [step.splits[0]._replace(extra=1)]
+    found = search(step)
+    assert not found.tried
+    assert found.torch_split() == step.splits[0]
