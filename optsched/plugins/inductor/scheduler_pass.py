@@ -30,6 +30,7 @@ from optsched.errors import OptschedError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, kept_reason
 from optsched.plugins.inductor.cuts.find import Cuts, find_cuts
 from optsched.plugins.inductor.cuts.rebuild import restore_nodes, use_nodes
+from optsched.plugins.inductor.earlier import Earlier
 from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
 from optsched.plugins.inductor.orders.candidates import Decision
 from optsched.plugins.inductor.orders.choice import Choice
@@ -38,7 +39,7 @@ from optsched.plugins.inductor.reading.support import KeptOrderError, require_su
 from optsched.plugins.inductor.reading.triton import runs_on_gpu
 from optsched.plugins.inductor.running.cached import leave_record
 from optsched.plugins.inductor.sizes.kernels import KernelMemory, MeasuredKernels, measure_kernels
-from optsched.plugins.inductor.wrapper.facts import WrapperFacts
+from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
 from optsched.runtime.clock import Clock
@@ -47,6 +48,8 @@ from optsched.runtime.text import listed
 from optsched.store import PlanStore
 
 logger = logging.getLogger("optsched.plugins.inductor")
+EARLIER_ORDERS = Earlier[Order](most=128)
+"""Orders of graphs within a budget, first as simulated, then as compiled."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +184,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             reorder=self.reorder,
             reuse=self.reuse,
             store=None if self.store is None else PlanStore(self.store),
+            earlier=None if self.budget is None else EARLIER_ORDERS,
             min_gain=self.min_gain,
         )
 

@@ -17,9 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from optsched.model.fused import FusedGraph
 from optsched.plugins.gain import MinGain, worth_it
 from optsched.plugins.inductor.cuts.parts import FusedParts, read_parts
 from optsched.plugins.inductor.cuts.rebuild import rebuilt
+from optsched.plugins.inductor.earlier import Earlier
 from optsched.plugins.inductor.orders.candidates import Decision
 from optsched.plugins.inductor.reading.planning import prepare
 from optsched.plugins.inductor.sizes.kernels import KernelMemory
@@ -38,6 +40,9 @@ SPLIT_SHARE = 0.7
 """Part of the remaining time for the search of a split; the rest orders the nodes after it."""
 SEARCH_SHARE = 0.5
 """Part of the search's time in which a split of least peak is sought; the rest finds few cuts."""
+
+EARLIER_CUTS = Earlier[tuple[FusionResult, Point]](most=16)
+"""Splits with which graphs fit a budget, and their searches."""
 
 Decide = Callable[[Sequence[Any], float], tuple[WrapperFacts, Decision]]
 """Reads the facts of nodes, and chooses their order within some seconds."""
@@ -111,31 +116,43 @@ def find_cuts(
         return None
     before = decision.best if decision.gains else decision.own
     wanted = max(1, min_gain.size, int(min_gain.share * before.peak))
-    limit = clock.share(SPLIT_SHARE)
-    result = search_fusion(parts.fused, limit.share(SEARCH_SHARE), wanted=wanted)
-    result.stop_reason.raise_if_interrupted()
-    if result.saved < wanted:
+    key = (parts.fused.graph.digest, parts.fused.nodes, parts.fused.local)
+    found = EARLIER_CUTS.get(key) if must_fit else None
+    if found is None or found[0].whole.peak - found[1].peak < wanted:
+        found = _search(parts.fused, clock.share(SPLIT_SHARE), wanted, split, must_fit)
+    if found is None:
         return None
-    front = find_front(result, limit)
-    front.stop_reason.raise_if_interrupted()
-    point = best_within(front.points, result.whole, Price() if split == "auto" else None)
-    most = result.whole.peak - wanted
-    if must_fit and point.peak > most:
-        point = cheapest_within(front.points, most) or point
-    if point.peak > most:
-        return None
+    result, point = found
     try:
         made = rebuilt(parts, point.groups)
         prepare(made)
-        made_facts, found = decide(made, clock.left() or 0.0)
-        if found.best.needs_no_more(before) and worth_it(before.peak, found.best.peak, min_gain):
+        made_facts, after = decide(made, clock.left() or 0.0)
+        if after.best.needs_no_more(before) and worth_it(before.peak, after.best.peak, min_gain):
+            EARLIER_CUTS.keep(key, (result, point))
             text = _text(parts, result, point)
-            return Cuts(made, made_facts, found, result, point, text)
+            return Cuts(made, made_facts, after, result, point, text)
     except BaseException:
         prepare(nodes)
         raise
     prepare(nodes)
     return None
+
+
+def _search(
+    fused: FusedGraph, clock: Clock, wanted: int, split: str, must_fit: bool
+) -> tuple[FusionResult, Point] | None:
+    """Return a split that saves the wanted bytes, and its search; None if none was found."""
+    result = search_fusion(fused, clock.share(SEARCH_SHARE), wanted=wanted)
+    result.stop_reason.raise_if_interrupted()
+    if result.saved < wanted:
+        return None
+    front = find_front(result, clock)
+    front.stop_reason.raise_if_interrupted()
+    point = best_within(front.points, result.whole, Price() if split == "auto" else None)
+    most = result.whole.peak - wanted
+    if must_fit and point.peak > most:
+        point = cheapest_within(front.points, most) or point
+    return (result, point) if point.peak <= most else None
 
 
 def _text(parts: FusedParts, result: FusionResult, point: Point) -> str:

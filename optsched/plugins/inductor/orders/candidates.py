@@ -1,9 +1,9 @@
 """Candidate orders for a graph, and the choice among them by simulation.
 
-Candidates are the orders that Inductor considered, the optimum of the graph of ops and buffers, and
-the optimum of Inductor's own estimate. Each is simulated with and without buffer reuse
-(:mod:`optsched.plugins.inductor.wrapper.simulate`); the one with the smallest simulated peak
-is chosen, and among equals one that moves few nodes.
+Candidates are the orders that Inductor considered, the optimum of the graph of ops and buffers, the
+optimum of Inductor's own estimate, and the order that was found for an equal graph earlier.
+Each is simulated with and without buffer reuse (:mod:`optsched.plugins.inductor.wrapper.simulate`);
+the one with the smallest simulated peak is chosen, and among equals one that moves few nodes.
 
 Example: Inductor's order is simulated with 10 MB. The optimum of the graph needs 8 MB on paper, and
 is simulated with 9 MB because dead buffers wait for the next extern kernel. It is chosen, as 9 is
@@ -28,6 +28,7 @@ from optsched.model.plan import Plan, make_plan
 from optsched.ordering.improve.few_moves import move_back
 from optsched.ordering.moves import fewest_moves
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, worth_it
+from optsched.plugins.inductor.earlier import Earlier
 from optsched.plugins.inductor.orders.choice import Choice, Scale, weigh
 from optsched.plugins.inductor.orders.runtime_graph import RuntimeGraph, build_runtime_graph
 from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts, is_valid_order
@@ -38,6 +39,7 @@ from optsched.solver.result import Result
 from optsched.store import MINIMUM_PEAK, PlanStore
 
 OPTIMUM, ESTIMATE, STORED = "optimum", "optimum of the estimate", "store"
+EARLIER = "order found earlier"
 """Names of our orders."""
 
 MOVES_SHARE = 0.1
@@ -99,6 +101,7 @@ def decide(
     seconds: float,
     name: str,
     store: PlanStore | None = None,
+    earlier: Earlier[Order] | None = None,
     min_gain: MinGain = DEFAULT_GAIN,
 ) -> Decision:
     """Choose the order of a graph.
@@ -118,6 +121,8 @@ def decide(
         Name of the graph.
     store
         Store in which plans are looked up before the solver runs, and kept afterwards.
+    earlier
+        Orders of other calls, by runtime's graph; this call's is added.
     min_gain
         Least saving for which the framework's own order is replaced.
     """
@@ -128,7 +133,11 @@ def decide(
     # The solver runs on a graph of ops and buffers; the wrapper's own rules are for the
     # simulation.
     solver = _Solver(facts, document, build_runtime_graph(facts, name), scale)
+    digest = solver.runtime.graph.digest
     ours = solver.orders(own.peak, store)
+    known = None if earlier is None else earlier.get(digest)
+    if known is not None:
+        ours[EARLIER] = solver.runtime.node_order(known)
     settings = (True, False) if reuse else (False,)
     # Other random numbers are as good, so they make no order of the framework's invalid.
     choices = [own] if is_valid_order(facts, framework, draws=False) else []
@@ -142,10 +151,12 @@ def decide(
     best = min(choices, key=lambda c: (c.peak, c.worst, c.reuse is not reuse, c.moved))
     # Measured before moves are taken back, as that keeps the peak.
     replaces = not valid or _saves(own, best, min_gain)
-    # A stored plan was improved when it was stored.
-    if replaces and best.name != STORED and best.moved and not scale.is_late():
+    # These were improved when they were found.
+    if replaces and best.name not in (STORED, EARLIER) and best.moved and not scale.is_late():
         left = min(MOVES_SHARE * seconds, scale.clock.left() or 0.0)
         best = with_fewest_moves(facts, solver.runtime, best, framework, left)
+    if earlier is not None and best is not own:
+        earlier.keep(digest, solver.runtime.op_order(best.order))
     if store is not None and best.name != ESTIMATE:
         solver.keep(store, best)
     proved, spent = (solver.bound, solver.proof), solver.seconds_spent
@@ -260,7 +271,7 @@ class _Solver:
         # The estimate's optimum was found in another graph, so it is not stored as a plan of this
         # one.
         # The order with fewer moves is stored, so that a later look-up moves as few nodes.
-        if best.name == OPTIMUM and order != plan.order:
+        if best.name in (OPTIMUM, EARLIER) and order != plan.order:
             problem, _ = packing_problem(graph, order)
             plan = make_plan(graph, order, greedy_by_size(problem))
         store.put(graph, plan, bound=self.bound or 0, proof=self.proof, question=MINIMUM_PEAK)

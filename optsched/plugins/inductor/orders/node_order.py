@@ -15,6 +15,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain
+from optsched.plugins.inductor.earlier import Earlier
 from optsched.plugins.inductor.orders.candidates import Decision, decide
 from optsched.plugins.inductor.reading.ownership import find_owned_inputs
 from optsched.plugins.inductor.reading.planning import holders
@@ -22,7 +23,7 @@ from optsched.plugins.inductor.reading.scheduler import read_facts
 from optsched.plugins.inductor.reading.snapshot import take_snapshot
 from optsched.plugins.inductor.sizes.kernels import KernelMemory
 from optsched.plugins.inductor.sizes.ranges import add_worst_sizes
-from optsched.plugins.inductor.wrapper.facts import WrapperFacts
+from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
 from optsched.store import PlanStore
 
 
@@ -35,6 +36,7 @@ def decide_order(
     reorder: bool = True,
     reuse: bool = True,
     store: PlanStore | None = None,
+    earlier: Earlier[Order] | None = None,
     min_gain: MinGain = DEFAULT_GAIN,
 ) -> tuple[WrapperFacts, Decision]:
     """Return the facts of nodes, and the decision on their order.
@@ -53,6 +55,8 @@ def decide_order(
         Inductor's settings `reorder_for_peak_memory` and `allow_buffer_reuse`.
     store
         Store of plans, if any.
+    earlier
+        Orders of other calls, if any.
     min_gain
         Least saving for which Inductor's own order is replaced.
     """
@@ -74,6 +78,7 @@ def decide_order(
         seconds=seconds,
         name=name,
         store=store,
+        earlier=earlier,
         min_gain=min_gain,
     )
     return facts, decision

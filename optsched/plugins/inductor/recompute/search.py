@@ -102,7 +102,7 @@ class SplitSearch:
                 break
 
     def _simulate_nearest(self) -> None:
-        """Simulate PyTorch's split of the nearest peak: plans aim by it, and it may be the answer."""
+        """Simulate PyTorch's split of the nearest peak, by which plans aim, perhaps the answer."""
         known = self.models[0].known if self.step.settings.calibrated else ()
         if known:
             _, modules = min(known, key=lambda row: abs(row[0] - self.budget))
@@ -185,7 +185,7 @@ class SplitSearch:
         return is_late and any(row.fits(self.budget, cuts) for row in self.tried)
 
     def _is_too_dear(self, result: RecomputeResult, cuts: bool) -> bool:
-        """Return True if a plan costs as much as one that fits as simulated, or more than PyTorch's."""
+        """Return True if a plan costs as much as one that fits, or more than PyTorch's."""
         extra = result.extra or 0
         fits = [row.price[0] for row in self.tried if row.fits(self.budget, cuts)]
         same = any(row.result.sequence == result.sequence for row in self.tried)
