@@ -211,7 +211,7 @@ def test_order_and_cuts_share_the_time_limit(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class CutToFit(CustomPartitionerFn):  # type: ignore[misc]
-    """PyTorch's split, simulated without cuts, with cuts for a budget, and for too small a one."""
+    """PyTorch's split, simulated without cuts and with those for a few budgets."""
 
     peaks: ClassVar[list[int]] = []
 
@@ -224,7 +224,7 @@ class CutToFit(CustomPartitionerFn):  # type: ignore[misc]
         given = (modules, LIMIT, how["num_fwd_outputs"], static)
         plain = calibrate.simulate_step(*given).peak
         self.peaks.clear()
-        for budget in (int(0.95 * plain), int(0.1 * plain), plain):
+        for budget in (int(0.95 * plain), int(0.1 * plain), plain, int(0.95 * plain)):
             found = calibrate.simulate_step(*given, budget=budget, split="auto")
             self.peaks.append(found.peak - budget)
             # Only cuts move more bytes.
@@ -250,10 +250,11 @@ def test_cuts_are_tried_before_more_is_repeated(monkeypatch: pytest.MonkeyPatch)
         compiled_step(False),
     ):
         pass
-    fits, too_small, unneeded = CutToFit.peaks
+    fits, too_small, unneeded, again = CutToFit.peaks
     assert fits <= 0 < too_small
     assert unneeded == 0
-    # Not above its budget, a step is not searched.
+    assert again == fits
+    # Not above its budget, a step is not searched, and what fitted once is known.
     assert len(searched) <= 4
 
 
