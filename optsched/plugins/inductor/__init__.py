@@ -90,7 +90,7 @@ def enabled(
     min_gain
         Least saving for which Inductor's order is replaced: bytes such as `"64KiB"`, a percentage
         such as `"0.1%"`, 0 for any saving, or a :class:`~optsched.plugins.gain.MinGain` of both.
-        The default is 64 KiB and 0.1 %.
+        The default is 64 KiB and 0.1 %. An order that brings a graph within `peak` may save less.
     peak
         Bytes such as `"2GiB"` that a training step may allocate beside its inputs: forward ops run
         again in the backward graph where this is needed

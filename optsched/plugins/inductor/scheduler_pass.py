@@ -18,6 +18,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from torch._guards import CompileContext
@@ -68,7 +69,8 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     lifecycle
         True to keep the planned lives of buffers, which are compared when the graph runs.
     min_gain
-        Least saving for which Inductor's own order is replaced.
+        Least saving for which Inductor's own order is replaced; any, where only another order is
+        within the budget.
     cuda
         True to order graphs of a GPU, too.
     measure
@@ -176,7 +178,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         self, nodes: Sequence[Any], kernels: Mapping[str, KernelMemory], name: str, seconds: float
     ) -> tuple[WrapperFacts, Decision]:
         """Return the facts of nodes, and the decision on their order."""
-        return decide_order(
+        facts, decision = decide_order(
             nodes,
             kernels,
             seconds=seconds,
@@ -187,6 +189,10 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             earlier=None if self.budget is None else EARLIER_ORDERS,
             min_gain=self.min_gain,
         )
+        # Few bytes are worth another order, too, if the graph exceeds the budget by them.
+        if self.budget is not None and decision.best.peak <= self.budget < decision.own.peak:
+            decision = replace(decision, min_gain=MinGain(Fraction(0), 0))
+        return facts, decision
 
     def cut(
         self,

@@ -1,7 +1,8 @@
 """The split that is taken among those that were tried, and what is recorded of it.
 
 A plan that fits is taken in an order near to the joint graph's
-(:mod:`optsched.plugins.inductor.recompute.near_order`) if it still fits as simulated.
+(:mod:`optsched.plugins.inductor.recompute.near_order`) if it still fits as simulated. A plan whose
+repeats are free is first made again for the bytes that it leaves, as it may need fewer repeats.
 
 This module imports torch at its top: import it inside the function that needs it.
 """
@@ -13,10 +14,13 @@ from dataclasses import replace
 from optsched.plugins.inductor.reading.support import KeptOrderError
 from optsched.plugins.inductor.recompute.joint_graph import Modules
 from optsched.plugins.inductor.recompute.joint_step import JointStep
-from optsched.plugins.inductor.recompute.models import TorchSplit
+from optsched.plugins.inductor.recompute.models import Model, TorchSplit
 from optsched.plugins.inductor.recompute.near_order import near_order
 from optsched.plugins.inductor.recompute.search import SplitSearch, Tried
 from optsched.plugins.records import CompiledGraph
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
+from optsched.solver.recompute.result import RecomputeResult
 
 Answer = tuple[Modules, CompiledGraph]
 
@@ -51,7 +55,7 @@ def _take_ours(search: SplitSearch) -> Answer:
     own = step.peak(step.default)
     fits = [row for row in tried if row.fits(budget)]
     if fits:
-        chosen = _near(search, min(fits, key=lambda row: row.price))
+        chosen = _settle(search, min(fits, key=lambda row: row.price))
     else:
         chosen = min(tried, key=lambda row: row.peak() or 0)
     simulated = chosen.peak()
@@ -64,20 +68,37 @@ def _take_ours(search: SplitSearch) -> Answer:
     return chosen.modules, replace(record, note="no plan that was tried fits as compiled")
 
 
-def _near(search: SplitSearch, chosen: Tried) -> Tried:
-    """Return a split that fits with its ops nearer to the joint graph's order, if it still fits."""
-    result = chosen.result
-    # Lowering takes seconds, and without it nothing says that another order fits.
+def _settle(search: SplitSearch, chosen: Tried) -> Tried:
+    """Return a split that fits with fewer repeats at no cost, and near to the program's order."""
+    # Lowering takes seconds, and without it nothing says that another split fits.
     if chosen.memory is None or search.clock.expired():
         return chosen
-    order = near_order(result.graph, result.sequence or ())
-    if order == result.sequence:
+    if not chosen.price[0] and chosen.price[1]:
+        chosen = _take_better(search, chosen, _free_plan(search, chosen, chosen.memory.peak))
+    result, names = chosen.result, [node.name for node in search.step.joint.graph.nodes]
+    order = near_order(result.graph, result.sequence or (), names)
+    return _take_better(search, chosen, replace(result, sequence=order))
+
+
+def _free_plan(search: SplitSearch, chosen: Tried, simulated: int) -> RecomputeResult:
+    """Return a plan for all bytes asked for: the search ends once a plan that fits is free."""
+    limit = Limits(seconds=search.step.settings.time_limit / 3)
+    planned = (chosen.result.peak or 0) + search.budget - simulated
+    return _model(search, chosen).planner.plan(planned, Clock.of(limit))
+
+
+def _take_better(search: SplitSearch, chosen: Tried, result: RecomputeResult) -> Tried:
+    """Return the split of another sequence if it still fits and costs no more."""
+    step = search.step
+    if result.sequence in (None, chosen.result.sequence):
         return chosen
-    model = next(model for model in search.models if model.what == chosen.what)
-    modules = search.step.split(model, order)
-    memory, cuts = search.step.memory(modules), search.step.cut_cost(modules)
-    near = chosen._replace(memory=memory, modules=modules, cuts=cuts)
-    return near if near.fits(search.budget) and near.price <= chosen.price else chosen
+    modules = step.split(_model(search, chosen), result.sequence or ())
+    row = Tried(step.memory(modules), result, modules, chosen.what, step.cut_cost(modules))
+    return row if row.fits(search.budget) and row.price <= chosen.price else chosen
+
+
+def _model(search: SplitSearch, chosen: Tried) -> Model:
+    return next(model for model in search.models if model.what == chosen.what)
 
 
 def _text(step: JointStep, chosen: Tried) -> str:

@@ -24,30 +24,34 @@ TRIES = 20_000
 """Most orders that are tried, each with a stretch of ops put back; 600 runs take some hundreds."""
 
 
-def near_order(graph: Graph, sequence: Sequence[int]) -> tuple[int, ...]:
-    """Return a sequence of the same runs, of at most the same peak, near to the graph's own order.
+def near_order(graph: Graph, sequence: Sequence[int], names: Sequence[str]) -> tuple[int, ...]:
+    """Return a sequence of the same runs, of at most the same peak, near to another order.
 
     Parameters
     ----------
     graph
-        Graph whose op ids are in the order of the joint graph.
+        The graph that is planned.
     sequence
         Op ids in the order of their runs.
+    names
+        Names of nodes in the order of the joint graph. Ops without a node run before their reader.
     """
     unrolled, peak = unroll(graph, sequence), check_runs(graph, sequence).peak
+    place = {name: i for i, name in enumerate(names)}
+    turns = [place.get(op.name, len(place)) for op in graph.ops]
     clock = Clock.of(Limits(work=TRIES))
     order = range(len(sequence))
-    tried = list(move_back(unrolled.graph, _own_order(unrolled), order, peak, clock))
+    tried = list(move_back(unrolled.graph, _joint_order(unrolled, turns), order, peak, clock))
     found = unrolled.reorder(tried[-1] if tried else order)
     # A run reads the latest copy, which may be another one in another order.
     return found if check_runs(graph, found).peak <= peak else tuple(sequence)
 
 
-def _own_order(unrolled: Unrolled) -> list[int]:
-    """Return the runs in the order of the graph, each repeat before the first run that reads it."""
+def _joint_order(unrolled: Unrolled, turns: Sequence[int]) -> list[int]:
+    """Return the runs in the order of the joint graph, repeats before the first run that reads."""
     runs = range(len(unrolled.source))
     origins = zip(unrolled.source, unrolled.number, strict=True)
-    place = [len(runs) if number else op for op, number in origins]
+    place = [max(turns) + 1 if number else turns[op] for op, number in origins]
     for run in reversed(runs):
         for before in unrolled.graph.predecessors[run]:
             place[before] = min(place[before], place[run])

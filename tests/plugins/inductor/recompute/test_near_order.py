@@ -23,9 +23,16 @@ from optsched.plugins.inductor.recompute.near_order import near_order
 from optsched.plugins.inductor.recompute.search import Tried
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from optsched.solver.recompute.prove import Proof
+from optsched.solver.recompute.result import RecomputeResult
 from tests.support.brute_recompute import training_graph
 
 BUDGET = 1000
+NO_BYTES = HiddenBytes({}, {})
+
+
+NAMES = ("x", "first", "sum first", "second", "sum second", "join")
+"""Nodes of the joint graph of :func:`sums`."""
 
 
 def sums() -> Graph:
@@ -61,9 +68,13 @@ def sequences(seed: int) -> tuple[Graph, list[list[int]]]:
 
 def test_ops_go_back_to_the_order_of_the_graph() -> None:
     graph = sums()
-    assert near_order(graph, (0, 2, 3, 1, 4)) == (0, 1, 2, 3, 4)
+    assert near_order(graph, (0, 2, 3, 1, 4), NAMES) == (0, 1, 2, 3, 4)
     # A repeat runs before its first reader.
-    assert near_order(graph, (0, 2, 0, 3, 1, 4)) == (0, 2, 0, 1, 3, 4)
+    assert near_order(graph, (0, 2, 0, 3, 1, 4), NAMES) == (0, 2, 0, 1, 3, 4)
+    # The numbers of ops are not the order of the joint graph, and some ops have no node in it.
+    swapped = ("first", "second", "sum second", "sum first", "join")
+    assert near_order(graph, (0, 1, 2, 3, 4), swapped) == (0, 2, 3, 1, 4)
+    assert near_order(graph, (0, 2, 3, 1, 4), NAMES[2:]) == (0, 1, 2, 3, 4)
 
 
 def test_no_order_needs_more_bytes_or_other_runs() -> None:
@@ -71,7 +82,8 @@ def test_no_order_needs_more_bytes_or_other_runs() -> None:
     for seed in range(150):
         graph, found = sequences(seed)
         for sequence in found:
-            near, before = near_order(graph, sequence), check_runs(graph, sequence)
+            names = [op.name for op in graph.ops]
+            near, before = near_order(graph, sequence, names), check_runs(graph, sequence)
             after = check_runs(graph, near)
             assert Counter(near) == Counter(sequence), seed
             assert (after.extra, after.peak <= before.peak) == (before.extra, True), seed
@@ -81,37 +93,57 @@ def test_no_order_needs_more_bytes_or_other_runs() -> None:
     assert min(changed, repeated) > 200
 
 
-@pytest.mark.parametrize(
-    ("peak", "traffic", "taken"),
-    [(BUDGET, 0, "near"), (BUDGET + 1, 0, "plan"), (BUDGET, 1, "plan")],
-)
-def test_a_near_order_is_taken_if_it_fits_and_costs_no_more(
-    peak: int, traffic: int, taken: str
-) -> None:
-    graph, hidden = sums(), HiddenBytes({}, {})
-    memories = {"plan": StepMemory(900, 900, hidden), "near": StepMemory(peak, peak, hidden)}
-    plan = SimpleNamespace(
-        sequence=(0, 2, 3, 1, 4), graph=graph, repeats=(), extra=0, bound=0, total=5, peak=10
-    )
+PLAN, NEAR, FEWER = (0, 2, 0, 3, 1, 4), (0, 2, 0, 1, 3, 4), (0, 2, 3, 1, 4)
+"""Sequences of :func:`sums`: a plan, its near order, and a plan with fewer repeats."""
+
+
+def settled(cost: int, peaks: dict[tuple[int, ...], int], traffic: int = 0) -> tuple[Any, Any, Any]:
+    """Return the sequence that is taken where the plan needs 900 bytes, its peak, and the asked."""
+    graph, asked = sums(), list[int]()
+    peaks = {PLAN: 900, **peaks}
+
+    def planned(sequence: tuple[int, ...]) -> RecomputeResult:
+        return RecomputeResult(
+            graph, ("join",), BUDGET, sequence, 10, cost, 0, proof=Proof(), total=5
+        )
+
+    def plan(budget: int, _: Clock) -> RecomputeResult:
+        asked.append(budget)
+        return planned(FEWER)
+
+    nodes = [SimpleNamespace(name=name) for name in NAMES]
     step = SimpleNamespace(
-        split=lambda _, order: "near" if order == (0, 1, 2, 3, 4) else "other",
-        memory=memories.get,
-        cut_cost=lambda modules: traffic if modules == "near" else 0,
-        peak=lambda modules: memories[modules].peak if modules in memories else None,
-        settings=SimpleNamespace(peak=BUDGET),
+        split=lambda _, order: tuple(order),
+        memory=lambda x: StepMemory(peaks[x], peaks[x], NO_BYTES) if x in peaks else None,
+        cut_cost=lambda modules: 0 if modules == PLAN else traffic,
+        peak=peaks.get,
+        settings=SimpleNamespace(peak=BUDGET, time_limit=60.0),
         graph=graph,
+        joint=SimpleNamespace(graph=SimpleNamespace(nodes=nodes)),
         default="default",
         name="step",
     )
-    tried: Any = Tried(memories["plan"], plan, "plan", "ops", 0)  # type: ignore[arg-type]
     search: Any = SimpleNamespace(
         step=step,
         budget=BUDGET,
-        models=[SimpleNamespace(what="ops")],
-        tried=[tried],
+        models=[SimpleNamespace(what="ops", planner=SimpleNamespace(plan=plan))],
+        tried=[Tried(step.memory(PLAN), planned(PLAN), PLAN, "ops", 0)],  # type: ignore[arg-type]
         clock=Clock.of(Limits(seconds=3600)),
         torch_split=lambda: None,
     )
     modules, record = answer(search)
-    assert modules == taken  # type: ignore[comparison-overlap]
-    assert record.after == memories[taken].peak
+    return modules, record.after, asked
+
+
+def test_a_near_order_is_taken_if_it_fits_and_costs_no_more() -> None:
+    assert settled(1, {NEAR: BUDGET}) == (NEAR, BUDGET, [])
+    assert settled(1, {NEAR: BUDGET + 1}) == (PLAN, 900, [])
+    assert settled(1, {NEAR: BUDGET}, traffic=1) == (PLAN, 900, [])
+
+
+def test_free_repeats_are_planned_again_for_all_bytes_asked() -> None:
+    own = (0, 1, 2, 3, 4)
+    # The plan has 10 bytes and is simulated with 100 fewer than asked.
+    assert settled(0, {FEWER: 990, own: 980}) == (own, 980, [110])
+    assert settled(0, {FEWER: 990, own: BUDGET + 1}) == (FEWER, 990, [110])
+    assert settled(0, {FEWER: BUDGET + 1, NEAR: 950}) == (NEAR, 950, [110])
