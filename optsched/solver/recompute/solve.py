@@ -43,7 +43,7 @@ from optsched.solver.recompute.rows import CutRows
 from optsched.solver.recompute.runs import Nodes, Schedule, Unroller, repeats, with_repeats
 
 ORDER_SECONDS = 0.3
-"""Limit of an order search for a plan that is known."""
+"""Limit of an order search for a plan that is known, and of all such ones before the master."""
 
 
 @dataclass(slots=True)
@@ -175,7 +175,8 @@ class Planner:
         if self._is_done(peak):
             return
         master = self._master(peak)
-        start, target, exact = self._search_sets(master, clock)
+        # Where no set is enough in most of the time, plans need the rest.
+        start, target, exact = self._search_sets(master, clock.share(0.6))
         fits = start.peak <= peak
         if not fits:
             self._evict(peak, limited(clock, self._part(clock, 8)), [start])
@@ -226,7 +227,7 @@ class Planner:
             # A framework's schedule may have repeats that the peak does not need.
             self._keep(self.unroller.shortest(known.nodes, peak))
         self._evict(peak, limited(clock, self._part(clock, 8)), (self.base, *self.pool.values()))
-        self._reorder(peak, limited(clock, self._part(clock, 8)))
+        self._reorder(peak, limited(clock, min(ORDER_SECONDS, self._part(clock, 8))))
         if not self._is_done(peak):
             self._repeat_free(peak, clock)
 
@@ -256,7 +257,7 @@ class Planner:
         while idle < self.effort.idle and not clock.expired() and not self._is_done(peak):
             turn = next(self.turns)
             part = self.effort.lower[turn % len(self.effort.lower)]
-            limit = limited(clock, min(ORDER_SECONDS, self._part(clock, 4)))
+            limit = limited(clock, min(ORDER_SECONDS, self._part(clock, 3)))
             found = self.unroller.search(best.nodes, int(part * peak), limit)
             if found.peak <= peak:
                 found = self._keep(self.unroller.shortest(found.nodes, peak))
