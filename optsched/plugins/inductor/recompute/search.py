@@ -36,8 +36,12 @@ from optsched.solver.recompute.result import RecomputeResult
 logger = logging.getLogger("optsched.plugins.inductor")
 ROUNDS = 5
 """Most splits of each planned graph that are lowered and simulated."""
+LEAST_TURNS = 3
+"""Plans of each graph that are made also where this takes the time of the others."""
 PARTS = (1 / 3, 1)
 """Parts of the time limit for one plan, as several rounds share it; the second where none fits."""
+NEAR = 1.25
+"""A split of PyTorch's may fit if its ATen ops need at most so many times the budget."""
 CLOSE = 0.97
 """A simulated peak of at least this part of the budget is raised in small steps."""
 ENOUGH, LONGEST, LAST = 8, 9, 10
@@ -103,7 +107,8 @@ class SplitSearch:
 
     def _simulate_nearest(self) -> None:
         """Simulate PyTorch's split of the nearest peak, by which plans aim, perhaps the answer."""
-        known = self.models[0].known if self.step.settings.calibrated else ()
+        most = NEAR * self.budget if self.step.settings.calibrated else 0
+        known = [row for row in self.models[0].known if row[0] <= most]
         if known:
             _, modules = min(known, key=lambda row: abs(row[0] - self.budget))
             self.step.memory(modules)
@@ -120,7 +125,7 @@ class SplitSearch:
                 if self.least() == 0 or self._has_enough(cuts):
                     return
                 rest = len(self.models) * (1 + (not cuts and self._may_cut())) - i
-                self._approach(model, cuts, part, plans.share(1 / rest))
+                self._approach(model, cuts, part, plans, plans.share(1 / rest))
 
     def _may_cut(self) -> bool:
         """Return True if cuts lowered a peak, or had no plan small enough to make it fit."""
@@ -135,10 +140,11 @@ class SplitSearch:
         """Return the extra cost of the cheapest plan that fits as simulated."""
         return min((row.price[0] for row in self.tried if row.fits(self.budget)), default=None)
 
-    def _approach(self, model: Model, cuts: bool, part: float, clock: Clock) -> None:
+    def _approach(self, model: Model, cuts: bool, part: float, plans: Clock, clock: Clock) -> None:
         """Plan and simulate with other budgets until the simulated step fits closely.
 
-        Whether it does is asked of its peak with cuts or without.
+        Whether it does is asked of its peak with cuts or without. `clock` is the part of `plans`
+        for this model.
         """
         budget, rounds = self.budget, len(self.tried) + ROUNDS
         planned, low, high, dark = self._ratio_aim(model, cuts), 0, 0, 0
@@ -146,10 +152,11 @@ class SplitSearch:
             # Cut back to single ops, a step needs about the planned bytes.
             planned = budget
         seconds = self.step.settings.time_limit * part
-        for _ in range(2 * ROUNDS):
-            if clock.expired():
+        for turn in range(2 * ROUNDS):
+            # A single plan says little: the next ones use what the first one has shown.
+            if (plans if turn < LEAST_TURNS else clock).expired():
                 break
-            result = model.planner.plan(planned, limited(clock, seconds))
+            result = model.planner.plan(planned, limited(plans, seconds))
             if result.sequence is None:
                 self.blocker = result.blocker or "no plan was found in time"
                 if not self.step.settings.calibrated:
