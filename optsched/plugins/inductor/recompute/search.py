@@ -41,7 +41,7 @@ LEAST_TURNS = 3
 PARTS = (1 / 3, 1)
 """Parts of the time limit for one plan, as several rounds share it; the second where none fits."""
 NEAR = 1.25
-"""A split of PyTorch's may fit if its ATen ops need at most so many times the budget."""
+"""Most bytes of the ATen ops of a PyTorch split that may fit, in parts of the budget."""
 CLOSE = 0.97
 """A simulated peak of at least this part of the budget is raised in small steps."""
 ENOUGH, LONGEST, LAST = 8, 9, 10
