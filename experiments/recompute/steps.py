@@ -1,6 +1,7 @@
 """Compile training steps with a peak, run them, and compare with PyTorch's budgets.
 
     python -m experiments.recompute.steps NETWORK [--pairs N] [--seconds S] [--parts P ...]
+        [--keep-heap]
 
 For each network: PyTorch's split at its eleven activation memory budgets, as simulated in
 Inductor's own order; the lowest of these peaks, compiled and run by PyTorch and by the plugin; and
@@ -12,12 +13,16 @@ The two steps of equal peak are timed beside PyTorch's step compiled once more, 
 apart two equal steps are measured. Each round runs the three and then the three in reverse, so that
 a processor that slows down slows all alike; the first one changes. Two rounds are not
 counted. Times are those of the processor, without garbage collection between rounds.
+
+glibc gives memory back to the system and takes it again as page faults, more often in one order
+than in another. With `--keep-heap` it keeps all memory, so that only the work of the steps counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import ctypes
 import gc
 import resource
 import time
@@ -182,7 +187,12 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=21)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--parts", type=float, nargs="*", default=PARTS)
+    parser.add_argument("--keep-heap", action="store_true", help="no page faults in timed steps")
     args = parser.parse_args()
+    if args.keep_heap:
+        # Blocks are not mapped one by one (-3), and stay with the process (-1).
+        for setting in (-3, -1):
+            ctypes.CDLL(None).mallopt(setting, 2**30)
     torch.set_num_threads(1)
     limit_by_processor(partition, candidates)
     for name in args.networks:
