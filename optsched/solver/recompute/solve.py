@@ -351,7 +351,7 @@ class Planner:
         return found, target, exact
 
     def _choose(self, master: Master, clock: Clock) -> Chosen:
-        return master.choose(min(self.effort.choose_seconds, self._part(clock, 3)))
+        return master.choose(min(self.effort.choose_seconds, self._part(clock, 2)))
 
     def _order(self, again: frozenset[int], peak: int, clock: Clock) -> Schedule:
         nodes = with_repeats(self.problem, self.base.nodes, again)
