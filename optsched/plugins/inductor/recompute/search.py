@@ -161,8 +161,10 @@ class SplitSearch:
                 self.blocker = result.blocker or "no plan was found in time"
                 if not self.step.settings.calibrated:
                     break
-                # Fused kernels may need less than the ops that were planned.
-                aim = model.planner.next_peak(planned) or planned * 5 // 4
+                # Fused kernels may need less than the ops that were planned. What is proved to be
+                # impossible is left in small steps: a plan far above it helps nobody.
+                known = None if result.blocker else model.planner.next_peak(planned)
+                aim = known or planned * 5 // 4
                 # A plan that was not found in time may exist.
                 dark, seconds = max(dark, planned), 2 * seconds
             elif self._is_too_dear(result, cuts):

@@ -50,7 +50,7 @@ class Imagined:
         def plan(budget: int, _: Clock) -> Any:
             least = [k for k, peak in enumerate(steps) if peak <= budget]
             if not least:
-                return SimpleNamespace(sequence=None, blocker="none")
+                return SimpleNamespace(sequence=None, blocker="")
             k = least[-1]
             return SimpleNamespace(sequence=(i, k), peak=steps[k], extra=costs[k], repeats=())
 
@@ -191,6 +191,19 @@ def test_where_no_plan_is_found_the_next_one_that_is_known_is_taken() -> None:
     planner.next_peak = lambda peak: 9_100 if peak < 9_100 else None  # type: ignore[method-assign]
     found.run()
     assert step.asked[:2] == [8_000, 9_100]
+
+
+def test_what_is_impossible_is_left_in_small_steps() -> None:
+    step = Proportional(1.0, 1.0)
+    step.settings = PeakSettings(1000, 60.0)
+    found = SplitSearch(step, Clock.of(Limits(seconds=3600)))
+    planner: Any = found.models[0].planner
+    made, nothing = planner.plan, SimpleNamespace(sequence=None, blocker="op a needs 20,000 bytes")
+    planner.next_peak = lambda _: 15_000
+    planner.plan = lambda budget, clock: made(budget, clock) if budget >= 15_000 else nothing
+    found.run()
+    assert not found.tried
+    assert found.blocker == "op a needs 20,000 bytes"
 
 
 def test_plans_that_cost_more_than_a_split_of_pytorchs_are_not_simulated() -> None:
