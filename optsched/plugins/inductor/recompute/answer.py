@@ -65,7 +65,7 @@ def _take_ours(search: SplitSearch) -> Answer:
     if own <= simulated:
         reason = f"PyTorch's split needs {own:,} bytes as simulated"
         return step.default, replace(record, after=own, order="", reason=reason)
-    return chosen.modules, replace(record, note="no plan that was tried fits as compiled")
+    return chosen.modules, replace(record, note="no plan that was tried fits as simulated")
 
 
 def _settle(search: SplitSearch, chosen: Tried) -> Tried:
