@@ -49,8 +49,8 @@ from optsched.runtime.text import listed
 from optsched.store import PlanStore
 
 logger = logging.getLogger("optsched.plugins.inductor")
-EARLIER_ORDERS = Earlier[Order](most=128)
-"""Orders of graphs within a budget, first as simulated, then as compiled."""
+EARLIER_ORDERS = Earlier[tuple[Order, bool]](most=128)
+"""Orders of graphs within a budget and their reuse, first as simulated, then as compiled."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,9 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     split
         Cuts of fused nodes: `"auto"`, `"peak"` or False.
     budget
-        Bytes that a step may need; None: any number. Within it nodes stay whole, as the
-        simulation of a step counts on that (:mod:`optsched.plugins.inductor.recompute.calibrate`).
+        Bytes that a step may need; None: as few as can be. Within it Inductor's own order is kept
+        if it fits, else its reuse of buffers if an order with it fits, as both save time; and nodes
+        stay whole (:mod:`optsched.plugins.inductor.recompute.calibrate`).
     """
 
     time_limit: float
@@ -188,6 +189,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             store=None if self.store is None else PlanStore(self.store),
             earlier=None if self.budget is None else EARLIER_ORDERS,
             min_gain=self.min_gain,
+            enough=self.budget or 0,
         )
         # Few bytes are worth another order, too, if the graph exceeds the budget by them.
         if self.budget is not None and decision.best.peak <= self.budget < decision.own.peak:
@@ -281,7 +283,11 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
         # The runtime shares bytes that the graph counts twice, so the graph's bound does not apply.
         record = replace(record, bound=None, proof="")
     if not applied:
-        return replace(record, reason=kept_reason(own.peak, best.peak, decision.min_gain))
+        if decision.least is not None and decision.least < min(own.peak, best.peak):
+            reason = f"it is within the peak; the best order needs {decision.least:,} bytes"
+        else:
+            reason = kept_reason(own.peak, best.peak, decision.min_gain)
+        return replace(record, reason=reason)
     order = f"order: {best.name}, {best.moved} of {ops} nodes moved"
     if best.reuse != own.reuse:
         order += ", buffer reuse off"

@@ -274,7 +274,7 @@ def test_a_step_within_its_peak_is_compiled_as_it_was_simulated() -> None:
 
 def test_a_graph_above_its_peak_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     # As if a simulation with shorter limits had found better orders and cuts than the compilation.
-    fits = calibrate.StepMemory(1, 1, HiddenBytes({}, {}))
+    fits = calibrate.StepMemory(1, 1, 1, HiddenBytes({}, {}))
     monkeypatch.setattr(joint_step, "simulate_step", lambda *_, **__: fits)
     with compiled_step(False, peak=400_000):
         pass

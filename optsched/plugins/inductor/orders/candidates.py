@@ -3,7 +3,8 @@
 Candidates are the orders that Inductor considered, the optimum of the graph of ops and buffers, the
 optimum of Inductor's own estimate, and the order that was found for an equal graph earlier.
 Each is simulated with and without buffer reuse (:mod:`optsched.plugins.inductor.wrapper.simulate`);
-the one with the smallest simulated peak is chosen, and among equals one that moves few nodes.
+the one with the smallest simulated peak is chosen, and among equals one that moves few nodes. All
+peaks that are small enough count as equal.
 
 Example: Inductor's order is simulated with 10 MB. The optimum of the graph needs 8 MB on paper, and
 is simulated with 9 MB because dead buffers wait for the next extern kernel. It is chosen, as 9 is
@@ -67,6 +68,9 @@ class Decision:
         Bytes of inputs that the caller may or may not hold, which is known only at the call.
     start
         Bytes of inputs that the graph frees, live before the call.
+    least
+        Smallest peak of all choices, below that of `best` only where more is small enough; None:
+        that of `best`.
     """
 
     own: Choice
@@ -79,6 +83,7 @@ class Decision:
     min_gain: MinGain = DEFAULT_GAIN
     unknown_bytes: int = 0
     start: int = 0
+    least: int | None = None
 
     @property
     def gains(self) -> bool:
@@ -101,8 +106,9 @@ def decide(
     seconds: float,
     name: str,
     store: PlanStore | None = None,
-    earlier: Earlier[Order] | None = None,
+    earlier: Earlier[tuple[Order, bool]] | None = None,
     min_gain: MinGain = DEFAULT_GAIN,
+    enough: int = 0,
 ) -> Decision:
     """Choose the order of a graph.
 
@@ -122,9 +128,11 @@ def decide(
     store
         Store in which plans are looked up before the solver runs, and kept afterwards.
     earlier
-        Orders of other calls, by runtime's graph; this call's is added.
+        Orders of other calls and their reuse, by runtime's graph; this call's is added.
     min_gain
         Least saving for which the framework's own order is replaced.
+    enough
+        A peak that is small enough: fewer bytes are no reason for another order.
     """
     recorded = {k: tuple(v) for k, v in document["extra"]["orders"].items()}
     framework = recorded[document["extra"]["chosen"]]
@@ -136,8 +144,9 @@ def decide(
     digest = solver.runtime.graph.digest
     ours = solver.orders(own.peak, store)
     known = None if earlier is None else earlier.get(digest)
-    if known is not None:
-        ours[EARLIER] = solver.runtime.node_order(known)
+    taken = None if known is None else (solver.runtime.node_order(known[0]), known[1])
+    if taken is not None:
+        ours[EARLIER] = taken[0]
     settings = (True, False) if reuse else (False,)
     # Other random numbers are as good, so they make no order of the framework's invalid.
     choices = [own] if is_valid_order(facts, framework, draws=False) else []
@@ -147,22 +156,38 @@ def decide(
     choices += [choice for choice in found if not valid or choice.needs_no_more(own)]
     if not choices:
         raise PlanError("no candidate order keeps the accesses that mutations need apart")
-    # Among equal peaks, prefer Inductor's setting of reuse, then the order closest to its own.
-    best = min(choices, key=lambda c: (c.peak, c.worst, c.reuse is not reuse, c.moved))
+
+    def rank(choice: Choice) -> tuple[int, ...]:
+        # Among equal peaks, prefer Inductor's own order, the earlier one, Inductor's setting of
+        # reuse, and the order closest to its own.
+        peaks = max(choice.peak, enough), max(choice.worst, enough)
+        is_new = (choice.order, choice.reuse) != taken
+        return *peaks, choice is not own, is_new, choice.reuse is not reuse, choice.moved
+
+    best = min(choices, key=rank)
+    is_new = best.name != STORED and (best.order, best.reuse) != taken
     # Measured before moves are taken back, as that keeps the peak.
     replaces = not valid or _saves(own, best, min_gain)
-    # These were improved when they were found.
-    if replaces and best.name not in (STORED, EARLIER) and best.moved and not scale.is_late():
+    # The others were improved when they were found.
+    if replaces and is_new and best.moved and not scale.is_late():
         left = min(MOVES_SHARE * seconds, scale.clock.left() or 0.0)
         best = with_fewest_moves(facts, solver.runtime, best, framework, left)
     if earlier is not None and best is not own:
-        earlier.keep(digest, solver.runtime.op_order(best.order))
+        earlier.keep(digest, (solver.runtime.op_order(best.order), best.reuse))
     if store is not None and best.name != ESTIMATE:
         solver.keep(store, best)
     proved, spent = (solver.bound, solver.proof), solver.seconds_spent
     totals = _input_bytes(facts)
     return Decision(
-        own, best, valid, *proved, spent, min_gain, max(totals) - min(totals), totals[0]
+        own,
+        best,
+        valid,
+        *proved,
+        spent,
+        min_gain,
+        unknown_bytes=max(totals) - min(totals),
+        start=totals[0],
+        least=min(best.peak, *(choice.peak for choice in choices)),
     )
 
 

@@ -36,8 +36,9 @@ def decide_order(
     reorder: bool = True,
     reuse: bool = True,
     store: PlanStore | None = None,
-    earlier: Earlier[Order] | None = None,
+    earlier: Earlier[tuple[Order, bool]] | None = None,
     min_gain: MinGain = DEFAULT_GAIN,
+    enough: int = 0,
 ) -> tuple[WrapperFacts, Decision]:
     """Return the facts of nodes, and the decision on their order.
 
@@ -56,9 +57,11 @@ def decide_order(
     store
         Store of plans, if any.
     earlier
-        Orders of other calls, if any.
+        Orders of other calls and their reuse, if any.
     min_gain
         Least saving for which Inductor's own order is replaced.
+    enough
+        A peak that is small enough.
     """
     document = take_snapshot(
         nodes,
@@ -80,5 +83,6 @@ def decide_order(
         store=store,
         earlier=earlier,
         min_gain=min_gain,
+        enough=enough,
     )
     return facts, decision

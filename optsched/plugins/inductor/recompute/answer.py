@@ -42,7 +42,8 @@ def answer(search: SplitSearch) -> Answer:
 
 
 def _take_theirs(step: JointStep, split: TorchSplit) -> Answer:
-    simulated = step.peak(split.modules)
+    memory = step.memory(split.modules)
+    simulated = None if memory is None else memory.used
     share = 100 * split.extra / max(1, step.problem.total)
     text = f"recompute: asked {step.settings.peak:,} bytes, a split of PyTorch's, simulated "
     text += f"{simulated:,}, extra {share:.2f} %{_cuts(step, split.modules)} "
@@ -58,8 +59,8 @@ def _take_ours(search: SplitSearch) -> Answer:
         chosen = _settle(search, min(fits, key=lambda row: row.price))
     else:
         chosen = min(tried, key=lambda row: row.peak() or 0)
-    simulated = chosen.peak()
-    record = _record(step, _text(step, chosen), simulated)
+    simulated = None if chosen.memory is None else chosen.memory.used
+    record = _record(step, _text(step, chosen, simulated), simulated)
     if own is None or simulated is None or simulated <= budget:
         return chosen.modules, record
     if own <= simulated:
@@ -101,8 +102,8 @@ def _model(search: SplitSearch, chosen: Tried) -> Model:
     return next(model for model in search.models if model.what == chosen.what)
 
 
-def _text(step: JointStep, chosen: Tried) -> str:
-    result, simulated = chosen.result, chosen.peak()
+def _text(step: JointStep, chosen: Tried, simulated: int | None) -> str:
+    result = chosen.result
     share = 100 / max(1, result.total)
     text = f"recompute: asked {step.settings.peak:,} bytes, planned {result.peak or 0:,}"
     text += "" if simulated is None else f", simulated {simulated:,}"

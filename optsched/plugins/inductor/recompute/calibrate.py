@@ -51,12 +51,14 @@ STEP = "step"
 class StepMemory(NamedTuple):
     """The peaks of a simulated step, and bytes of it that no graph of ATen ops shows.
 
-    `peak` is the one after cuts of fused nodes, and `whole` the one without. `traffic` is the
-    number of bytes that kernels read and write in addition after cuts.
+    `peak` is the least one after cuts of fused nodes, and `whole` the one without. `used` is the
+    one that is compiled, which is larger where more bytes fit the budget. `traffic` is the number
+    of bytes that kernels read and write in addition after cuts.
     """
 
     peak: int
     whole: int
+    used: int
     hidden: HiddenBytes
     traffic: int = 0
 
@@ -70,8 +72,8 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
 
     def __init__(self, rules: SchedulerPass, ordered: bool) -> None:
         # The pass that will compile the nodes makes the choices here as well.
-        self.rules, self.ordered, self.peak, self.whole = rules, ordered, 0, 0
-        self.traffic = 0
+        self.rules, self.ordered = rules, ordered
+        self.peak = self.whole = self.used = self.traffic = 0
         self.saved: list[str] = []
         """Names of a forward graph's outputs; Inductor copies its settings, so no nodes."""
         self.workspaces: dict[str, int] = {}
@@ -92,10 +94,13 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
         choice = found.best if found.gains and self.ordered else found.own
         limit = Clock.of(Limits(seconds=seconds))
         cuts = self.rules.cut(nodes, facts, found, kernels, STEP, limit)
-        self.whole = choice.peak
-        self.peak = choice.peak
+        self.used = self.whole = self.peak = choice.peak
+        if choice is found.best and found.least is not None:
+            # What fits is compiled, and the next plan aims by the least.
+            self.whole = self.peak = found.least
         if cuts is not None:
-            self.peak = cuts.decision.best.peak
+            after = cuts.decision
+            self.used, self.peak = after.best.peak, after.least or after.best.peak
             self.traffic = max(0, cuts.point.traffic - cuts.result.whole.traffic)
         self.strides = [_strides(out) for out in V.graph.graph_outputs]
         logger.debug("own %s best %s extremes %s", found.own.peak, choice.peak, choice.extremes)
@@ -164,9 +169,9 @@ def simulate_step(
     forward, behind = rows
     logger.debug("forward %s, backward %s", forward.peak, behind.peak)
     hidden = HiddenBytes(behind.workspaces | forward.workspaces, forward.copies)
-    whole = max(forward.whole, behind.whole)
+    whole, used = max(forward.whole, behind.whole), max(forward.used, behind.used)
     traffic = forward.traffic + behind.traffic
-    return StepMemory(max(forward.peak, behind.peak), whole, hidden, traffic)
+    return StepMemory(max(forward.peak, behind.peak), whole, used, hidden, traffic)
 
 
 def _input_names(module: GraphModule) -> list[str]:

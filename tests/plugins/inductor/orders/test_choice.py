@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import random
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,3 +106,53 @@ def test_after_the_limit_only_what_is_needed_is_simulated(
     optional = [(FRAMEWORK, False), (orders[1], True), (orders[1], False), (orders[-1], False)]
     # Each once, however often it is asked for.
     assert sorted(done) == sorted(needed + (optional if seconds else []))
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_peaks_that_are_small_enough_count_as_equal(
+    reuse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = {"extra": {"orders": {"baseline": FRAMEWORK}, "chosen": "baseline"}}
+    how: dict[str, Any] = {"reuse": reuse, "seconds": 60.0, "name": "calls"}
+    seen = dict.fromkeys(("own order", "another order", "nothing fits", "reuse off"), 0)
+    for seed in range(20):
+        facts = random_calls(seed)
+        orders = dict(list(all_orders(facts).items())[:8])
+        draw = random.Random(seed)
+        peaks = {
+            (order, on): draw.randint(10, 20)
+            for order in (FRAMEWORK, *orders.values())
+            for on in {reuse, False}
+        }
+
+        def weighed(
+            _: Any, order: Any, *, reuse: bool, known: Any = peaks, **__: Any
+        ) -> SimpleNamespace:
+            return SimpleNamespace(peak=known[order, reuse])
+
+        monkeypatch.setattr(choice, "simulate", weighed)
+        monkeypatch.setattr(candidates._Solver, "orders", lambda *_, some=orders: some)
+        monkeypatch.setattr(candidates, "with_fewest_moves", lambda _, __, best, *___: best)
+        own = peaks[FRAMEWORK, reuse]
+        least = min(own, *peaks.values())
+        for enough in range(least - 1, own + 2):
+            decision = decide(facts, document, enough=enough, min_gain=parse_gain(0), **how)
+            found = decision.best
+            assert decision.least == least
+            assert found.peak == peaks[found.order, found.reuse]
+            if own <= enough:
+                assert not decision.gains
+                seen["own order"] += 1
+            elif least <= enough:
+                assert found.peak <= enough
+                # Without reuse a graph takes longer, so only if no order with it fits.
+                with_it = [peak for (_, on), peak in peaks.items() if on is reuse]
+                assert found.reuse is (reuse and min(with_it) <= enough)
+                seen["another order"] += 1
+                seen["reuse off"] += found.reuse is not reuse
+            else:
+                assert found.peak == least
+                seen["nothing fits"] += 1
+    if not reuse:
+        del seen["reuse off"]
+    assert min(seen.values()) > 2, seen

@@ -14,17 +14,20 @@ from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
 from tests.plugins.inductor.orders.test_choice import FRAMEWORK, all_orders
 from tests.plugins.inductor.orders.test_moves import random_calls
 
+Known = Earlier[tuple[Order, bool]]
 
-def decided(facts: WrapperFacts, earlier: Earlier[Order] | None) -> Decision:
+
+def decided(facts: WrapperFacts, earlier: Known | None, enough: int | None = 0) -> Decision:
     document = {"extra": {"orders": {"baseline": FRAMEWORK}, "chosen": "baseline"}}
     how: dict[str, Any] = {"reuse": False, "seconds": 60.0, "name": "calls"}
-    return decide(facts, document, earlier=earlier, min_gain=parse_gain(0), **how)
+    how |= {"min_gain": parse_gain(0), "enough": enough}
+    return decide(facts, document, earlier=earlier, **how)
 
 
 def test_a_search_that_finds_nothing_still_has_the_earlier_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lower, earlier = 0, Earlier[Order](most=100)
+    lower, earlier = 0, Known(most=100)
     for seed in range(30):
         facts = random_calls(seed)
         with monkeypatch.context() as patch:
@@ -39,6 +42,24 @@ def test_a_search_that_finds_nothing_still_has_the_earlier_order(
             assert again.best.name == EARLIER
     # Otherwise no order was needed.
     assert lower > 10
+
+
+def test_what_was_found_earlier_is_taken_where_it_is_small_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = 0
+    for seed in range(30):
+        facts, earlier = random_calls(seed), Known(most=100)
+        orders = list(all_orders(facts).items())
+        monkeypatch.setattr(candidates._Solver, "orders", lambda *_, some=orders: dict(some))
+        enough = decided(facts, None).least
+        first = decided(facts, earlier, enough)
+        # A second search that finds others first answers the same, so that what was said holds.
+        orders.reverse()
+        again, alone = decided(facts, earlier, enough), decided(facts, None, enough)
+        assert (again.best.order, again.best.reuse) == (first.best.order, first.best.reuse)
+        taken += again.best.order != alone.best.order
+    assert taken > 2
 
 
 def test_the_latest_results_are_kept() -> None:

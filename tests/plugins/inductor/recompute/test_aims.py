@@ -73,7 +73,7 @@ class Imagined:
         cuts = self.settings.split and whole[k] > BUDGET >= cut[k]
         peak = cut[k] if cuts else whole[k]
         # Cuts move bytes, which cost.
-        found = StepMemory(peak, whole[k], NO_BYTES, (whole[k] - peak) // 20)
+        found = StepMemory(peak, whole[k], peak, NO_BYTES, (whole[k] - peak) // 20)
         self.simulated[modules] = found
         return found
 
@@ -174,7 +174,7 @@ def test_a_plan_that_was_not_found_in_time_is_sought_longer() -> None:
 def test_cuts_are_tried_with_a_plan_of_the_budget_itself() -> None:
     # The only plan that fits needs cuts, and no larger plan fits even with them.
     step = Proportional(1.5, 1.0, least=10_000)
-    step.simulated["a split of PyTorch's"] = StepMemory(18_000, 18_000, NO_BYTES)
+    step.simulated["a split of PyTorch's"] = StepMemory(18_000, 18_000, 18_000, NO_BYTES)
     found = SplitSearch(step, Clock.of(Limits(seconds=3600)))
     known = (20_000, "a split of PyTorch's")
     found.models = [row._replace(known=[known]) for row in found.models]
@@ -209,7 +209,7 @@ def test_what_is_impossible_is_left_in_small_steps() -> None:
 def test_plans_that_cost_more_than_a_split_of_pytorchs_are_not_simulated() -> None:
     step: Any = Proportional(1.0, 1.0)
     step.splits = [TorchSplit(0.4, "theirs", 10_500, (), saved=0)]
-    step.simulated["theirs"] = StepMemory(9_500, 9_500, NO_BYTES)
+    step.simulated["theirs"] = StepMemory(9_500, 9_500, 9_500, NO_BYTES)
     step.peak = lambda modules: step.memory(modules).peak
     found = search(step)
     # A plan of 9,500 bytes or less costs 10,500 or more.

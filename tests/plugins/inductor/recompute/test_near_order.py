@@ -114,7 +114,7 @@ def settled(cost: int, peaks: dict[tuple[int, ...], int], traffic: int = 0) -> t
     nodes = [SimpleNamespace(name=name) for name in NAMES]
     step = SimpleNamespace(
         split=lambda _, order: tuple(order),
-        memory=lambda x: StepMemory(peaks[x], peaks[x], NO_BYTES) if x in peaks else None,
+        memory=lambda x: StepMemory(peaks[x], peaks[x], peaks[x], NO_BYTES) if x in peaks else None,
         cut_cost=lambda modules: 0 if modules == PLAN else traffic,
         peak=peaks.get,
         settings=SimpleNamespace(peak=BUDGET, time_limit=60.0),
