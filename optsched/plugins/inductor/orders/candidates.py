@@ -132,7 +132,7 @@ def decide(
     min_gain
         Least saving for which the framework's own order is replaced.
     enough
-        A peak that is small enough: fewer bytes are no reason for another order.
+        A peak that is small enough: no order is replaced for fewer bytes.
     """
     recorded = {k: tuple(v) for k, v in document["extra"]["orders"].items()}
     framework = recorded[document["extra"]["chosen"]]
