@@ -44,7 +44,7 @@ def test_a_search_that_finds_nothing_still_has_the_earlier_order(
     assert lower > 10
 
 
-def test_what_was_found_earlier_is_taken_where_it_is_small_enough(
+def test_an_order_found_earlier_is_taken_where_it_is_small_enough(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taken = 0
@@ -54,7 +54,7 @@ def test_what_was_found_earlier_is_taken_where_it_is_small_enough(
         monkeypatch.setattr(candidates._Solver, "orders", lambda *_, some=orders: dict(some))
         enough = decided(facts, None).least
         first = decided(facts, earlier, enough)
-        # A second search that finds others first answers the same, so that what was said holds.
+        # A second search that finds others first answers the same, so that the answer holds.
         orders.reverse()
         again, alone = decided(facts, earlier, enough), decided(facts, None, enough)
         assert (again.best.order, again.best.reuse) == (first.best.order, first.best.reuse)
