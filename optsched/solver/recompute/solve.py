@@ -6,7 +6,7 @@ a larger budget never gets a plan of larger cost. Each budget gets rows of its o
 others need, the same proofs take longer. For one budget:
 
 1. Look for an op beside which too much is live for every set of repeats: no plan exists then.
-   Else find first plans by eviction (see `evict`), in several orders.
+   Else repeat all nodes that cost nothing; if that schedule can be repaired, no other costs less.
 2. Add the rows of the runs that exceed the peak in the best order so far.
 3. Ask the master for the cheapest repeats, and search an order with these repeats.
 4. If no order fits, go to 2; if all rows are there, repair the schedule (see `repair`), drop the
@@ -229,6 +229,8 @@ class Planner:
             self._keep(self.unroller.shortest(known.nodes, peak))
         self._evict(peak, limited(clock, self._part(clock, 8)), (self.base, *self.pool.values()))
         self._reorder(peak, limited(clock, min(ORDER_SECONDS, self._part(clock, 8))))
+        if not self._is_done(peak):
+            self._repeat_free(peak, clock)
 
     def _evict(self, peak: int, clock: Clock, found: Iterable[Schedule], seed: int = 0) -> None:
         """Find plans by eviction from the orders of the first runs of some schedules."""
@@ -298,6 +300,17 @@ class Planner:
     def _repairer(self, peak: int, clock: Clock, early: bool) -> Repair:
         unroller = Unroller(self.problem, early=True) if early else self.unroller
         return Repair(unroller, peak, clock)
+
+    def _repeat_free(self, peak: int, clock: Clock) -> None:
+        """Try a plan of cost 0: repeat all nodes that are free, and repair that schedule.
+
+        The master cannot tell sets of cost 0 apart, and its sets have few repeats, so this schedule
+        is the better start where fused ops are free.
+        """
+        free = frozenset(v for v in self.problem.again if not self.problem.cost[v])
+        if free:
+            limit = limited(clock, self._part(clock, 3))
+            self._repair(peak, self._order(free, peak, limit), limit, most=1)
 
     def _master(self, peak: int, moments: Iterable[int] = ()) -> Master:
         """Return the programs of a peak with the rows of some nodes."""
@@ -401,11 +414,20 @@ class Planner:
             if again is not None:
                 yield self._order(again, peak, clock)
 
-    def _repair(self, peak: int, start: Schedule, clock: Clock, *, early: bool = False) -> None:
+    def _repair(
+        self,
+        peak: int,
+        start: Schedule,
+        clock: Clock,
+        most: int | None = None,
+        *,
+        early: bool = False,
+    ) -> None:
         best = self.best(peak)
         repair = self._repairer(peak, clock, early)
-        # Repairs add repeats; a start much above the best plan hardly ends below it.
-        most = IMPOSSIBLE if best is None else best.cost + best.cost // 3
+        if most is None:
+            # Repairs add repeats; a start much above the best plan hardly ends below it.
+            most = IMPOSSIBLE if best is None else best.cost + best.cost // 3
         found = repair.repair(start, most, self.effort.repairs)
         if found is not None:
             self._keep(self.unroller.shortest(found.nodes, peak))

@@ -46,8 +46,10 @@ def find_handed_over() -> list[OwnedInput] | None:
         return None
     with unset_fake_temporarily():
         shared = _find_shared(arguments)
+    # A storage is named after its first tensor: with addresses an equal graph would look different.
+    first: dict[int, str] = {}
     return [
-        OwnedInput(name, value.untyped_storage().nbytes(), f"storage {_storage(value)}")
+        OwnedInput(name, value.untyped_storage().nbytes(), first.setdefault(_storage(value), name))
         for name, value in zip(names, arguments, strict=True)
         if isinstance(value, torch.Tensor) and _storage(value) not in shared
     ]

@@ -101,7 +101,7 @@ def _guess_ownership(saved: dict[str, _SavedTensor]) -> Ownership:
 def _owned(
     saved: dict[str, _SavedTensor], is_owned: Callable[[_Holder], bool], *, tangents: bool
 ) -> tuple[OwnedInput, ...]:
-    owned = []
+    owned, first = [], dict[str, str]()
     for name in V.graph.graph_inputs:
         tensor = saved.get(name)
         if name.startswith("tangents"):
@@ -112,7 +112,9 @@ def _owned(
         elif tensor is None:
             owned.append(OwnedInput(name, input_bytes(name), name))
         elif is_owned(tensor.holder):
-            owned.append(OwnedInput(name, tensor.size, tensor.storage, tensor.worst))
+            # Named after its first tensor, as in a waiting call: an equal graph looks equal.
+            at = first.setdefault(tensor.storage, name)
+            owned.append(OwnedInput(name, tensor.size, at, tensor.worst))
     return tuple(owned)
 
 

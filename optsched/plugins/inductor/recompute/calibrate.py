@@ -39,11 +39,10 @@ from optsched.plugins.inductor.recompute.joint_graph import storage_of
 from optsched.plugins.inductor.scheduler_pass import SchedulerPass
 from optsched.plugins.inductor.sizes.kernels import measure_kernels
 from optsched.runtime.clock import Clock
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import Limits
 
 logger = logging.getLogger("optsched.plugins.inductor")
-ORDER_SECONDS = 1.0
-"""Most seconds for the order of one graph, and for its cuts."""
 STEP = "step"
 """Name of the graphs that are measured."""
 
@@ -107,6 +106,7 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
         raise _MeasuredError
 
 
+@paused_collector()
 def simulate_step(
     modules: Sequence[GraphModule],
     seconds: float,
@@ -125,7 +125,7 @@ def simulate_step(
     modules
         Forward and backward graph.
     seconds
-        Limit for the order of each.
+        Limit for the order of each, and for its cuts.
     outputs
         Number of outputs of the forward graph; its other results are saved.
     static
@@ -146,7 +146,7 @@ def simulate_step(
         bw_donated_idxs=donated(modules, outputs),
     )
     rules = SchedulerPass(
-        min(seconds, ORDER_SECONDS),
+        seconds,
         store=None,
         reorder=True,
         reuse=True,

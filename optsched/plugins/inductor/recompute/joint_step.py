@@ -24,6 +24,9 @@ from optsched.plugins.inductor.recompute.split import split_joint
 from optsched.solver.recompute.kernels import contracted, join_kernels
 from optsched.solver.recompute.problem import make_problem
 
+ORDER_SECONDS = 1.0
+"""Most seconds for the order of one graph, and for its cuts, while splits are compared."""
+
 
 @dataclass(frozen=True)
 class PeakSettings:
@@ -131,13 +134,17 @@ class JointStep:
         modules: Modules = split_joint(self.joint, runs, forward, self.outputs, self.static)
         return modules
 
-    def memory(self, modules: Modules) -> StepMemory | None:
-        """Return the memory of a split as compiled; None if the budget is that of ATen ops."""
+    def memory(self, modules: Modules, closely: bool = False) -> StepMemory | None:
+        """Return the memory of a split as compiled; None if the budget is that of ATen ops.
+
+        It is simulated with short limits, or closely, with those of the compilation.
+        """
         settings = self.settings
-        if settings.calibrated and modules not in self.simulated:
+        if settings.calibrated and (closely or modules not in self.simulated):
+            most = settings.time_limit if closely else ORDER_SECONDS
             self.simulated[modules] = simulate_step(
                 modules,
-                settings.time_limit,
+                min(settings.time_limit, most),
                 self.outputs,
                 self.static,
                 budget=settings.peak,

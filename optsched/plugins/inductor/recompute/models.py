@@ -21,6 +21,7 @@ from optsched.errors import PlanError
 from optsched.model.graph import Graph
 from optsched.model.runs import extra_cost
 from optsched.plugins.inductor.recompute.joint_graph import Modules, computed, saved_bytes
+from optsched.runtime.collector import paused_collector
 from optsched.solver.recompute.kernels import Contracted
 from optsched.solver.recompute.solve import Planner
 
@@ -50,6 +51,7 @@ class Model(NamedTuple):
     known: Sequence[tuple[int, Modules]]
 
 
+@paused_collector()
 def torch_splits(
     joint: GraphModule, inputs: Sequence[Any], how: Mapping[str, Any], graph: Graph
 ) -> list[TorchSplit]:

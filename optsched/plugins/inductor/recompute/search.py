@@ -6,8 +6,9 @@ lowers each split without generating code, simulates its memory
 (:mod:`optsched.plugins.inductor.recompute.calibrate`), and moves the planned budget until the
 simulated step fits, at most five times: first by what the steps need without cuts of fused nodes,
 then, if cuts lower any or had no plan small enough for it, by what they need with them. If nothing
-fits, longer plans are made. At last PyTorch's splits that cost less than the cheapest plan that
-fits are simulated.
+fits, longer plans are made, and the split of least peak is simulated with the limits of the
+compilation. PyTorch's splits that are likely to fit are simulated first, the others at last, if
+they cost less than what fits.
 
 No plan begins more than :data:`LONGEST` time limits after the start, or :data:`ENOUGH` once a split
 fits, and no split of PyTorch's is simulated after :data:`LAST`.
@@ -21,7 +22,7 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
@@ -98,20 +99,28 @@ class SplitSearch:
     def run(self) -> None:
         """Try plans of each planned graph."""
         plans = self.clock.share(LONGEST / LAST)
-        self._simulate_nearest()
+        self._simulate_likely(plans)
         for part in PARTS:
             self._try_models(part, plans)
             # Longer plans take long, and are made only if no step fits so far.
             if self.least() is not None:
                 break
+        self._look_closely()
 
-    def _simulate_nearest(self) -> None:
-        """Simulate PyTorch's split of the nearest peak, by which plans aim, perhaps the answer."""
+    def _simulate_likely(self, plans: Clock) -> None:
+        """Simulate PyTorch's split of the nearest peak, then cheaper ones that are likely to fit.
+
+        Plans aim by them, and must cost less than the cheapest one that fits.
+        """
         most = NEAR * self.budget if self.step.settings.calibrated else 0
         known = [row for row in self.models[0].known if row[0] <= most]
         if known:
             _, modules = min(known, key=lambda row: abs(row[0] - self.budget))
             self.step.memory(modules)
+        while (rows := self._torch_splits()) and not plans.expired():
+            if rows[0][0] > self.budget:
+                break
+            self.step.memory(rows[0][1].modules)
 
     def _try_models(self, part: float, plans: Clock) -> None:
         """Try plans of each planned graph, with a part of the time limit for each plan."""
@@ -126,6 +135,13 @@ class SplitSearch:
                     return
                 rest = len(self.models) * (1 + (not cuts and self._may_cut())) - i
                 self._approach(model, cuts, part, plans, plans.share(1 / rest))
+
+    def _look_closely(self) -> None:
+        """Simulate the split of least peak as long as it will be compiled, if nothing fits."""
+        near = min(self.tried, key=lambda row: row.peak() or 0, default=None)
+        if near is not None and self.least() is None and not any(self._fitting_splits(cuts=True)):
+            memory = self.step.memory(near.modules, closely=True)
+            self.tried.append(near._replace(memory=memory, cuts=self.step.cut_cost(near.modules)))
 
     def _may_cut(self) -> bool:
         """Return True if cuts lowered a peak, or had no plan small enough to make it fit."""
@@ -199,16 +215,16 @@ class SplitSearch:
         fits = [row.price[0] for row in self.tried if row.fits(self.budget, cuts)]
         same = any(row.result.sequence == result.sequence for row in self.tried)
         # Of equal cost ours is taken.
-        fits += [split.extra + 1 for split in self._fitting_splits(cuts)]
+        fits += [cost + 1 for cost, _ in self._fitting_splits(cuts)]
         return not same and extra >= min(fits, default=extra + 1)
 
-    def _fitting_splits(self, cuts: bool) -> Iterator[TorchSplit]:
-        """Yield those of PyTorch's splits that fit as simulated; with cuts their cost is added."""
+    def _fitting_splits(self, cuts: bool) -> Iterator[tuple[int, TorchSplit]]:
+        """Yield PyTorch's splits that fit as simulated, with their cost, that of cuts included."""
         for split in self.step.splits:
             memory = self.step.simulated.get(split.modules)
             if memory is not None and (memory.peak if cuts else memory.whole) <= self.budget:
                 cost = self.step.cut_cost(split.modules) if cuts else 0
-                yield split._replace(extra=split.extra + cost)
+                yield split.extra + cost, split
 
     def _try(self, model: Model, result: RecomputeResult) -> Tried:
         """Split and simulate a plan, unless it is known."""
@@ -223,47 +239,60 @@ class SplitSearch:
 
     def _ratio_aim(self, model: Model, cuts: bool) -> int:
         """Return the bytes to plan by the ratio of the nearest planned peak that was simulated."""
-        known = [(peak, self.step.simulated.get(modules)) for peak, modules in model.known]
         same = [row for row in self.tried if row.what == model.what]
-        known += [(row.result.peak or 0, row.memory) for row in same]
-        rows = [(peak, memory) for peak, memory in known if memory is not None]
+        rows = self._simulated_peaks(model) + [
+            (row.result.peak or 0, row.memory) for row in same if row.memory is not None
+        ]
         if not rows:
             return self.budget
         peak, memory = min(rows, key=lambda row: abs(row[0] - self.budget))
         # The ratio of planned to simulated bytes changes little between plans of one graph.
         return int(self.budget * peak / max(1, memory.peak if cuts else memory.whole))
 
+    def _simulated_peaks(self, model: Model) -> list[tuple[int, StepMemory]]:
+        """Return peaks of PyTorch's splits that were simulated, as ops and as simulated."""
+        rows = [(peak, self.step.simulated.get(modules)) for peak, modules in model.known]
+        return [(peak, memory) for peak, memory in rows if memory is not None]
+
     def torch_split(self) -> TorchSplit | None:
         """Return PyTorch's split of least extra cost that fits as simulated, if it is below ours.
 
         Of equal cost ours is taken.
         """
-        best, least = None, self.least()
-        for split in self._torch_splits(least):
-            is_dear = least is not None and split.extra >= least
-            is_late = self.clock.expired() and split.modules not in self.step.simulated
-            if is_dear or is_late or (self.step.peak(split.modules) or 0) > self.budget:
-                continue
-            cost = split.extra + self.step.cut_cost(split.modules)
-            if least is None or cost < least:
-                best, least = split, cost
-        return best
+        while (rows := self._torch_splits()) and not self.clock.expired():
+            self.step.memory(rows[0][1].modules)
+        fits, least = list(self._fitting_splits(cuts=True)), self.least()
+        cost, best = min(fits, key=lambda row: row[0], default=(0, None))
+        return best if least is None or cost < least else None
 
-    def _torch_splits(self, below: int | None) -> Sequence[TorchSplit]:
-        """Return those of PyTorch's splits that may be taken, the one to simulate first first."""
+    def _torch_splits(self) -> list[tuple[int, TorchSplit]]:
+        """Return PyTorch's splits that may be better, with the bytes that they are likely to need.
+
+        Of those that are likely to fit the cheapest is first, then those of fewer bytes.
+        """
         if not self.step.settings.calibrated:
-            return ()
-        # Lowering takes seconds, and what is saved alone tells of many that they do not fit.
-        found = [split for split in self.step.splits if split.saved <= self.budget]
-        found = [split for split in found if below is None or split.extra < below]
-        found.sort(key=lambda split: split.extra)
+            return []
+        prices = [cost for cost, _ in self._fitting_splits(cuts=True)]
+        prices += [cost for cost in (self.least(),) if cost is not None]
+        rows = [
+            (self._likely_bytes(split), split)
+            for split in self.step.splits
+            # Lowering takes seconds, and what is saved alone tells of many that they do not fit.
+            if split.modules not in self.step.simulated and split.saved <= self.budget
+            if not prices or split.extra < min(prices)
+        ]
+        large = self.budget
+        return sorted(rows, key=lambda row: (max(row[0], large), row[1].extra))
+
+    def _likely_bytes(self, split: TorchSplit) -> int:
+        """Return the bytes of a split by the ratio of the split of the nearest peak."""
         peaks = {modules: peak for peak, modules in self.models[0].known}
-        known = [split for split in found if split.modules in peaks]
-        if below is None and known:
-            # Nothing fits so far, and in limited time the one of least peak is the likeliest to.
-            least = min(known, key=lambda split: peaks[split.modules])
-            found.sort(key=lambda split: split is not least)
-        return found
+        # PyTorch may repeat what a plan must not; of such a split only what it saves is known.
+        peak, rows = peaks.get(split.modules, split.saved), self._simulated_peaks(self.models[0])
+        if not rows:
+            return peak
+        near, memory = min(rows, key=lambda row: abs(row[0] - peak))
+        return peak * memory.peak // max(1, near)
 
 
 def next_budget(aim: int, low: int, high: int) -> int:

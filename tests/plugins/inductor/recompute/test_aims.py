@@ -64,8 +64,8 @@ class Imagined:
     def cut_cost(self, modules: Any) -> int:
         return self.memory(modules).traffic
 
-    def memory(self, modules: Any) -> StepMemory:
-        if modules in self.simulated:
+    def memory(self, modules: Any, closely: bool = False) -> StepMemory:
+        if modules in self.simulated and not closely:
             return self.simulated[modules]
         i, k = modules
         _, whole, cut, _ = self.rows[i]
@@ -124,20 +124,53 @@ def test_where_no_cut_lowers_a_peak_no_plan_is_made_twice() -> None:
         assert planned[0] == planned[1]
 
 
-def test_where_nothing_fits_pytorchs_split_of_least_peak_is_simulated_first() -> None:
-    step: Any = Imagined(3, False)
-    step.splits = [TorchSplit(1 - i / 10, f"split {i}", i, (), saved=0) for i in range(3)]
-    peaks = {"split 0": 9_500, "split 1": 9_100, "split 2": 9_000}
-    seen: list[str] = []
-    step.cut_cost = lambda _: 0
-    step.peak = lambda modules: seen.append(modules) or peaks[modules]
-    found = search(step, seconds=0)
-    found.clock = Clock.of(Limits(seconds=3600))
-    found.models = [found.models[0]._replace(known=[(8_000, "split 1"), (7_000, "split 2")])]
+class OfPyTorch(Imagined):
+    """A joint graph with splits of PyTorch's alone: the dearest first, of the peaks given."""
+
+    def __init__(self, peaks: dict[int, int]) -> None:
+        super().__init__(3, False)
+        self.peaks, self.seen = {str(peak): need for peak, need in peaks.items()}, list[int]()
+        self.known = [(peak, str(peak)) for peak in peaks]
+        n = len(peaks)
+        self.splits = tuple(
+            TorchSplit(0.5, modules, n - i, (), saved=0)  # type: ignore[arg-type]
+            for i, modules in enumerate(self.peaks)
+        )
+
+    def models(self) -> list[Model]:
+        model: Any = super().model(0)._replace(known=self.known)
+        model.planner.plan = lambda *_: SimpleNamespace(sequence=None, blocker="")
+        return [model]
+
+    def memory(self, modules: Any, closely: bool = False) -> StepMemory:
+        self.seen.append(int(modules))
+        need = self.peaks[modules]
+        self.simulated[modules] = StepMemory(need, need, need, NO_BYTES)
+        return self.simulated[modules]
+
+    def cut_cost(self, modules: Any) -> int:
+        return 0
+
+
+def test_splits_of_pytorchs_that_are_likely_to_fit_are_simulated_first() -> None:
+    step = OfPyTorch({11_000: 8_800, 12_000: 9_600, 13_000: 9_900, 15_000: 12_000, 14_000: 10_900})
+    found = search(step)
+    # At 0.8 of its ops' peak the one of 12,000 bytes fits, and then that of 13,000 nearly does.
+    assert step.seen == [11_000, 12_000]
     best = found.torch_split()
+    # The others follow at last, that of fewer bytes first.
+    assert step.seen == [11_000, 12_000, 13_000, 14_000, 15_000]
     assert best is not None
-    # The cheapest that fits is taken all the same.
-    assert (best.budget, seen) == (1.0, ["split 2", "split 0"])
+    assert best.modules == "13000"  # type: ignore[comparison-overlap]
+
+
+def test_no_split_of_pytorchs_is_simulated_after_the_time_is_over() -> None:
+    step = OfPyTorch({11_000: 8_800, 12_000: 9_600})
+    found = search(step, seconds=0)
+    best = found.torch_split()
+    # The one by which plans aim is always simulated.
+    assert step.seen == [11_000]
+    assert best is step.splits[0]
 
 
 class Proportional(Imagined):
@@ -169,6 +202,26 @@ def test_a_plan_that_was_not_found_in_time_is_sought_longer() -> None:
     assert found is not None
     # Of what fits, 8,330 planned bytes cost least.
     assert 20_000 - 8_330 <= found <= 20_000 - 7_500
+
+
+class FewerClosely(Proportional):
+    """Steps that need fewer bytes where they are simulated with longer limits."""
+
+    def memory(self, modules: Any, closely: bool = False) -> StepMemory:
+        found = super().memory(modules, closely)
+        self.closely = [*getattr(self, "closely", ()), *((found.peak,) if closely else ())]
+        return found._replace(peak=found.peak * 3 // 4) if closely else found
+
+
+def test_where_nothing_fits_the_split_of_least_peak_is_simulated_closely() -> None:
+    step = FewerClosely(1.2, 1.2, least=9_000)
+    found = search(step)
+    assert step.closely == [10_800]
+    assert found.least() == 11_000
+    step = FewerClosely(1.2, 1.2)
+    assert search(step).least() is not None
+    # What fits at once is not simulated again.
+    assert not step.closely
 
 
 def test_cuts_are_tried_with_a_plan_of_the_budget_itself() -> None:
