@@ -14,9 +14,9 @@ from dataclasses import replace
 from optsched.plugins.inductor.reading.support import KeptOrderError
 from optsched.plugins.inductor.recompute.joint_graph import Modules
 from optsched.plugins.inductor.recompute.joint_step import JointStep
-from optsched.plugins.inductor.recompute.models import Model, TorchSplit
+from optsched.plugins.inductor.recompute.models import Model, TorchSplit, Tried
 from optsched.plugins.inductor.recompute.near_order import near_order
-from optsched.plugins.inductor.recompute.search import SplitSearch, Tried
+from optsched.plugins.inductor.recompute.search import SplitSearch
 from optsched.plugins.records import CompiledGraph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits

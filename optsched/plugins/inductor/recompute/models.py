@@ -1,4 +1,4 @@
-"""The graphs that are planned for a joint graph, and the splits that PyTorch makes of it.
+"""The graphs that are planned for a joint graph, plans that were tried, and PyTorch's splits.
 
 PyTorch's splits are starts of the plans, and the answer where no plan is better.
 
@@ -20,9 +20,11 @@ from optsched.check.runs import check_runs
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
 from optsched.model.runs import extra_cost
+from optsched.plugins.inductor.recompute.calibrate import StepMemory
 from optsched.plugins.inductor.recompute.joint_graph import Modules, computed, saved_bytes
 from optsched.runtime.collector import paused_collector
 from optsched.solver.recompute.kernels import Contracted
+from optsched.solver.recompute.result import RecomputeResult
 from optsched.solver.recompute.solve import Planner
 
 TORCH_BUDGETS = tuple(i / 10 for i in range(10))
@@ -49,6 +51,30 @@ class Model(NamedTuple):
     ops: Contracted
     planner: Planner
     known: Sequence[tuple[int, Modules]]
+
+
+class Tried(NamedTuple):
+    """A plan, its split, the memory of the split as simulated, if it was, and the cost of cuts."""
+
+    memory: StepMemory | None
+    result: RecomputeResult
+    modules: Modules
+    what: str
+    cuts: int
+
+    @property
+    def price(self) -> tuple[int, int]:
+        """Extra cost, that of cuts included, and number of repeats."""
+        return (self.result.extra or 0) + self.cuts, sum(row.count for row in self.result.repeats)
+
+    def peak(self, cuts: bool = True) -> int | None:
+        """Return the simulated peak, with or without cuts."""
+        return None if self.memory is None else self.memory.peak if cuts else self.memory.whole
+
+    def fits(self, budget: int, cuts: bool = True) -> bool:
+        """Return True if the simulated peak is at most a budget, or if nothing was simulated."""
+        peak = self.peak(cuts)
+        return peak is None or peak <= budget
 
 
 @paused_collector()

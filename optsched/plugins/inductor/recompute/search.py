@@ -23,12 +23,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
-from optsched.plugins.inductor.recompute.joint_graph import Modules
 from optsched.plugins.inductor.recompute.joint_step import JointStep
-from optsched.plugins.inductor.recompute.models import Model, TorchSplit
+from optsched.plugins.inductor.recompute.models import Model, TorchSplit, Tried
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.repair import limited
@@ -48,30 +46,6 @@ CLOSE = 0.97
 ENOUGH, LONGEST, LAST = 8, 9, 10
 """Time limits after which no plan begins once a split fits, no plan begins at all, and no split of
 PyTorch's is simulated."""
-
-
-class Tried(NamedTuple):
-    """A plan, its split, the memory of the split as simulated, if it was, and the cost of cuts."""
-
-    memory: StepMemory | None
-    result: RecomputeResult
-    modules: Modules
-    what: str
-    cuts: int
-
-    @property
-    def price(self) -> tuple[int, int]:
-        """Extra cost, that of cuts included, and number of repeats."""
-        return (self.result.extra or 0) + self.cuts, sum(row.count for row in self.result.repeats)
-
-    def peak(self, cuts: bool = True) -> int | None:
-        """Return the simulated peak, with or without cuts."""
-        return None if self.memory is None else self.memory.peak if cuts else self.memory.whole
-
-    def fits(self, budget: int, cuts: bool = True) -> bool:
-        """Return True if the simulated peak is at most a budget, or if nothing was simulated."""
-        peak = self.peak(cuts)
-        return peak is None or peak <= budget
 
 
 def search_clock(time_limit: float) -> Clock:

@@ -19,8 +19,8 @@ from optsched.model.graph import Graph
 from optsched.plugins.inductor.recompute.answer import answer
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
 from optsched.plugins.inductor.recompute.hidden_bytes import HiddenBytes
+from optsched.plugins.inductor.recompute.models import Tried
 from optsched.plugins.inductor.recompute.near_order import near_order
-from optsched.plugins.inductor.recompute.search import Tried
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.recompute.prove import Proof
