@@ -284,7 +284,7 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
         record = replace(record, bound=None, proof="")
     if not applied:
         if decision.least is not None and decision.least < min(own.peak, best.peak):
-            reason = f"it is within the peak; the best order needs {decision.least:,} bytes"
+            reason = f"it is within the peak; the best order found needs {decision.least:,} bytes"
         else:
             reason = kept_reason(own.peak, best.peak, decision.min_gain)
         return replace(record, reason=reason)

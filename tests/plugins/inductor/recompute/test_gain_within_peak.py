@@ -28,3 +28,10 @@ def test_few_bytes_are_saved_where_they_bring_a_graph_within_the_peak(
     rules = SchedulerPass(5.0, None, reorder=True, reuse=True, budget=budget)
     _, decision = rules.decide([], {}, "graph", 5.0)
     assert (decision.best if decision.gains else decision.own).peak == taken
+
+
+def test_the_reason_of_an_order_within_the_peak_is_about_the_orders_found() -> None:
+    own = Choice("own", (0, 1), True, 1_000)
+    decision = Decision(own, own, True, None, "", 0.0, least=900)
+    record = scheduler_pass._describe(decision, "graph", 2, applied=False)
+    assert record.reason == "it is within the peak; the best order found needs 900 bytes"
