@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from optsched.cli.split import check_split_file
+    from optsched.cli.unfuse import check_split_file
     from optsched.formats import Content, read_packing, sniff_file
     from optsched.formats.fused import read_split
 

@@ -53,6 +53,8 @@ COMMANDS: dict[str, Command] = {
     "warmup": files.WARMUP,
 }
 
+MEANT = {"--split": "--unfuse"}
+"""Options that some look for under a name that is not near to theirs."""
 _ENDS = """\
 bytes:      1048576, 64KiB, 1.5GiB or 2GB
 exit codes: 0 proved, or plain success; 1 a check failed; 2 bad input or usage;
@@ -122,7 +124,9 @@ def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Na
         if text.startswith("--"):
             known = re.findall(r"--[a-z][a-z-]*", args.parser.format_help())
             name = text.partition("=")[0]
-            raise UsageError(f"{given[0]} has no option {name!r}{nearest(name, known)}")
+            meant = MEANT.get(name, name)
+            near = f": did you mean {meant!r}?" if meant in known else nearest(name, known)
+            raise UsageError(f"{given[0]} has no option {name!r}{near}")
     if unknown:
         raise UsageError(
             f"{given[0]}: unexpected argument {unknown[0]!r} (see optsched {given[0]} --help)"

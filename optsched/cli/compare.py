@@ -46,11 +46,11 @@ def _compare(args: argparse.Namespace) -> int:
     from optsched.compare.saving import own_methods
     from optsched.solver.schedule import Engine
 
-    if args.split:
-        from optsched.cli.split import compare_split, refuse_others
+    if args.unfuse:
+        from optsched.cli.unfuse import compare_unfused, refuse_others
 
         refuse_others(args)
-        return compare_split(args)
+        return compare_unfused(args)
     # All outputs are tested before any method runs.
     files = graph_files(args.graph)
     common.protect(
@@ -199,7 +199,7 @@ COMPARE = Command(
         flag("--retry-failed", "with --resume: repeat rows that failed"),
         top("excess"),
         flag(
-            "--split",
+            "--unfuse",
             "compare whole fused nodes with the best split of captured graphs",
         ),
         option("--columns", metavar="LIST", help="methods to show in the printed table of graphs"),

@@ -36,8 +36,8 @@ def _solve(args: argparse.Namespace) -> int:
     from optsched.reports.results import solve_record, solve_text, trace_rows
     from optsched.solver.pipeline import solve
 
-    if args.split or args.page:
-        return _solve_split(args)
+    if args.unfuse or args.page:
+        return _solve_unfused(args)
     # The record of a result has all settings.
     args.objective = args.objective or "slab"
     slabs = common.pools(args)
@@ -109,13 +109,13 @@ def _refuse_pairs(args: argparse.Namespace) -> None:
         raise UsageError("--keep-trace stores the trace in the plan: give -o")
 
 
-def _solve_split(args: argparse.Namespace) -> int:
-    from optsched.cli.split import refuse_others, solve_split
+def _solve_unfused(args: argparse.Namespace) -> int:
+    from optsched.cli.unfuse import refuse_others, solve_unfused
 
-    if not args.split:
-        raise UsageError("--page draws the front of --split: give --split, too")
+    if not args.unfuse:
+        raise UsageError("--page draws the front of --unfuse: give --unfuse, too")
     refuse_others(args)
-    return solve_split(args)
+    return solve_unfused(args)
 
 
 def _certify(args: argparse.Namespace, result: Result) -> dict[str, Any]:
@@ -158,10 +158,10 @@ SOLVE = Command(
         ),
         flag("--keep-trace", "store the improvements of plan and bound over time in the plan"),
         flag(
-            "--split",
+            "--unfuse",
             "undo fusions of a captured graph where that lowers the peak; -o writes the groups",
         ),
-        option("--page", metavar="FILE", help="write the front of --split as an HTML page"),
+        option("--page", metavar="FILE", help="write the front of --unfuse as an HTML page"),
         POOL,
         *SOLVER,
         *GRAPH_MODEL,

@@ -32,7 +32,7 @@ from optsched.model.fused import Bytes, FusedGraph, Triple
 
 KEY = "fusion"
 SPLIT_FORMAT = "optsched-split/1"
-"""File of `optsched solve --split -o`."""
+"""File of `optsched solve --unfuse -o`."""
 CERTIFICATE_FORMAT = "optsched-fusion-certificate/1"
 MOST_DEPTH = 400
 """Most branches above a leaf."""

@@ -23,7 +23,7 @@ CASES = [
     ([MODULE, "--inplace"], "optsched.certificate", "certify_module", STEP, False),
     ([MODULE, "--inplace"], "optsched.certificate", "certify_module", STEP, True),
     (
-        [CAPTURED, "--split"],
+        [CAPTURED, "--unfuse"],
         "optsched.certificate.fusion",
         "certify_fusion",
         "optsched.solver.fusion.search.Search._look",

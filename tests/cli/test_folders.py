@@ -33,7 +33,7 @@ def test_files_of_a_folder_come_in_order_and_those_given_are_known(folder: Path)
     assert graph_files(["x.json", str(folder)]) == [("x.json", True), *found]
 
 
-@pytest.mark.parametrize("command", ["compare", "compare --split", "tune --work 1 --store s"])
+@pytest.mark.parametrize("command", ["compare", "compare --unfuse", "tune --work 1 --store s"])
 def test_a_folder_of_too_many_files_is_one_line(
     command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

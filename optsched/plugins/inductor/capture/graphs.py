@@ -100,7 +100,7 @@ def capture(
         scheduler's nodes.
     parts
         True to write down the parts of fused nodes, too (:mod:`optsched.formats.fused`), so that
-        cuts can be planned: `optsched solve --split`.
+        cuts can be planned: `optsched solve --unfuse`.
 
     Returns
     -------

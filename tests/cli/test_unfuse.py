@@ -22,7 +22,7 @@ def test_a_split_is_found_proved_and_checked(
 ) -> None:
     split, proof = tmp_path / "split.json", tmp_path / "proof.json"
     page = tmp_path / "front.html"
-    given = [str(CAPTURED), "--split", "-o", str(split), "--certificate", str(proof), *LIMIT]
+    given = [str(CAPTURED), "--unfuse", "-o", str(split), "--certificate", str(proof), *LIMIT]
     given += ["--page", str(page)]
     assert main(["solve", *given]) == 0
     said = capsys.readouterr().out
@@ -91,7 +91,7 @@ def test_bad_parts_are_one_line(
     document["extra"]["fusion"][field] = value
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(document))
-    assert main(["solve", str(path), "--split"]) == 2
+    assert main(["solve", str(path), "--unfuse"]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -104,15 +104,17 @@ def test_files_without_parts_are_refused(
     del document["extra"]["fusion"]
     path = tmp_path / "plain.json"
     path.write_text(json.dumps(document))
-    assert main(["solve", str(path), "--split"]) == 2
+    assert main(["solve", str(path), "--unfuse"]) == 2
     assert "does not list the parts of fused nodes" in capsys.readouterr().err
-    assert main(["solve", str(CAPTURED), "--split", "--capacity", "9"]) == 2
-    assert "--split excludes --capacity" in capsys.readouterr().err
-    assert main(["solve", str(CAPTURED), "--split", "--objective", "slab"]) == 2
-    error = "optsched: error: --split lowers the peak: it excludes --objective slab\n"
+    assert main(["solve", str(CAPTURED), "--split"]) == 2
+    assert "no option '--split': did you mean '--unfuse'?" in capsys.readouterr().err
+    assert main(["solve", str(CAPTURED), "--unfuse", "--capacity", "9"]) == 2
+    assert "--unfuse excludes --capacity" in capsys.readouterr().err
+    assert main(["solve", str(CAPTURED), "--unfuse", "--objective", "slab"]) == 2
+    error = "optsched: error: --unfuse lowers the peak: it excludes --objective slab\n"
     assert capsys.readouterr().err == error
     assert main(["solve", str(CAPTURED), "--page", str(tmp_path / "page.html")]) == 2
-    assert "--page draws the front of --split" in capsys.readouterr().err
+    assert "--page draws the front of --unfuse" in capsys.readouterr().err
 
 
 def test_parts_are_read_as_written() -> None:
@@ -142,7 +144,7 @@ def test_a_table_of_splits_keeps_its_rows_and_refuses_what_it_ignores(
     plain.write_text('{"format": "optsched-graph/1", "ops": [], "buffers": []}')
     copy = folder / CAPTURED.name
     copy.write_bytes(CAPTURED.read_bytes())
-    table = ["compare", "--split", *LIMIT]
+    table = ["compare", "--unfuse", *LIMIT]
     assert main([*table, str(folder), "--csv", str(rows), "--markdown", str(page)]) == 0
     printed = capsys.readouterr()
     assert "passed over" in printed.err
@@ -156,5 +158,5 @@ def test_a_table_of_splits_keeps_its_rows_and_refuses_what_it_ignores(
     assert main([*table, str(plain)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     for option in (["--methods", "lpmf"], ["--report", "page.html"], ["--align", "8"]):
-        assert main(["compare", "--split", str(copy), *option]) == 2
-        assert f"--split excludes {option[0]}" in capsys.readouterr().err
+        assert main(["compare", "--unfuse", str(copy), *option]) == 2
+        assert f"--unfuse excludes {option[0]}" in capsys.readouterr().err

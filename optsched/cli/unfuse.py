@@ -1,4 +1,4 @@
-"""Cuts of fused nodes in captured graphs: `--split` of solve and compare, and the check of both."""
+"""Cuts of fused nodes in captured graphs: `--unfuse` of solve and compare; the check of both."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from optsched.solver.fusion.result import FusionResult, Point
 
 _TAKEN = {
-    *("--graph", "--split", "--output", "--certificate", "--page", "--csv", "--markdown"),
+    *("--graph", "--unfuse", "--output", "--certificate", "--page", "--csv", "--markdown"),
     *("--json", "--objective", "--time-limit", "--work", "--workers", "--seed"),
 }
 """Arguments that a split has a use for."""
@@ -42,7 +42,7 @@ ALL_FUSED, SPLITS = "all nodes fused", "splits of the fused nodes"
 """The plan that a split is compared with, and the plans that its bound is about, in words."""
 
 
-def solve_split(args: argparse.Namespace) -> int:
+def solve_unfused(args: argparse.Namespace) -> int:
     """Search the split of least peak of a captured graph, and the cheapest cuts for its peak."""
     args.objective = "peak"
     common.protect([args.output, args.certificate, args.page], args.graph)
@@ -75,7 +75,7 @@ def _write_files(
     return note
 
 
-def compare_split(args: argparse.Namespace) -> int:
+def compare_unfused(args: argparse.Namespace) -> int:
     """Print a table with the whole nodes beside the best split, one row per file."""
     # Not above: `check` imports this module, and runs without heuristics and solvers.
     from optsched.compare import Skipped
@@ -147,9 +147,9 @@ def refuse_others(args: argparse.Namespace) -> None:
         If one is given.
     """
     if getattr(args, "objective", None) == "slab":
-        raise UsageError("--split lowers the peak: it excludes --objective slab")
+        raise UsageError("--unfuse lowers the peak: it excludes --objective slab")
     if others := [name for name in common.changed(args) if name not in _TAKEN]:
-        raise UsageError(f"--split excludes {others[0]}")
+        raise UsageError(f"--unfuse excludes {others[0]}")
 
 
 def check_split_file(args: argparse.Namespace, split: StatedSplit) -> int:
