@@ -50,3 +50,10 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
         "# A `b` c\n[x](#a-b-c) [y](gone.md) ![z](page.md#d) `[not](one)` <https://x>\n"
     )
     assert broken_links(page) == ["gone.md", "page.md#d"]
+
+
+def test_every_study_has_a_row() -> None:
+    folder = ROOT / "experiments"
+    listed = links_of((folder / "README.md").read_text("utf-8"))
+    studies = {str(x.relative_to(folder)) for x in folder.rglob("README.md")} - {"README.md"}
+    assert set(listed) == studies
