@@ -1,0 +1,263 @@
+"""Row maps: which rows of its inputs an op needs for rows of its output.
+
+A reader fills them for the ops of a graph, whatever its format; :mod:`optsched.model.tiling` makes
+bands of them. An op is *row-local* if rows `[a, b)` of its output depend on rows
+`[floor((a * stride - pad) / up), ceil(((b - 1) * stride - pad + window) / up))` of each input that
+has a map, cut to the rows that there are. Inputs without a map are read as a whole by each band:
+weights that are computed at run time, or a tensor that is broadcast over the rows. Tensors hold
+their rows one after another.
+
+Example: a convolution with 3 rows at stride 2 that pads one row above needs rows 3 to 7 of its
+input for rows 2 and 3 of its output.
+
+>>> RowMap(0, window=3, stride=2, pad=1).needs(2, 4)
+(3, 8)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from math import gcd, lcm
+
+from optsched.errors import GraphError, UsageError
+from optsched.model.graph import Graph
+from optsched.model.kernels import bands
+from optsched.runtime.keywords import keywords
+
+
+class RowRule(IntEnum):
+    """Rule by which a kernel finds the rows that it computes from those that it is given."""
+
+    EXACT = bands.EXACT
+    """It pads by the numbers in its file, which a band states anew, or not at all (`VALID`)."""
+    SAME = bands.SAME
+    """It pads by the height of the tensor that it is given, half above, the larger half below."""
+    SCALED = bands.SCALED
+    """It makes `up` rows of each row, and `more` at the end."""
+
+
+@keywords
+@dataclass(frozen=True, slots=True)
+class RowMap:
+    """Rows of an input that rows of the output need.
+
+    Parameters
+    ----------
+    buffer
+        Id of the input.
+    window, stride, pad
+        Rows that a row of the output reads, their distance from those of the next row, and the rows
+        of padding above the first.
+    up
+        Rows of the output per row of the input where an op enlarges; the stride is then 1.
+    """
+
+    buffer: int
+    window: int = 1
+    stride: int = 1
+    pad: int = 0
+    up: int = 1
+
+    def needs(self, first: int, last: int) -> tuple[int, int]:
+        """Return the half-open rows for the output rows `[first, last)`, not cut to the height."""
+        low = (first * self.stride - self.pad) // self.up
+        return low, -((self.pad - self.window - (last - 1) * self.stride) // self.up)
+
+
+@keywords
+@dataclass(frozen=True, slots=True)
+class RowOp:
+    """A row-local op.
+
+    Parameters
+    ----------
+    output
+        Id of the buffer whose rows it computes.
+    maps
+        A map for each input that is read by rows. Several inputs need the rule `EXACT`.
+    rule
+        Rule by which its kernel finds the rows to compute.
+    more
+        Rows beyond `up` per row of the input, with the rule `SCALED`.
+    cost
+        Multiplications per row of the output.
+    scratch
+        Bytes of workspace that a run takes whatever its rows, and those per row of its output.
+    """
+
+    output: int
+    maps: tuple[RowMap, ...]
+    rule: RowRule = RowRule.EXACT
+    more: int = 0
+    cost: int = 0
+    scratch: tuple[int, int] = (0, 0)
+
+
+@keywords
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Rows of one run of an op on a band: those of each mapped input, and those it computes."""
+
+    inputs: tuple[tuple[int, int], ...]
+    output: tuple[int, int]
+
+
+@keywords
+@dataclass(frozen=True)
+class Rows:
+    """The row maps of a graph.
+
+    Parameters
+    ----------
+    graph
+        The graph, untiled.
+    ops
+        By op id, a :class:`RowOp`, or the reason why the op cannot run in bands, such as
+        `"not row-local: reads all rows"`.
+    heights, row_bytes
+        By buffer id, rows and the bytes of each; 0 for buffers without rows.
+    rounding
+        Sizes of tensors are rounded up to a multiple of it.
+    view_alignment
+        Number of bytes that divides the place of a view in its tensor.
+
+    Raises
+    ------
+    GraphError
+        If a map names a buffer that its op does not read, or one without rows.
+    """
+
+    graph: Graph
+    ops: tuple[RowOp | str, ...]
+    heights: tuple[int, ...]
+    row_bytes: tuple[int, ...]
+    rounding: int = 16
+    view_alignment: int = 1
+
+    def __post_init__(self) -> None:
+        graph = self.graph
+        if (len(self.ops), len(self.heights), len(self.row_bytes)) != (
+            len(graph.ops),
+            *[len(graph.buffers)] * 2,
+        ):
+            raise GraphError(f"{graph.name}: row maps must cover all ops and buffers")
+        for v, op in enumerate(self.ops):
+            if isinstance(op, RowOp):
+                self._check(v, op)
+
+    def _check(self, v: int, op: RowOp) -> None:
+        own, name = self.graph.ops[v], self.graph.ops[v].name
+        if [b for b in own.writes if b != own.workspace] != [op.output]:
+            raise GraphError(f"op {name!r}: a row-local op writes the rows of one buffer")
+        read = {x.buffer for x in op.maps}
+        if len(read) < len(op.maps) or not read or not read.issubset(own.reads):
+            raise GraphError(f"op {name!r}: row maps name a buffer twice, or one it does not read")
+        for b in (op.output, *read):
+            buffer = self.graph.buffers[b]
+            if not 0 < self.heights[b] * self.row_bytes[b] <= buffer.size or buffer.external:
+                raise GraphError(f"op {name!r}: buffer {buffer.name!r} has no rows in the slab")
+        if op.rule is not RowRule.EXACT and len(op.maps) > 1:
+            raise GraphError(f"op {name!r}: the rule {op.rule.name} is for one input with rows")
+        if any(min(x.window, x.stride, x.up) < 1 for x in op.maps):
+            raise GraphError(f"op {name!r}: window, stride and up must be at least 1")
+
+    def keep_whole(self, names: Iterable[str]) -> Rows:
+        """Return the maps with some ops, by name, left whole."""
+        ops = list(self.ops)
+        for name in names:
+            self.graph.op(name)
+            ops[self.graph.op_ids[name]] = "kept whole, as asked"
+        return replace(self, ops=tuple(ops))
+
+    def aligned_to(self, alignment: int) -> Rows:
+        """Return the maps with views at multiples of so many bytes, a power of two."""
+        if alignment < 1 or alignment & (alignment - 1):
+            raise UsageError(f"alignment of rows must be a power of two, got {alignment}")
+        return replace(self, view_alignment=alignment)
+
+    def step(self, buffers: Iterable[int]) -> int:
+        """Return the number of rows that divides the first row of each view of the buffers."""
+        align = self.view_alignment
+        return lcm(*(align // gcd(align, self.row_bytes[b]) for b in buffers))
+
+    def rounded(self, bytes_: int) -> int:
+        """Return a size as the runtime reserves it."""
+        return -(-bytes_ // self.rounding) * self.rounding
+
+    def band(self, v: int, first: int, last: int) -> Band | None:
+        """Return the run of an op that makes rows `[first, last)` of its output, or None.
+
+        The run has the fewest rows that make these rows right. None is returned if no run does, as
+        for rows of padding alone.
+        """
+        op = self.ops[v]
+        assert isinstance(op, RowOp)
+        steps = self.step(x.buffer for x in op.maps), self.step([op.output])
+        found, given = [], set()
+        for x in op.maps:
+            low, high, begin, count = bands.band_rows(
+                int(op.rule),
+                *(x.window, x.stride, x.pad, x.up, op.more, self.heights[x.buffer]),
+                *(first, last, *steps),
+            )
+            found.append((low, high))
+            given.add((begin, begin + count))
+        # All inputs must make the same rows; with aligned views they may not.
+        if len(given) > 1 or (0, 0) in given:
+            return None
+        return Band(tuple(found), given.pop())
+
+
+@keywords
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Bytes that a runtime keeps beside the slab: what the model takes, and each thing more.
+
+    Parameters
+    ----------
+    model
+        Bytes of the untiled model.
+    ops
+        By op id, bytes of one more run of an op: its node and the data of its kernel.
+    tensor
+        Bytes per tensor in the slab.
+    slice, join
+        Bytes of one op that slices rows, or joins them, with its constants.
+    joined
+        Bytes per tensor that is joined.
+    name
+        Words for reports, such as `"tail of a 32-bit build"`.
+    """
+
+    model: int
+    ops: tuple[int, ...]
+    tensor: int = 0
+    slice: int = 0
+    join: int = 0
+    joined: int = 0
+    name: str = "tail"
+
+    @classmethod
+    def none(cls, graph: Graph) -> Tail:
+        """Return a tail without bytes, for the head alone."""
+        return cls(0, (0,) * len(graph.ops), name="no tail")
+
+    def total(self, runs: Mapping[int, int], tensors: int, slices: int, joined: list[int]) -> int:
+        """Return the bytes of a tiled model.
+
+        Parameters
+        ----------
+        runs
+            Further runs by op id.
+        tensors
+            Tensors in the slab beyond those of the untiled model.
+        slices
+            Number of ops that slice.
+        joined
+            Number of tensors of each op that joins.
+        """
+        more = sum(self.ops[v] * count for v, count in runs.items())
+        joins = self.join * len(joined) + self.joined * sum(joined)
+        return self.model + more + self.tensor * tensors + self.slice * slices + joins

@@ -1,0 +1,183 @@
+"""A tiled graph: stages whose ops run in row bands, as data.
+
+A *stage* is a set of row-local ops of which one tensor Y is used outside; X are its inputs. Y's
+rows are cut into bands, and each band runs through all ops of the stage before the next one. A
+:class:`TiledGraph` lists the ops and tensors of the program that does so, which a writer maps one
+to one to a file, and the ordinary graph in which they are planned. In that graph the rows of X and
+Y are *pieces*, buffers with lives of their own: rows of X die when no later band needs them, rows
+of Y are there from their band on. The pieces of a tensor lie one after another, in its *place*.
+
+:mod:`optsched.model.tiling` makes a tiled graph of row maps and stages, and
+:mod:`optsched.check.tiling` checks one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+from optsched.model.rows import Rows
+from optsched.runtime.keywords import keywords
+
+
+@keywords
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Ops that run in bands.
+
+    Parameters
+    ----------
+    ops
+        Op ids of the untiled graph in the order in which each band runs them; the last one makes Y.
+    bands
+        Number of bands; band `k` makes rows `[k * height // bands, (k + 1) * height // bands)`.
+    upwards
+        True if the last band runs first, so that X dies from its end.
+    """
+
+    ops: tuple[int, ...]
+    bands: int
+    upwards: bool = False
+
+
+@keywords
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Disjoint stages; all other ops run as they are."""
+
+    stages: tuple[Stage, ...] = ()
+
+
+class TiledKind(StrEnum):
+    """Kinds of ops of a tiled graph."""
+
+    WHOLE = "whole"
+    """An op of the untiled graph, as it is."""
+    BAND = "band"
+    """An op of the untiled graph on the rows of a band."""
+    SLICE = "slice"
+    """Takes rows of a tensor: a view that lies inside that tensor, or a copy."""
+    JOIN = "join"
+    """Puts tensors of neighboring rows one after another; they lie inside the result."""
+
+
+@keywords
+@dataclass(frozen=True, slots=True)
+class TiledTensor:
+    """A tensor of the tiled program in the slab: rows of a buffer of the untiled graph.
+
+    Parameters
+    ----------
+    name
+        Unique name; that of the buffer if it is the whole buffer.
+    buffer
+        Id of the buffer in the untiled graph.
+    first, rows
+        First row, and number of rows; `(0, 0)` for a buffer that is not tiled. A band may compute
+        rows that are wrong, beyond those that are read.
+    place, shift
+        Number of the place in which it lies, and bytes from the start of the place.
+    size
+        Bytes, not rounded.
+    """
+
+    name: str
+    buffer: int
+    first: int
+    rows: int
+    place: int
+    shift: int
+    size: int
+
+
+@keywords
+@dataclass(frozen=True, slots=True)
+class TiledOp:
+    """An op of the tiled program; its id is that of the op in :attr:`TiledGraph.graph`.
+
+    Parameters
+    ----------
+    kind
+        Kind of op.
+    op
+        Id of the op in the untiled graph; None for slices and joins.
+    reads
+        Pairs of a buffer of the untiled graph and the number of the tensor that stands for it; of a
+        join the tensors, in ascending rows. A slice of `reads[0]` begins at the row
+        `tensors[writes[0]].first - tensors[reads[0][1]].first` of it.
+    writes
+        Numbers of the tensors.
+    stage, band
+        Number of the stage, and of the band by rows; -1 outside of stages.
+    copies
+        True for a slice that moves bytes; other slices and joins find their bytes in place.
+    """
+
+    kind: TiledKind
+    op: int | None
+    reads: tuple[tuple[int, int], ...]
+    writes: tuple[int, ...]
+    stage: int = -1
+    band: int = -1
+    copies: bool = False
+
+
+@keywords
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Bytes that move as one: a tensor with all tensors that lie inside it.
+
+    Parameters
+    ----------
+    size
+        Bytes, rounded.
+    pieces
+        Pairs of a buffer of the planned graph and its distance from the start of the place.
+    """
+
+    size: int
+    pieces: tuple[tuple[int, int], ...]
+
+
+@keywords
+@dataclass(frozen=True)
+class TiledGraph:
+    """Stages in bands as an ordinary graph, with what each of its ops and buffers is.
+
+    Parameters
+    ----------
+    source
+        Row maps of the untiled graph.
+    tiling
+        The stages.
+    graph
+        The graph to plan: one op per entry of `ops`, buffers are pieces, or workspace.
+    ops
+        The ops by id.
+    tensors
+        The tensors in the slab, without workspace.
+    places
+        The places; each piece belongs to one.
+    """
+
+    source: Rows
+    tiling: Tiling
+    graph: Graph
+    ops: tuple[TiledOp, ...]
+    tensors: tuple[TiledTensor, ...]
+    places: tuple[Place, ...]
+
+    def offsets(self, plan: Plan) -> tuple[int | None, ...]:
+        """Return the offset of each tensor in the slab; None for one that lies outside of it."""
+        starts = [self._start(plan, place) for place in self.places]
+        return tuple(
+            None if (at := starts[tensor.place]) is None else at + tensor.shift
+            for tensor in self.tensors
+        )
+
+    def _start(self, plan: Plan, place: Place) -> int | None:
+        # A piece that is never live has no offset; then another one of the place may.
+        rows = ((plan.offsets[piece], shift) for piece, shift in place.pieces)
+        return next((at - shift for at, shift in rows if at is not None), None)
