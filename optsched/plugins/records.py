@@ -11,7 +11,6 @@ import threading
 from collections import deque
 from dataclasses import dataclass, replace
 
-from optsched.runtime.limits import Proof
 from optsched.runtime.text import counted
 
 MAX_RECORDS = 1000
@@ -34,7 +33,7 @@ class CompiledGraph:
     bound
         Lower bound on the peak of every order, in bytes, for the graph of ops and buffers.
     proof
-        Kind of proof if `after` equals the bound; else empty.
+        Name of the proof if `after` equals the bound, such as `order search`; else empty.
     order
         Source of the order, such as `optimum`, and other choices made with it.
     reason
@@ -88,7 +87,7 @@ class CompiledGraph:
         if self.bound is not None:
             text += f", bound {self.bound:,}"
         if self.proof:
-            text += f" ({Proof(self.proof).words})"
+            text += f" ({self.proof})"
         if self.order:
             text += f"; {self.order}"
         if self.fusion:

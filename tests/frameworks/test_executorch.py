@@ -317,7 +317,9 @@ def test_what_is_recorded_is_what_is_allocated() -> None:
         SimpleNamespace(mem_id=2, **place),
         SimpleNamespace(mem_id=None, mem_offset=None, allocated_memory=1 << 20),
     ]
-    planned = CompiledGraph("executorch", "method", 4, before=256, after=112, bound=112, proof="L2")
+    planned = CompiledGraph(
+        "executorch", "method", 4, before=256, after=112, bound=112, proof="order bound"
+    )
     found = planning_module.as_allocated(planned, specs)
     assert (found.after, found.proof, found.before) == (128, "", 256)
     proved = replace(planned, bound=128)

@@ -140,13 +140,14 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
         best = before if result.plan is None or result.slab is None else result.slab
         gains = worth_it(before, best, self.min_gain)
         after = best if gains else before
+        # The bound is about the arena, so it proves the order only if the arena meets it.
+        proof = result.slab_proof if result.slab_bound == after else None
         record = _record(
             len(program.nodes),
             before=before,
             after=after,
             bound=result.slab_bound,
-            # The bound is about the arena, so it proves the order only if the arena meets it.
-            proof=str(result.slab_proof or "") if result.slab_bound == after else "",
+            proof="" if proof is None else proof.words,
             solver_seconds=result.runtime,
         )
         if result.plan is None or not gains:

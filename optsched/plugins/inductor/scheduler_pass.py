@@ -44,7 +44,7 @@ from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Limits
+from optsched.runtime.limits import Limits, Proof
 from optsched.runtime.text import listed
 from optsched.store import PlanStore
 
@@ -276,7 +276,7 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
         before=own.peak,
         after=best.peak if applied else own.peak,
         bound=decision.bound,
-        proof=decision.proof,
+        proof=Proof(decision.proof).words if decision.proof else "",
         solver_seconds=decision.solver_seconds,
     )
     if decision.bound is not None and decision.bound > best.peak:

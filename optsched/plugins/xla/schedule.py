@@ -157,16 +157,18 @@ class Scheduler:
             raise KeptScheduleError(f"it allocates {before} bytes only")
         best, bound, solver_seconds = self._choose(orders, clock)
         gains = worth_it(before, best.allocated, self.min_gain)
+        known = 0 < bound <= best.allocated and not orders.donates
+        met = bound == best.allocated
         record = CompiledGraph(
             "xla",
             module.name,
             len(orders.graph.ops),
             before=before,
             after=best.allocated if gains else before,
-            bound=bound if 0 < bound <= best.allocated and not orders.donates else None,
+            bound=bound if known else None,
             # Met in the in-place graph, which XLA's own sharing may still beat: not a proof about
             # XLA.
-            proof="bound of the in-place graph" if gains and bound == best.allocated else "",
+            proof="bound of the in-place graph" if gains and known and met else "",
             # XLA's own order has another source name, so an order is named only where it replaces
             # that.
             order=_source(best) if gains else "",

@@ -357,3 +357,17 @@ def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> No
     """One line that names the value."""
     with pytest.raises(UsageError, match=message), enabled(**options):
         pass
+
+
+def test_an_order_that_meets_its_bound_is_explained() -> None:
+    """The best case: three wide branches, of which one at a time is live."""
+
+    def step(x: Any, up: Any, down: Any) -> Any:
+        wide = [jnp.tanh(x @ a) for a in up]
+        return sum(b @ c for b, c in zip(wide, down, strict=True))
+
+    with enabled(time_limit=5):
+        jax.jit(step).lower(floats(256, 64), [floats(64, 512)] * 3, [floats(512, 64)] * 3).compile()
+    record = records()[-1]
+    assert record.after == record.bound == 720_896
+    assert "-> 720,896, bound 720,896 (bound of the in-place graph); " in explain()
