@@ -9,10 +9,12 @@ import pytest
 
 from optsched import check_plan, peak_memory, solve
 from optsched.cli import main
-from optsched.errors import PlanError
+from optsched.errors import FormatError, PlanError
 from optsched.formats import Source, read_graph, read_plan, read_recorded
+from optsched.formats.hlo.buffer_assignment import read_buffer_assignment
+from optsched.formats.hlo.logical import read_logical_module
 from optsched.formats.hlo.read import read_hlo, read_hlo_module
-from optsched.formats.hlo.shapes import leaves, parse_shape
+from optsched.formats.hlo.shapes import TensorShape, leaves, parse_shape
 from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
 from optsched.model.module import listed_graph
@@ -306,7 +308,7 @@ def test_asynchronous_ops_hold_what_they_work_on_until_they_are_done() -> None:
         ("f32[3,5]{1,0}", 60),
         ("f32[]", 4),
         ("pred[7]", 7),
-        ("c64[2]{0:T(256)}", 16),
+        ("c64[2]{0:T(256)}", 2048),
         ("bf16[<=8,2]", 32),
         ("s4[5]{0}", 5),
         ("s4[5]{0:E(4)}", 3),
@@ -317,6 +319,114 @@ def test_asynchronous_ops_hold_what_they_work_on_until_they_are_done() -> None:
 def test_bytes_of_shapes(text: str, size: int) -> None:
     shape, end = parse_shape(text, 0)
     assert [sum(leaf.size for leaf in leaves(shape)), end] == [size, len(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("f32[1024,2]{1,0:T(8,128)}", 1024 * 128 * 4),
+        ("f32[2,1024]{0,1:T(8,128)}", 1024 * 128 * 4),
+        ("f32[8,100,100,3]{3,0,2,1:T(8,128)}", 100 * 100 * 8 * 128 * 4),
+        ("bf16[10,130]{1,0:T(8,128)(2,1)}", 16 * 256 * 2),
+        ("pred[3]{0:T(512)(128)(4,1)}", 512),
+        ("s32[]{:T(128)}", 512),
+        ("f32[7]{0:T(8,128)}", 8 * 128 * 4),
+        ("s4[9216,6144]{1,0:T(64,128)(8,1)E(4)}", 9216 * 6144 // 2),
+        ("pred[8,128]{1,0:T(8,128)E(32)}", 4096),
+        ("f32[2,3,5]{2,1,0:T(*,8)}", 2 * 16 * 4),
+        ("f32[5]{0:T(1)L(8)}", 32),
+        ("f32[5]{0:L(8)}", 20),
+        ("f32[100,8]{1,0:T(8)SC(0:40)}", 60 * 8 * 4),
+        ("f32[<=4]{0:M(16)S(1)}", 32),
+        ("f32[0,9]{1,0:T(8,128)}", 0),
+    ],
+)
+def test_layouts_decide_the_bytes_of_arrays(text: str, size: int) -> None:
+    """As XLA's `ShapeUtil::ArraySize` has them: each dimension of the first tile is padded."""
+    shape, end = parse_shape(text, 0)
+    assert isinstance(shape, TensorShape)
+    assert [shape.size, end] == [size, len(text)]
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        ("{1,0:Q(3)}", r"unknown attribute 'Q\(3\)'"),
+        ("{1,0:D(D,C)}", r"unknown attribute 'D\(D,C\)'"),
+        ("{1,0:P(f32[2]{0})}", "unknown attribute 'P"),
+        ("{1,0:#(u32)}", r"unknown attribute '#\(u32\)'"),
+        ("{1,0:T(8,128}", "unknown attribute 'T"),
+        ("{1,0:T()}", "T has no number in ''"),
+        ("{1,0:T(0,8)}", "T has no number in '0'"),
+        ("{1,0:S(*)}", "S has no number in '\\*'"),
+        ("{1,0:S(1,2)}", "S takes one number"),
+        ("{1,0:L(0)}", "L must be at least 1"),
+        ("{1,0:SC(0)}", "SC needs a dimension and rising indices"),
+        ("{1}", "does not name each of 2 dimensions once"),
+        ("{1,1}", "does not name each of 2 dimensions once"),
+        ("{x}", "is malformed"),
+    ],
+)
+def test_a_layout_that_is_not_understood_is_refused(layout: str, said: str) -> None:
+    with pytest.raises(FormatError, match=said):
+        parse_shape(f"f32[2,3]{layout}", 0)
+
+
+OFFLOADED = (
+    "%a = f32[16]{0} sine(%p)",
+    "%ha = f32[16]{0:S(5)} copy(%a)",
+    "%b = f32[16]{0} cosine(%p)",
+    "%hb = f32[16]{0:S(5)} copy(%b)",
+    "%c = f32[16]{0} custom-call(%p)",
+    "%a2 = f32[16]{0} copy(%ha)",
+    "%d = f32[16]{0} add(%c, %a2)",
+    "%b2 = f32[16]{0} copy(%hb)",
+    "ROOT %r = f32[16]{0} add(%d, %b2)",
+)
+
+
+def test_other_memory_spaces_are_not_device_memory() -> None:
+    """Host memory, `S(5)`, has two arrays at once, and the device two or three."""
+    graph = module(P, *OFFLOADED)
+    assert [sizes(graph)[x] for x in ("a", "ha", "hb", "a2")] == [64, 0, 0, 64]
+    assert "memory space S(5) apart, 128 bytes in the order of the file" in graph.memory_model
+    assert peak_memory(graph, range(len(graph.ops))) == 192
+    result = solve(graph.with_inplace())
+    assert (result.slab, result.slab_bound) == (128, 128)
+    assert ("a2", "a2", "ha") not in candidates(graph)
+    text = Source(f"HloModule m\nENTRY %e {{\n{P}\n{chr(10).join(OFFLOADED)}\n}}".encode(), "m")
+    logical = read_logical_module(text, pointer_bytes=0).graphs["e"]
+    assert sizes(logical)["ha"] == 0
+
+
+def test_host_memory_of_a_loop_is_named_for_the_module() -> None:
+    body = BODY.replace("%wide = f32[64]{0}", "%wide = f32[64]{0:S(5)}")
+    graph = module(
+        P,
+        "%zero = s32[] custom-call()",
+        "%state = (s32[], f32[16]{0}, f32[16]{0}) tuple(%zero, %p, %p)",
+        "ROOT %loop = (s32[], f32[16]{0}, f32[16]{0}) while(%state), condition=%test, body=%body",
+        before=body,
+    )
+    assert "memory space S(5) apart, 256 bytes" in graph.memory_model
+    assert "loop.workspace" not in sizes(graph)
+
+
+def test_an_assignment_of_another_space_is_not_part_of_the_slab() -> None:
+    lines = (P, "%a = f32[16]{0} sine(%p)", "%h = f32[16]{0:S(5)} copy(%a)")
+    graph = module(*lines, "ROOT %b = f32[16]{0} copy(%h)")
+    text = """BufferAssignment:
+allocation 0: size 64, parameter 0, shape |f32[16]| at ShapeIndex {}:
+ value: <1 p @0> (size=64,offset=0): f32[16]{0}
+allocation 1: size 64, color 5, preallocated-temp:
+ value: <3 h @0> (size=64,offset=0): f32[16]{0:S(5)}
+allocation 2: size 64, maybe-live-out:
+ value: <4 b @0> (size=64,offset=0): f32[16]{0}
+allocation 3: size 64, preallocated-temp:
+ value: <2 a @0> (size=64,offset=0): f32[16]{0}
+"""
+    plan, _ = read_buffer_assignment(Source(text.encode(), "x"), graph)
+    assert check_plan(graph, plan).slab == 128
 
 
 def test_an_unscheduled_module_records_no_order(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """XLA's buffer assignment as a plan: the order of a scheduled module, and XLA's own offsets.
 
 The text that XLA dumps beside a module lists allocations, and in each the values that lie there
-with their offsets. All allocations but parameters and constants become one slab, end to end.
+with their offsets. All allocations but parameters, constants and those of other memory spaces
+(`color 5`) become one slab, end to end.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _VALUE: Final = re.compile(
     r"\s*value: <\d{1,9} ([\w.\-]{1,300})(\{[\d,]*\})?[^@]{0,40}@\d{1,9}> "
     r"\(size=(\d{1,19}),offset=(\d{1,19})\)"
 )
-_OUTSIDE: Final = ("constant", "thread-local")
+_OUTSIDE: Final = ("constant", "thread-local", "color")
 
 
 def read_buffer_assignment(source: Source, graph: Graph) -> tuple[Plan, dict[str, Any]]:

@@ -2,10 +2,11 @@
 
 An instruction's own buffers differ from those it points to. A tuple defines its index table and
 points to the buffers of its parts; `get-tuple-element`, `bitcast` and similar instructions define
-nothing. Constants have no bytes. Parameters of the entry stay live to its end, those of other
-computations until their last use, and results to the end. A computation shares nothing with its
-callers: a computation that an op runs needs additional memory, minus the bytes of the results of a
-while, call or conditional, which are those of the callee's root.
+nothing. Constants have no bytes, nor do arrays outside of the device's memory. Parameters of the
+entry stay live to its end, those of other computations until their last use, and results to the
+end. A computation shares nothing with its callers: a computation that an op runs needs additional
+memory, minus the bytes of the results of a while, call or conditional, which are those of the
+callee's root.
 
 References
 ----------
@@ -21,8 +22,8 @@ from typing import Final, TypeAlias
 
 from optsched.formats.format import Source
 from optsched.formats.hlo.inplace import SAME, UPDATES, may_overwrite
-from optsched.formats.hlo.read import CALLERS
-from optsched.formats.hlo.shapes import parts_of
+from optsched.formats.hlo.read import CALLERS, DEVICE
+from optsched.formats.hlo.shapes import ShapeTree, parts_of
 from optsched.formats.hlo.text import Computation, HloModule, Instruction, parse_module
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import OutputPolicy
@@ -184,9 +185,13 @@ class _LogicalReader:
             name = _name(made, path)
             # A name that was replaced belongs to another instruction.
             if name in points.get(path, ()):
-                size = len(part) * self.pointer_bytes if isinstance(part, tuple) else part.size
-                found[name] = 0 if made.opcode == "constant" else size
+                found[name] = 0 if made.opcode == "constant" else self._bytes(part)
         return found
+
+    def _bytes(self, part: ShapeTree) -> int:
+        if isinstance(part, tuple):
+            return len(part) * self.pointer_bytes
+        return part.size_in(DEVICE)
 
     def _kept_alive(self, made: Instruction, operand: str) -> Iterator[str]:
         """Return the buffers that are live while an instruction with this operand runs.

@@ -6,6 +6,9 @@ after their last use. Results of the module live to the end. `get-tuple-element`
 they only contribute names and order. A fusion is one op. The result of a while is its initial
 state, overwritten; the largest computation that an op calls is its workspace. If the text is a
 schedule, its order of ops is XLA's.
+
+A graph counts the bytes of one memory space, the device's own, as XLA assigns each space alone. The
+memory model names the bytes of the others, such as host memory, `S(5)`, of offloaded activations.
 """
 
 from __future__ import annotations
@@ -23,10 +26,13 @@ from optsched.formats.hlo.text import Computation, HloModule, Instruction, parse
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy, OutputPolicy
 from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
 from optsched.model.module import Call, Module, listed_graph
 
 ALIGNMENT: Final = 64
 """Alignment of every buffer on the CPU, in bytes."""
+DEVICE: Final = 0
+"""Memory space of the device."""
 MEMORY_MODEL: Final = "xla; parameters excluded, donated ones freed, results live to the end"
 CALLERS: Final = ("call", "conditional", "while")
 """Ops that run computations which have buffers in the module's memory."""
@@ -61,8 +67,12 @@ def read_hlo_module(source: Source) -> Module:
     return module_of(parse_module(source.text))
 
 
-def module_of(parsed: HloModule) -> Module:
-    """Return what :func:`read_hlo_module` makes of a module that is parsed already."""
+def module_of(parsed: HloModule, space: int = DEVICE) -> Module:
+    """Return what :func:`read_hlo_module` makes of a module that is parsed already.
+
+    The graphs count the bytes of one memory space.
+    """
+    model = MEMORY_MODEL + (_elsewhere(parsed) if space == DEVICE else "")
     every = (x for c in parsed.computations.values() for x in c.instructions.values())
     # The state of a while may be overwritten by its body, a call's parameter not.
     bodies = {made.body for made in every if made.opcode == "while"}
@@ -72,12 +82,24 @@ def module_of(parsed: HloModule) -> Module:
     # Callees first, as a loop needs to know what its body leaves unchanged.
     for name in _reached(parsed):
         reader = _ComputationReader(
-            parsed, parsed.computations[name], unchanged, is_body=name in bodies
+            parsed, parsed.computations[name], unchanged, space, model, is_body=name in bodies
         )
         graphs[name] = reader.build(is_entry=name == parsed.entry)
         unchanged[name] = reader.unchanged()
         calls += [Call(name, op, callees) for op, callees in reader.calls.items()]
     return Module(parsed.name, graphs, parsed.entry, tuple(calls))
+
+
+def _elsewhere(parsed: HloModule) -> str:
+    """Return the bytes of the other memory spaces, in the order of the text; empty if none."""
+    made = [x for name in _reached(parsed) for x in parsed.computations[name].instructions.values()]
+    spaces = {leaf.layout.space for x in made for leaf in leaves(x.shape)} - {DEVICE}
+    text = ""
+    for space in sorted(spaces):
+        graph = listed_graph(module_of(parsed, space))
+        size = peak_memory(graph, range(len(graph.ops)))
+        text += f"; memory space S({space}) apart, {size:,} bytes in the order of the file"
+    return text
 
 
 def _reached(parsed: HloModule) -> list[str]:
@@ -112,12 +134,14 @@ class _ComputationReader:
     """Builder of a computation's graph.
 
     The state that the body of a while is given is overwritten by its result: what it does not hand
-    on it may overwrite itself.
+    on it may overwrite itself. Bytes outside of the memory space are not counted.
     """
 
     module: HloModule
     computation: Computation
     unchanged_leaves: Mapping[str, frozenset[int]]
+    space: int
+    memory_model: str
     is_body: bool = False
     calls: dict[str, tuple[str, ...]] = field(default_factory=dict)
     values: dict[str, _Value] = field(default_factory=dict)
@@ -128,7 +152,7 @@ class _ComputationReader:
 
     def build(self, *, is_entry: bool) -> Graph:
         name = self.module.name if is_entry else self.computation.name
-        build = GraphBuilder(name, MEMORY_MODEL, ALIGNMENT)
+        build = GraphBuilder(name, self.memory_model, ALIGNMENT)
         # A first pass: what is overwritten must have no later reader.
         last = self._last_readers()
         for made in self.computation.instructions.values():
@@ -225,7 +249,7 @@ class _ComputationReader:
             place = tuple(int(x) for x in path.strip("{}").split(",") if x)
             freed = is_entry and place in donated
             policy = InputPolicy.FREED if freed else InputPolicy.EXCLUDED
-            build.input(name, self.shapes[name].size, policy)
+            build.input(name, self.shapes[name].size_in(self.space), policy)
 
     def _add_op(
         self,
@@ -244,7 +268,11 @@ class _ComputationReader:
         kept = {x: y for x, y in mutates.items() if x not in views}
         for name, source in {**views, **kept}.items():
             self.roots[name] = self.roots[source]
-        fresh = {x: self.shapes[x].size for x in written if x not in views and x not in kept}
+        fresh = {
+            x: self.shapes[x].size_in(self.space)
+            for x in written
+            if x not in views and x not in kept
+        }
         if made.opcode in CALLERS and made.called:
             self.calls[made.name] = made.called
         kind = f"fusion:{made.kind}" if made.kind else made.opcode
@@ -288,7 +316,8 @@ class _ComputationReader:
         return {x: y for x, y in pairs if x is not None and y is not None and self._alike(x, y)}
 
     def _alike(self, one: str, other: str) -> bool:
-        return self.shapes[one].size == self.shapes[other].size
+        first, second = self.shapes[one], self.shapes[other]
+        return (first.size, first.layout.space) == (second.size, second.layout.space)
 
     def _mutates(
         self, made: Instruction, read: list[_Value], names: Names, last: Mapping[str, str]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from math import prod
 from typing import Any, Final, TypeAlias
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
+from optsched.formats.hlo.layouts import Layout, parse_layout
 
 ELEMENT_BITS: Final[dict[str, int]] = {
     **dict.fromkeys(("s1", "u1"), 1),
@@ -26,9 +26,8 @@ ELEMENT_BITS: Final[dict[str, int]] = {
 """Bits of an element by the name of its type. An opaque value is a pointer, a token is nothing."""
 
 _DEEPEST: Final = 50
-_TENSOR: Final = re.compile(r"([a-z]\w*)\[([^\]\[(){}]{0,400})\](\{[^{}]{0,200}\})?")
+_TENSOR: Final = re.compile(r"([a-z]\w*)\[([^\]\[(){}]{0,400})\](\{(?:[^{}]|\{[^{}]*\}){0,400}\})?")
 _BLANK: Final = re.compile(r"(?:[\s,]|/\*[^*]*\*/)*")
-_WIDTH: Final = re.compile(r"E\((\d{1,3})\)")
 
 ShapeTree: TypeAlias = "TensorShape | tuple[ShapeTree, ...]"
 """A tensor, or a tuple of such trees."""
@@ -40,20 +39,24 @@ Names: TypeAlias = "str | tuple[Names, ...] | None"
 
 @dataclass(frozen=True, slots=True)
 class TensorShape:
-    """A tensor: element type, dimensions, layout as written."""
+    """A tensor: element type, dimensions, layout."""
 
     kind: str
     dims: tuple[int, ...]
-    layout: str = ""
+    layout: Layout
 
     @property
     def size(self) -> int:
         """Bytes. Elements below 8 bits take a byte each unless the layout says that they do not."""
-        bits, packed = ELEMENT_BITS[self.kind], _WIDTH.search(self.layout)
-        if 0 < bits < 8:
-            bits = max(bits, int(packed[1])) if packed else 8
+        bits = ELEMENT_BITS[self.kind]
+        if bits:
+            bits = self.layout.bits or max(bits, 8)
         # Rounded up: seven elements of 4 bits take 4 bytes.
-        return -(-bits * prod(self.dims) // 8)
+        return -(-bits * self.layout.elements(self.dims) // 8) + self.layout.prefix
+
+    def size_in(self, space: int) -> int:
+        """Bytes in a memory space; 0 if the tensor lies in another one."""
+        return self.size if self.layout.space == space else 0
 
 
 def parse_shape(text: str, start: int, depth: int = 0) -> tuple[ShapeTree, int]:
@@ -79,7 +82,8 @@ def parse_shape(text: str, start: int, depth: int = 0) -> tuple[ShapeTree, int]:
         raise FormatError(f"a shape is wanted, not {show(text[at : at + 30])}")
     if found[1] not in ELEMENT_BITS:
         raise FormatError(f"element type {show(found[1])} has no known size")
-    return TensorShape(found[1], _dims(found[2]), found[3] or ""), found.end()
+    dims = _dims(found[2])
+    return TensorShape(found[1], dims, parse_layout(found[3] or "", len(dims))), found.end()
 
 
 def _skip(text: str, at: int) -> int:
