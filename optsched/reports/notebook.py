@@ -6,6 +6,7 @@ Each function takes a :class:`Result`, :class:`PackingResult`, :class:`ModuleRes
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -96,8 +97,6 @@ def _packing_text(found: PackingResult) -> str:
 
 
 def _study_text(found: Comparison | Study) -> str:
-    import io
-
     from rich.console import Console
 
     screen, study = io.StringIO(), as_study(found)
@@ -248,18 +247,32 @@ def _save_plan(found: Result | PackingResult | ModuleResult, path: str | Path) -
 def plot(found: Found) -> Figure:
     """Return a figure: slab and live bytes of a plan, or the excess of each method."""
     try:
-        # Notebooks learn to show figures when this module is imported.
-        import matplotlib.pyplot  # noqa: F401 - imported for its effect
+        import matplotlib as mpl  # noqa: F401 - imported for the error alone
     except ImportError:
         raise MissingDependencyError("matplotlib", "report") from None
     from optsched.reports import static
 
     if isinstance(found, Comparison | Study):
-        return static.excess_figure(as_study(found))
+        return _with_picture(static.excess_figure(as_study(found)))
     shown = _drawn(found)
     peak_bound = found.peak_bound if isinstance(found, Result) else shown.peak
     slab_bound = 0 if isinstance(found, ModuleResult) else found.slab_bound
-    return static.plan_figure([shown], peak_bound, slab_bound)
+    return _with_picture(static.plan_figure([shown], peak_bound, slab_bound))
+
+
+def _with_picture(figure: Figure) -> Figure:
+    """Return the figure with a PNG that a notebook shows.
+
+    Matplotlib's own hook is there only after `%matplotlib inline`.
+    """
+
+    def png() -> bytes:
+        data = io.BytesIO()
+        figure.savefig(data, format="png", bbox_inches="tight")
+        return data.getvalue()
+
+    figure._repr_png_ = png  # type: ignore[attr-defined]
+    return figure
 
 
 def dataframe(found: Found) -> DataFrame:

@@ -9,10 +9,15 @@ from typing import SupportsIndex
 from optsched.errors import UsageError
 from optsched.runtime.integers import as_integer
 
-_UNITS = {"": 1, "B": 1, "kB": 1000}
-for _power, _letter in enumerate("KMGT", start=1):
-    _UNITS[f"{_letter}B"] = 1000**_power
-    _UNITS[f"{_letter}iB"] = 1024**_power
+_UNITS = {"": 1, "b": 1}
+for _power, _letter in enumerate("kmgt", start=1):
+    _UNITS[f"{_letter}b"] = 1000**_power
+    _UNITS[f"{_letter}ib"] = 1024**_power
+    # As in linker scripts and GNU's tools, a letter alone is a binary unit.
+    _UNITS[_letter] = 1024**_power
+# The lengths are limited, since Python takes quadratic time to read a long number.
+_NUMBER = r"\d{1,40}|\d{1,3}(?:,\d{3}){1,12}|\d{1,3}(?:_\d{3}){1,12}"
+_BYTES = re.compile(rf"\s*((?:{_NUMBER})(?:\.\d{{1,9}})?)\s*([A-Za-z]*)\s*")
 
 
 def format_bytes(count: int | None) -> str:
@@ -47,7 +52,8 @@ def unit_of(count: int) -> tuple[str, int]:
 def parse_bytes(value: str | SupportsIndex) -> int:
     """Return a number of bytes given as an integer or as text, such as `64KiB`, `1.5GiB` or `2GB`.
 
-    Fractions of a byte are dropped.
+    `KiB` and `K` are 1024 bytes, `KB` is 1000; upper and lower case are equal. Thousands may be
+    separated, as in our own output. Fractions of a byte are dropped.
 
     Raises
     ------
@@ -56,15 +62,15 @@ def parse_bytes(value: str | SupportsIndex) -> int:
 
     Examples
     --------
-    >>> parse_bytes("1.5KiB"), parse_bytes(100)
-    (1536, 100)
+    >>> parse_bytes("1.5KiB"), parse_bytes("247,008,512"), parse_bytes("48K"), parse_bytes(100)
+    (1536, 247008512, 49152, 100)
     """
     if isinstance(value, str):
-        # The lengths are limited, since Python takes quadratic time to read a long number.
-        match = re.fullmatch(r"\s*(\d{1,40}(?:\.\d{1,9})?)\s*([A-Za-z]*)\s*", value)
-        if match is not None and match[2] in _UNITS:
+        match = _BYTES.fullmatch(value)
+        if match is not None and match[2].lower() in _UNITS:
             # A fraction is exact; 1.1GB as a float would lose a byte here and there.
-            return int(Fraction(match[1]) * _UNITS[match[2]])
+            number = Fraction(re.sub("[,_]", "", match[1]))
+            return int(number * _UNITS[match[2].lower()])
     else:
         count = as_integer(value)
         if count is not None and count >= 0:

@@ -69,6 +69,13 @@ def test_a_data_frame_has_every_buffer() -> None:
 
 
 @pytest.mark.parametrize("name", MADE)
+def test_a_plot_has_a_picture_of_its_own(name: str) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra `report`")
+    # A fresh kernel has no hook of Matplotlib's: IPython then asks the object itself.
+    assert MADE[name]().plot()._repr_png_().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", MADE)
 def test_plots_are_figures(name: str) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra `report`")
     assert MADE[name]().plot().axes
