@@ -10,7 +10,7 @@ from optsched.model.saving import Saving
 from optsched.runtime.limits import Objective
 
 if TYPE_CHECKING:
-    from optsched.compare.saving import StockPlan
+    from optsched.compare.rows import StockPlan
     from optsched.formats import PackingTable
     from optsched.model.graph import Graph
 

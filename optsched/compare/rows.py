@@ -10,21 +10,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from optsched.compare.methods import Kind, Method
 from optsched.formats import stock_of
 from optsched.formats.format import Stock
 from optsched.formats.opening import stem_of
 from optsched.model.graph import Graph
-from optsched.runtime.limits import Proof, StopReason
+from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.runtime.shown import Shown
 from optsched.runtime.text import counted
 from optsched.solver.result import Result
 from optsched.solver.status import Status
-
-if TYPE_CHECKING:
-    from optsched.compare.saving import StockPlan
 
 
 class Trouble(StrEnum):
@@ -138,6 +134,23 @@ class MethodRow:
     def excess(self) -> float:
         """Excess of the value that the method is judged by."""
         return self.peak_excess if self.kind is Kind.ORDER else self.slab_excess
+
+
+@dataclass(frozen=True, slots=True)
+class StockPlan:
+    """Peak and slab, in bytes, of the plan that a file's framework makes on its own.
+
+    The slab is None if the framework has a peak only.
+    """
+
+    stock: Stock
+    method: str
+    peak: int
+    slab: int | None
+
+    def value(self, quantity: Objective) -> int | None:
+        """Return the bytes of a quantity."""
+        return self.slab if quantity is Objective.SLAB else self.peak
 
 
 @dataclass(frozen=True, slots=True)

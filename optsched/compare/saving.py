@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from heuristics import PACKINGS
@@ -20,7 +19,7 @@ from optsched.check.plan import check_order
 from optsched.compare.measure import DEFAULT_PACKING, MethodRunner
 from optsched.compare.methods import Heuristic, Method, parse_methods
 from optsched.compare.module import ModuleRunner
-from optsched.compare.rows import Comparison, Failed, MethodRow
+from optsched.compare.rows import Comparison, Failed, MethodRow, StockPlan
 from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats import PackingTable, sniff_file, stock_of
 from optsched.formats.format import FILE_ORDER, Stock
@@ -32,23 +31,6 @@ from optsched.model.saving import Saving
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.module_result import ModuleResult
 from optsched.solver.result import Result
-
-
-@dataclass(frozen=True, slots=True)
-class StockPlan:
-    """Peak and slab, in bytes, of the plan that a file's framework makes on its own.
-
-    The slab is None if the framework has a peak only.
-    """
-
-    stock: Stock
-    method: str
-    peak: int
-    slab: int | None
-
-    def value(self, quantity: Objective) -> int | None:
-        """Return the bytes of a quantity."""
-        return self.slab if quantity is Objective.SLAB else self.peak
 
 
 def own_methods(paths: Iterable[str]) -> list[str]:

@@ -13,8 +13,8 @@ from optsched.check.plan import check_plan
 from optsched.compare.measure import MethodRunner
 from optsched.compare.methods import Exact, Method
 from optsched.compare.module import ModuleRunner
-from optsched.compare.rows import Failed, Measured, was_interrupted
-from optsched.compare.saving import StockPlan, plan_not_compared
+from optsched.compare.rows import Failed, Measured, StockPlan, was_interrupted
+from optsched.compare.saving import plan_not_compared
 from optsched.errors import OptschedError, PlanError
 from optsched.formats.reading import AS_RECORDED, GraphReading, is_broken_graph
 from optsched.formats.source import label_of, read_bytes

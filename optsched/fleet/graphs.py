@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from optsched.compare.saving import StockPlan, saving
+from optsched.compare.rows import StockPlan
+from optsched.compare.saving import saving
 from optsched.fleet.settings import FleetSettings
 from optsched.fleet.turns import Turns
 from optsched.fleet.unit import Found, Unit, UnitFailed

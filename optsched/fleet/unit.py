@@ -21,7 +21,8 @@ from importlib import import_module
 from pathlib import Path
 
 from heuristics import load_plugins
-from optsched.compare.saving import StockPlan, stock_plan
+from optsched.compare.rows import StockPlan
+from optsched.compare.saving import stock_plan
 from optsched.errors import FormatError, OptschedError
 from optsched.fleet.settings import FleetSettings
 from optsched.formats.reading import is_broken_graph

@@ -19,7 +19,7 @@ from optsched.solver.result import Result, SearchLog
 
 if TYPE_CHECKING:
     from optsched.compare import Comparison
-    from optsched.compare.saving import StockPlan
+    from optsched.compare.rows import StockPlan
     from optsched.model.saving import Saving
 
 MANY_OPS = 20_000

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from optsched.compare.saving import StockPlan
+from optsched.compare.rows import StockPlan
 from optsched.errors import UsageError
 from optsched.fleet.graphs import FleetGraph, FleetState, UnitChoice
 from optsched.fleet.settings import FleetEffort, FleetSettings
