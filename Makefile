@@ -5,7 +5,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 EXTRAS ?= test,lint
-FRAMEWORKS ?= torch,onnx,tflite,executorch,jax,runtimes,dask,ray
+FRAMEWORKS ?= torch,onnx,tflite,executorch,jax,runtimes,dask
 # `make test-frameworks TORCH=2.15.0` tests the plugin for torch.compile with another version.
 TORCH  ?= 2.13.0
 OUT    ?= out

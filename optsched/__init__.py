@@ -14,15 +14,8 @@
 
 from __future__ import annotations
 
-import sys
-
-from optsched.calls import INSTEAD, RootModule
-
-# Before the first package is imported, so that all of them can be called.
-sys.modules[__name__].__class__ = RootModule
-
-from optsched.runtime.shown import show_by  # noqa: E402
-from optsched.runtime.version import VERSION  # noqa: E402
+from optsched.runtime.shown import show_by
+from optsched.runtime.version import VERSION
 
 __version__ = VERSION
 
@@ -73,8 +66,6 @@ if TYPE_CHECKING:
     from optsched.solver.pipeline import answer, solve
     from optsched.solver.result import Result
     from optsched.solver.schedule import Engine
-    from optsched.solver.spill.pack import pack_pools
-    from optsched.solver.spill.solve import solve_in_pools
     from optsched.solver.status import Status
     from optsched.store import PlanStore
 
@@ -116,8 +107,6 @@ _HOME = {
     "optsched.solver.packing_result": "PackingResult",
     "optsched.solver.result": "Result",
     "optsched.solver.schedule": "Engine",
-    "optsched.solver.spill.pack": "pack_pools",
-    "optsched.solver.spill.solve": "solve_in_pools",
     "optsched.solver.status": "Status",
     "optsched.store": "PlanStore",
 }
@@ -167,7 +156,6 @@ __all__ = [
     "live_ranges",
     "methods",
     "pack",
-    "pack_pools",
     "peak_memory",
     "read_graph",
     "read_module",
@@ -179,7 +167,6 @@ __all__ = [
     "register_packing",
     "report",
     "solve",
-    "solve_in_pools",
     "solve_module",
     "timeline",
     "to_networkx",
@@ -192,18 +179,19 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    from contextlib import suppress
     from importlib import import_module
 
-    # A room such as `optsched.formats` is imported when its name is first asked for.
-    if name in INSTEAD:
-        return import_module(f"{__name__}.{name}")
+    from optsched.runtime.text import nearest_word
+
     if name in _MODULE:
         return getattr(import_module(_MODULE[name]), name)
     # Tools look for private names, for which a suggestion would only cost time.
     hint = ""
     if not name.startswith("_"):
-        from optsched.runtime.text import nearest_word
-
+        # A room such as `optsched.formats` is imported when its name is first asked for.
+        with suppress(ModuleNotFoundError):
+            return import_module(f"{__name__}.{name}")
         near = nearest_word(name, __all__)
         hint = f": did you mean {near!r}?" if near else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

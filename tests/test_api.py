@@ -98,26 +98,19 @@ def test_a_limit_on_work_ends_where_no_stage_can_do_any() -> None:
     assert first.offsets == second.offsets
 
 
-def test_pools_are_an_argument_and_the_former_functions_do_the_same() -> None:
+def test_pools_are_an_argument() -> None:
     pools = [optsched.Pool("a", 12), optsched.Pool("b")]
     found = optsched.solve(diamond(), pools=pools, work=10_000)
-    former = optsched.solve_in_pools(diamond(), pools, work=10_000).result
-    assert isinstance(former, optsched.Result)
-    assert (found.status, found.slab, found.spilled_bytes) == ("optimal", former.slab, 6)
-    assert (former.spilled_bytes, former.spilled_bound, former.refuted) == (6, 6, None)
-    assert former.before is not None
-    assert former.before.spilled_bytes == 0
+    assert (found.status, found.spilled_bytes) == ("optimal", 6)
+    assert (found.spilled_bytes, found.spilled_bound, found.refuted) == (6, 6, None)
+    assert found.before is not None
+    assert found.before.spilled_bytes == 0
     assert (found.to_dict()["spilled_bytes"], found.to_dict()["spilled_bound"]) == (6, 6)
     assert "spilled 6 proved" in repr(found)
     problem = PackingProblem(size=[8, 8, 4], start=[0, 0, 0], end=[2, 2, 2])
     packed = optsched.pack(problem, pools=pools, own_pools=["b", "", ""])
-    again = optsched.pack_pools(problem, ["b", "", ""], pools)
-    assert isinstance(again, optsched.PackingResult)
     assert (packed.slab, packed.slab_bound, packed.slab_proof) == (20, 20, "L1")
-    assert packed.offsets is not None
-    assert again.offsets is not None
-    assert (packed.offsets == again.offsets).all()
-    assert again.places(3)[0] == ["b", "a", "a"]
+    assert packed.places(3)[0] == ["b", "a", "a"]
     spilled = optsched.pack(problem, pools=pools)
     assert (spilled.slab, spilled.spilled_bytes, spilled.slab_bound) == (20, 8, 20)
     assert optsched.pack(problem, pools=[optsched.Pool("a", 12)]).status == "infeasible"
@@ -139,14 +132,14 @@ def test_pools_exclude_what_they_cannot_do(options: dict[str, Any], said: str) -
 
 def test_limits_are_keywords_wherever_something_is_solved() -> None:
     pools = [optsched.Pool("a", 12), optsched.Pool("b")]
-    found = optsched.solve_in_pools(diamond(), pools, work=10_000, seed=3)
+    found = optsched.solve(diamond(), pools=pools, work=10_000, seed=3)
     assert found.spilled_bytes == 6
     problem = PackingProblem(**PROBLEM)  # type: ignore[arg-type]
     own_pools = [""] * len(problem)
-    assert optsched.pack_pools(problem, own_pools, pools, time_limit=5).slab is not None
+    assert optsched.pack(problem, own_pools=own_pools, pools=pools, time_limit=5).slab is not None
     for call in (
-        lambda: optsched.pack_pools(problem, own_pools, pools, limits=Limits(), work=5),
-        lambda: optsched.solve_in_pools(diamond(), pools, limits=Limits(), work=5),
+        lambda: optsched.pack(problem, own_pools=own_pools, pools=pools, limits=Limits(), work=5),
+        lambda: optsched.solve(diamond(), pools=pools, limits=Limits(), work=5),
         lambda: optsched.compare_methods(diamond(), limits=Limits(), work=5),
     ):
         with pytest.raises(OptschedError, match="either limits= or time_limit="):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +10,8 @@ from pathlib import Path
 import pytest
 
 import optsched
-from optsched.calls import INSTEAD
 from optsched.compare import parse_methods
 from optsched.runtime.facts import versions
-from tests.support.families.small import diamond
 
 ROOT = Path(__file__).parents[1]
 
@@ -64,7 +61,6 @@ PUBLIC = {
     "live_ranges",
     "methods",
     "pack",
-    "pack_pools",
     "peak_memory",
     "read_graph",
     "read_packing",
@@ -75,7 +71,6 @@ PUBLIC = {
     "register_packing",
     "report",
     "solve",
-    "solve_in_pools",
     "timeline",
     "to_networkx",
     "tune",
@@ -116,34 +111,6 @@ def test_the_version_is_that_of_the_package() -> None:
 
     assert optsched.__version__ == version("optsched")
     assert versions()["optsched"] == optsched.__version__
-
-
-def test_a_module_does_what_its_command_does() -> None:
-    result = optsched.solve(diamond())
-    assert optsched.check(diamond(), result.plan).peak == result.peak
-    assert optsched.check(result).slab == result.slab
-    problem = optsched.PackingProblem(size=[4, 4], start=[0, 1], end=[2, 3])
-    assert optsched.check(problem, [0, 4]) == 8
-    assert optsched.compare(diamond(), methods="lpmf").best_peak == result.peak
-    with pytest.raises(
-        optsched.OptschedError, match=r"expected a plan, as in check\(graph, plan\)"
-    ):
-        optsched.check(diamond())
-    with pytest.raises(optsched.OptschedError, match="check wants a Graph"):
-        optsched.check("graph.json")
-
-
-@pytest.mark.parametrize("name", sorted({*INSTEAD} - {"check", "compare"}))
-def test_every_other_module_names_the_function_to_call(name: str) -> None:
-    with pytest.raises(TypeError, match=f"optsched.{name} is a module: call optsched.") as error:
-        getattr(optsched, name)()
-    named = re.findall(r"\w+", str(error.value).partition("call optsched.")[2])
-    assert getattr(optsched, named[0])
-
-
-def test_every_package_can_be_called() -> None:
-    folders = {path.parent.name for path in (ROOT / "optsched").glob("*/__init__.py")}
-    assert folders <= {*INSTEAD}
 
 
 def test_a_misspelled_name_is_answered_with_the_nearest() -> None:

@@ -73,7 +73,7 @@ def pack_as_users_do() -> None:
     assert optsched.check_packing(arrays, packed.offsets.tolist(), slab=12) == 12
     assert optsched.check_packing(arrays, packed.offsets) == 12
     pools = [Pool("fast", 8), Pool("slow")]
-    assert optsched.pack_pools(arrays, ["fast", ""], pools, time_limit=5).slab == 12
+    assert optsched.pack(arrays, own_pools=["fast", ""], pools=pools, time_limit=5).slab == 12
 
 
 def heuristics_of_ones_own(graph: Graph) -> None:
@@ -143,7 +143,7 @@ def what_else(graph: Graph, folder: Path) -> None:
     assert MemoryModel(align=4).apply(graph).buffers[0].alignment == 4
     assert optsched.in_levels(graph, most=2).on_streams
     assert optsched.with_streams(graph, ["a", "b", "a"]).streams == ("a", "b")
-    pooled = optsched.solve_in_pools(graph, [Pool("fast")], time_limit=5)
+    pooled = optsched.solve(graph, pools=[Pool("fast")], time_limit=5)
     assert pooled.status == "optimal"
     fleet = optsched.tune([graph], folder / "plans.store", work=1000, jobs=0, memory="4GiB")
     assert fleet.graphs[0].slab == 18

@@ -104,7 +104,7 @@ def _work(
         found = pipeline.solve(graph, time_limit=seconds, warm_start=plan, progress=progress)
     proofs = found.peak_proof is not None, found.slab_proof is not None
     numbers = found.peak, found.slab, found.peak_bound, found.slab_bound
-    pipe.send(((*numbers, sum(proofs), time.process_time()), (found.plan, found.progress)))
+    pipe.send(((*numbers, sum(proofs), time.process_time()), (found.plan, found.resume)))
 
 
 def measure(

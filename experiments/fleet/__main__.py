@@ -37,7 +37,7 @@ def stop(args: argparse.Namespace) -> None:
             on, anew = [], 0
             for seed, work in enumerate(whole):
                 found, before = _prove(graph, max(1, int(work * share)), seed)
-                known = {"warm_start": found.plan, "progress": found.progress}
+                known = {"warm_start": found.plan, "progress": found.resume}
                 on.append(before + _prove(graph, MOST_WORK, seed, **known)[1])
                 anew += before + work
             most = max(work / alone for work, alone in zip(on, whole, strict=True))
@@ -77,7 +77,7 @@ def on(graph: Graph, units: list[int]) -> tuple[Result, int]:
     """Search in units that resume each other."""
     found = solve(graph, work=units[0])
     for seed, work in enumerate(units[1:], 1):
-        known = {"warm_start": found.plan, "progress": found.progress}
+        known = {"warm_start": found.plan, "progress": found.resume}
         found = solve(graph, work=work, seed=seed, **known)  # type: ignore[arg-type]
     return found, found.peak_bound
 

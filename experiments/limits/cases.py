@@ -136,7 +136,7 @@ def resumed(graph: Graph) -> Case:
     """Resume an earlier search."""
     # The earlier search is part of the input, not of the measured time.
     before = solve(graph, time_limit=1)
-    return asked(graph, progress=before.progress, warm_start=before.plan)
+    return asked(graph, progress=before.resume, warm_start=before.plan)
 
 
 def in_module(graph: Graph) -> Case:

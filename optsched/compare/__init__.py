@@ -36,6 +36,3 @@ __all__ = [
     "rows_against_optimum",
     "summarize",
 ]
-
-summarise = summarize
-"""Spelling of :func:`summarize` until version 0.1."""

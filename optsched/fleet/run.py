@@ -134,12 +134,12 @@ def tune(
     weights
         Factor by which the bytes of a graph count, by path, file name or name; 1 by default.
     engine
-        `local` (processes on this machine), `dask` or `ray`.
+        `local` (processes on this machine) or `dask`.
     jobs
         Number of processes. These are started by `multiprocessing`, so a script must call this
         function under `if __name__ == "__main__":`. 0 runs everything in the current process.
     address
-        Address of a running Dask or Ray cluster.
+        Address of a running Dask cluster.
     log
         Path of a file to which events are appended, one JSON object per line.
     named

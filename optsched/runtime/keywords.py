@@ -45,36 +45,6 @@ def keywords(called: Called) -> Called:
     return called
 
 
-def renamed(**former: str) -> Callable[[Called], Called]:
-    """Let callers of a public function still use former names of its keyword arguments.
-
-    Examples
-    --------
-    >>> @renamed(homes="own_pools")
-    ... @keywords
-    ... def pack(problem, own_pools=()):
-    ...     return own_pools
-    >>> pack("p", homes=["sram"])
-    ['sram']
-    """
-
-    def rename(called: Called) -> Called:
-        @wraps(called)
-        def with_new_names(*args: Any, **named: Any) -> Any:
-            for old in former.keys() & named.keys():
-                new = former[old]
-                if new in named:
-                    raise KeywordError(
-                        f"{called.__name__}() got {new!r} and its former name {old!r}"
-                    )
-                named[new] = named.pop(old)
-            return called(*args, **named)
-
-        return with_new_names  # type: ignore[return-value]
-
-    return rename
-
-
 def _checked(function: FunctionType) -> FunctionType:
     known = _known(function)
 

@@ -24,7 +24,7 @@ from optsched.model.reductions import Aligned, Groups, Reduced
 from optsched.model.reserved import Region, Reserved
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
-from optsched.runtime.keywords import keywords, renamed
+from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import (
     Event,
     LimitKeywords,
@@ -43,7 +43,6 @@ LAST = "hill_climb"
 """The one heuristic packer that is slower than a successful search."""
 
 
-@renamed(homes="own_pools")
 @keywords
 def pack(
     problem: PackingProblem | PackingTable,

@@ -132,11 +132,6 @@ class Result(Shown, PlannedInPools):
         return self.question.moved(self.plan.order)
 
     @property
-    def progress(self) -> Resume | None:
-        """The former name of :attr:`resume`."""
-        return self.resume
-
-    @property
     def objective(self) -> Objective:
         """Quantity that was minimized first."""
         return Objective.SLAB if self.question is None else self.question.objective
@@ -206,11 +201,6 @@ class Result(Shown, PlannedInPools):
             refuted=found.refuted is not None,
             proved=None if decides else is_proved,
         )
-
-    @property
-    def result(self) -> Result:
-        """The result itself: the former attribute of results in pools."""
-        return self
 
     @property
     def fewest_moves(self) -> bool:

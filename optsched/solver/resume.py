@@ -194,10 +194,6 @@ class Resume:
             raise FormatError(f"not the progress of a search: {error}") from error
 
 
-SearchProgress = Resume
-"""The former name, for programs that import it."""
-
-
 def _units(value: object) -> int:
     """Return a number of searches; 0 for an impossible one, as it only paces later searches."""
     return value if isinstance(value, int) and 0 <= value < _MOST_UNITS else 0
@@ -214,16 +210,11 @@ def _rounds(record: Mapping[str, Any] | None, ops: int) -> OrderProgress:
     return OrderProgress(
         _number(record["steps"], 0),
         _number(record["stride"], 0),
-        _of_all(_renamed(record, "failure_counts", "blame"), ops),
-        _few(_renamed(record, "columns", "lines"), ops, lambda column: _number(column, 0)),
+        _of_all(record["failure_counts"], ops),
+        _few(record["columns"], ops, lambda column: _number(column, 0)),
         trees,
         _digest(record["digest"]) if record["digest"] else b"",
     )
-
-
-def _renamed(record: Mapping[str, Any], key: str, former: str) -> Any:
-    """Return the value of a key, which files of older versions have under its former name."""
-    return record[key if key in record else former]
 
 
 def _tree(record: Mapping[str, Any]) -> OpenTree:

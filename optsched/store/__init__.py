@@ -1,6 +1,5 @@
 """Plans kept in a file, found again by the graph they are for."""
 
-from optsched.solver.result import Result
 from optsched.store.database import PlanStore
 from optsched.store.document import graph_key
 from optsched.store.exchange import Taken, export_store, import_store, merge
@@ -18,9 +17,6 @@ from optsched.store.question import (
 from optsched.store.revoke import Rule, read_rule, revoke
 from optsched.store.upkeep import collect_garbage, verify
 
-StoredPlan = Result
-"""Former name of the type that a look-up returns."""
-
 __all__ = [
     "MINIMUM_PEAK",
     "MINIMUM_SLAB",
@@ -29,7 +25,6 @@ __all__ = [
     "PreparedResult",
     "RecordChange",
     "Rule",
-    "StoredPlan",
     "StoredQuestion",
     "StoredRecord",
     "Taken",

@@ -95,9 +95,3 @@ def test_the_best_bound_of_all_solvers_counts() -> None:
     found = graph(100, 100, slab=100, bound=80)
     assert (found.peak_bound, found.slab_bound) == (90, 90)
     assert found.result.slab_bound == 80
-
-
-def test_the_british_spelling_is_still_accepted() -> None:
-    from optsched import compare
-
-    assert compare.summarise is compare.summarize

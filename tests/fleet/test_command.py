@@ -95,13 +95,13 @@ def test_what_is_no_file_in_a_folder_is_passed_over(
     [
         ([], "give --budget"),
         (["--budget", "1m", "--work", "3"], "budget and work exclude each other"),
-        (["--work", "1", "--address", "here"], "an address requires --engine dask or ray"),
+        (["--work", "1", "--address", "here"], "an address requires --engine dask"),
         (
             ["--work", "1", "--engine", "dask", "--address", "there"],
             "expected an address HOST:PORT",
         ),
         (
-            ["--work", "1", "--engine", "ray", "--address", "127.0.0.1:1"],
+            ["--work", "1", "--engine", "dask", "--address", "127.0.0.1:1"],
             "no cluster answers at 127.",
         ),
         (["--work", "1", "--memory", "much"], "not a number of bytes"),

@@ -241,11 +241,11 @@ class Judge:
             yield f"tune would start from {earlier.resume}"
 
     def _resumed(self, result: Result) -> Iterator[str]:
-        if result.progress is None:
+        if result.resume is None:
             return
         self.counts["progress offered"] += 1
         try:
-            found = solve(self.graph, progress=result.progress)
+            found = solve(self.graph, progress=result.resume)
         except UsageError:
             return
         self.counts["progress taken"] += 1

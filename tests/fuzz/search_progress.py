@@ -14,7 +14,7 @@ from optsched.check.plan import check_plan
 from optsched.model.graph import Graph
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
-from optsched.solver.resume import SearchProgress
+from optsched.solver.resume import Resume
 from tests.support.brute import least_joint
 from tests.support.generators import PLANNABLE, random_graph
 
@@ -25,11 +25,9 @@ def solve_in_slices(graph: Graph, first: int) -> Result:
     """Search in slices of growing work, as long as there is a state to resume."""
     result = solve(graph, work=first)
     for number in range(1, SLICES):
-        if result.progress is None:
+        if result.resume is None:
             break
-        progress = SearchProgress.from_dict(
-            json.loads(json.dumps(result.progress.to_dict())), len(graph.ops)
-        )
+        progress = Resume.from_dict(json.loads(json.dumps(result.resume.to_dict())), len(graph.ops))
         more = solve(
             graph,
             warm_start=result.plan,

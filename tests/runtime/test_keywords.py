@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import optsched
-from optsched import GraphBuilder, Limits, OptschedError, OrderRules, PackingProblem, Pool
+from optsched import GraphBuilder, Limits, OptschedError, OrderRules, PackingProblem
 from optsched.errors import UsageError
 from optsched.fleet.settings import FleetKeywords, FleetSettings
 from optsched.plugins import inductor, xla
@@ -87,15 +87,6 @@ def test_signatures_and_pickles_are_those_of_the_function() -> None:
     assert list(inspect.signature(optsched.explain).parameters)[:2] == ["graph", "inplace"]
     assert pickle.loads(pickle.dumps(optsched.solve)) is optsched.solve
     assert FleetKeywords.__annotations__.keys() == FleetSettings.__dataclass_fields__.keys()
-
-
-def test_former_names_are_accepted() -> None:
-    problem = PackingProblem(size=[8, 4, 4], start=[0, 2, 4], end=[4, 6, 8])
-    pools = [Pool("fast", 8), Pool("slow")]
-    former: Any = {"homes": ["fast"] * 3}
-    assert optsched.pack(problem, pools=pools, **former).spilled_bytes == 4
-    with pytest.raises(KeywordError, match=r"pack\(\) got 'own_pools' and its former name 'homes'"):
-        optsched.pack(problem, pools=pools, own_pools=["fast"] * 3, **former)
 
 
 @keywords

@@ -154,7 +154,7 @@ def test_a_search_that_is_resumed_leaves_its_start_as_it_was() -> None:
     start = Resume.of(Question(graph), None)
     assert start == Resume()
     found = solve(graph, engine="heuristics", work=1)
-    if found.progress is not None:
-        before = found.progress.to_dict()
-        solve(graph, warm_start=found.plan, progress=found.progress, work=100)
-        assert found.progress.to_dict() == before
+    if found.resume is not None:
+        before = found.resume.to_dict()
+        solve(graph, warm_start=found.plan, progress=found.resume, work=100)
+        assert found.resume.to_dict() == before

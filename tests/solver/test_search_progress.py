@@ -23,7 +23,7 @@ from optsched.runtime.limits import Proof, StopReason
 from optsched.solver import stages
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
-from optsched.solver.resume import MOST_ORDERS, SearchProgress
+from optsched.solver.resume import MOST_ORDERS, Resume
 from optsched.solver.status import Status
 from tests.fuzz.search_progress import solve_in_slices
 from tests.support.brute import least_joint
@@ -34,8 +34,8 @@ from tests.support.generators import PLANNABLE, random_graph
 TO_TREES = {"work": 100_000, "seed": 4}
 
 
-def read_back(progress: SearchProgress, graph: Graph) -> SearchProgress:
-    return SearchProgress.from_dict(json.loads(json.dumps(progress.to_dict())), len(graph.ops))
+def read_back(progress: Resume, graph: Graph) -> Resume:
+    return Resume.from_dict(json.loads(json.dumps(progress.to_dict())), len(graph.ops))
 
 
 @cache
@@ -44,22 +44,22 @@ def begun(work: int = 6_000, seed: int = 3) -> tuple[Graph, Result]:
     graph = random_wiring(90, seed, unit=False)
     found = solve(graph, work=work)
     assert found.stop_reason is StopReason.WORK_LIMIT
-    assert found.progress is not None
+    assert found.resume is not None
     return graph, found
 
 
 def test_what_is_proved_leaves_nothing_to_go_on_from() -> None:
-    assert solve(diamond()).progress is None
+    assert solve(diamond()).resume is None
 
 
 def test_progress_is_read_back_as_it_was_written() -> None:
     graph, found = begun(**TO_TREES)
-    assert found.progress is not None
-    assert read_back(found.progress, graph) == found.progress
-    assert found.progress.orders
-    assert found.progress.peak_bound == found.peak_bound
-    assert found.progress.rounds.steps > 0
-    assert found.progress.rounds.trees
+    assert found.resume is not None
+    assert read_back(found.resume, graph) == found.resume
+    assert found.resume.orders
+    assert found.resume.peak_bound == found.peak_bound
+    assert found.resume.rounds.steps > 0
+    assert found.resume.rounds.trees
 
 
 def test_slices_are_as_exact_as_brute_force() -> None:
@@ -78,13 +78,13 @@ def test_what_goes_on_is_never_worse_and_tries_no_heuristic_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph, first = begun()
-    assert first.progress is not None
+    assert first.resume is not None
 
     def never(*_: object, **__: object) -> None:
         raise AssertionError("heuristics were tried again")
 
     monkeypatch.setattr(stages, "candidate_orders", never)
-    more = solve(graph, warm_start=first.plan, progress=first.progress, work=6_000, seed=1)
+    more = solve(graph, warm_start=first.plan, progress=first.resume, work=6_000, seed=1)
     assert more.slab is not None
     assert first.slab is not None
     assert more.slab <= first.slab
@@ -95,8 +95,8 @@ def test_what_goes_on_is_never_worse_and_tries_no_heuristic_again(
 
 def test_rounds_go_on_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, first = begun(**TO_TREES)
-    assert first.progress is not None
-    rounds, reopened = first.progress.rounds, []
+    assert first.resume is not None
+    rounds, reopened = first.resume.rounds, []
     reopen = PrecedenceTree.reopen.__func__  # type: ignore[attr-defined]
 
     def spy(*args: Any) -> PrecedenceTree:
@@ -109,8 +109,8 @@ def test_rounds_go_on_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PrecedenceTree, "reopen", classmethod(spy))
     monkeypatch.setattr(OrderingRounds, "closure_bound", never)
     monkeypatch.setattr(OrderingRounds, "improve_first", never)
-    known = read_back(first.progress, graph)
-    order = first.progress.orders[0]
+    known = read_back(first.resume, graph)
+    order = first.resume.orders[0]
     more = solve_order(graph, warm_start=order, bound=first.peak_bound, progress=known.rounds)
     assert more.proof is not None
     monkeypatch.undo()
@@ -121,16 +121,16 @@ def test_rounds_go_on_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_same_progress_and_work_give_the_same_answer() -> None:
     graph, first = begun()
-    assert first.progress is not None
-    options = {"warm_start": first.plan, "progress": first.progress, "work": 6_000}
+    assert first.resume is not None
+    options = {"warm_start": first.plan, "progress": first.resume, "work": 6_000}
     one, other = (solve(graph, **options) for _ in range(2))  # type: ignore[arg-type]
-    assert (one.plan, one.progress) == (other.plan, other.progress)
+    assert (one.plan, one.resume) == (other.plan, other.resume)
 
 
 def test_a_bound_that_a_plan_refutes_is_refused() -> None:
     graph, first = begun()
     assert first.peak is not None
-    wrong = SearchProgress(peak_bound=first.peak + 1, peak_proof=Proof.SEARCH, graph=graph.digest)
+    wrong = Resume(peak_bound=first.peak + 1, peak_proof=Proof.SEARCH, graph=graph.digest)
     with pytest.raises(UsageError, match="refutes the bound"):
         solve(graph, warm_start=first.plan, progress=wrong, work=1)
 
@@ -139,13 +139,13 @@ def test_an_order_of_another_graph_is_refused() -> None:
     graph, _ = begun()
     backwards = tuple(reversed(range(len(graph.ops))))
     with pytest.raises(PlanError):
-        solve(graph, progress=SearchProgress(orders=(backwards,), graph=graph.digest), work=1)
+        solve(graph, progress=Resume(orders=(backwards,), graph=graph.digest), work=1)
 
 
 def test_a_search_in_another_model_or_under_other_rules_is_refused() -> None:
     graph, first = begun()
-    assert first.progress is not None
-    kept = read_back(first.progress, graph)
+    assert first.resume is not None
+    kept = read_back(first.resume, graph)
     rules = OrderRules(last=(graph.ops[first.plan.order[-1]].name,) if first.plan else ())
     options: list[dict[str, Any]] = [{"align": 64}, {"order_rules": rules}]
     for option in options:
@@ -156,13 +156,13 @@ def test_a_search_in_another_model_or_under_other_rules_is_refused() -> None:
 def test_failure_counts_of_another_graph_are_refused() -> None:
     graph, _ = begun()
     with pytest.raises(UsageError, match="another graph"):
-        solve(graph, progress=SearchProgress(rounds=OrderProgress(failure_counts=(1, 2))), work=1)
+        solve(graph, progress=Resume(rounds=OrderProgress(failure_counts=(1, 2))), work=1)
 
 
 def test_progress_that_does_not_say_its_graph_is_refused() -> None:
     graph, _ = begun()
     with pytest.raises(UsageError, match="another graph"):
-        solve(graph, progress=SearchProgress(peak_bound=1), work=1)
+        solve(graph, progress=Resume(peak_bound=1), work=1)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_progress_that_does_not_say_its_graph_is_refused() -> None:
 )
 def test_damaged_progress_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(FormatError, match="not the progress of a search"):
-        SearchProgress.from_dict(SearchProgress().to_dict() | change, 4)
+        Resume.from_dict(Resume().to_dict() | change, 4)
 
 
 TREE = {"budget": 9, "rows": [[0, 1], [1, 2]], "at_hand": 0, "root": 0, "patience": 0}
@@ -210,32 +210,22 @@ TREE = {"budget": 9, "rows": [[0, 1], [1, 2]], "at_hand": 0, "root": 0, "patienc
     ],
 )
 def test_damaged_rounds_are_refused(change: dict[str, object]) -> None:
-    record = SearchProgress().to_dict()
-    assert SearchProgress.from_dict(record | {"rounds": record["rounds"] | {"trees": [TREE]}}, 4)
+    record = Resume().to_dict()
+    assert Resume.from_dict(record | {"rounds": record["rounds"] | {"trees": [TREE]}}, 4)
     with pytest.raises(FormatError, match="not the progress of a search"):
-        SearchProgress.from_dict(record | {"rounds": record["rounds"] | change}, 4)
-
-
-def test_former_names_of_keys_are_read() -> None:
-    record = SearchProgress().to_dict()
-    record["rounds"] |= {"failure_counts": [0, 2, 0, 1], "columns": [1]}
-    progress = SearchProgress.from_dict(record, 4)
-    former = dict(record["rounds"])
-    former["blame"], former["lines"] = former.pop("failure_counts"), former.pop("columns")
-    assert SearchProgress.from_dict(record | {"rounds": former}, 4) == progress
-    assert progress.rounds.failure_counts == (0, 2, 0, 1)
+        Resume.from_dict(record | {"rounds": record["rounds"] | change}, 4)
 
 
 def test_what_older_versions_left_says_nothing_of_rounds() -> None:
-    record = SearchProgress(peak_bound=3).to_dict()
+    record = Resume(peak_bound=3).to_dict()
     del record["rounds"]
-    assert SearchProgress.from_dict(record, 4) == SearchProgress(peak_bound=3)
+    assert Resume.from_dict(record, 4) == Resume(peak_bound=3)
 
 
 def test_trees_of_another_problem_or_damaged_ones_are_not_gone_on_with() -> None:
     graph, first = begun(**TO_TREES)
-    assert first.progress is not None
-    rounds = first.progress.rounds
+    assert first.resume is not None
+    rounds = first.resume.rounds
     problem = build_problem(graph.arrays)
     sealed = rounds.sealed(problem)
     assert list(sealed.trees_of(problem).values()) == list(rounds.trees)
@@ -252,7 +242,7 @@ def test_of_too_many_trees_the_latest_are_kept() -> None:
 
 
 def test_progress_without_a_field_is_refused() -> None:
-    record = SearchProgress().to_dict()
+    record = Resume().to_dict()
     del record["orders"]
     with pytest.raises(FormatError):
-        SearchProgress.from_dict(record, 4)
+        Resume.from_dict(record, 4)

@@ -1,8 +1,8 @@
-"""Engines that run tasks: processes of this machine, or a Dask or Ray cluster, with one interface.
+"""Engines that run tasks: processes of this machine, or a Dask cluster, with one interface.
 
 The engine `local` has a pipe to each process. It passes on every message at once, kills processes
-that hang, and loses only one task if a process dies (:mod:`optsched.runtime.worker_pool`). The
-other engines choose the machine themselves; the messages of a task arrive when it is done.
+that hang, and loses only one task if a process dies (:mod:`optsched.runtime.worker_pool`). Dask
+chooses the machine itself; the messages of a task arrive when it is done.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from optsched.runtime.engines.engine import TaskEngine
 from optsched.runtime.engines.local import LocalEngine
 from optsched.runtime.limits import Limits
 
-ENGINES = ("local", "dask", "ray")
+ENGINES = ("local", "dask")
 
 PATIENCE = 10.0
 """Seconds to wait for a cluster to answer."""
@@ -39,7 +39,7 @@ def open_engine(name: str, jobs: int = 1, address: str | None = None) -> TaskEng
         Number of processes that the engine starts on this machine; with `local` and 0, tasks run in
         this process.
     address
-        Address of a running cluster. Without it, `dask` and `ray` start processes of their own,
+        Address of a running cluster. Without it, `dask` starts processes of its own,
         which listen on this machine only.
 
     Raises
@@ -56,26 +56,22 @@ def open_engine(name: str, jobs: int = 1, address: str | None = None) -> TaskEng
         raise UsageError(f"unknown engine {name!r}, expected one of {', '.join(ENGINES)}")
     if name == "local":
         if address is not None:
-            raise UsageError("an address requires --engine dask or ray")
+            raise UsageError("an address requires --engine dask")
         return LocalEngine(jobs)
     if jobs < 1:
         raise UsageError(f"engine {name} needs at least one process, got {jobs}")
     if address is not None and address != "auto":
         _require_listener(address)
-    # Imported late: each engine is an optional dependency.
-    if name == "dask":
-        from optsched.runtime.engines.dask import DaskEngine
+    # Imported late: Dask is an optional dependency.
+    from optsched.runtime.engines.dask import DaskEngine
 
-        return DaskEngine(jobs, address)
-    from optsched.runtime.engines.ray import RayEngine
-
-    return RayEngine(jobs, address)
+    return DaskEngine(jobs, address)
 
 
 def _require_listener(address: str) -> None:
     """Raise an error if no process answers at an address in time.
 
-    The engines themselves would keep trying for minutes.
+    Dask itself would keep trying for minutes.
     """
     expect("address", address, str)
     place = _ADDRESS.fullmatch(address)

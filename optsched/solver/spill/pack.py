@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Unpack
 
 import numpy as np
 
@@ -25,8 +24,7 @@ from optsched.model.pools import Pool
 from optsched.model.reductions import ByPool
 from optsched.model.selection import select
 from optsched.runtime.clock import Clock
-from optsched.runtime.keywords import keywords, renamed
-from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason
+from optsched.runtime.limits import Limits, OnEvent, StopReason
 from optsched.solver.effort import SPILL
 from optsched.solver.in_pools import PackedPool, PackingInPools, Shortage
 from optsched.solver.pack import pack, try_to_fit
@@ -47,39 +45,6 @@ def pack_in_pools(
     if asked.problem.must_share:
         found = _with_members(found, asked.problem.joined.place)
     return result_in_pools(asked.problem, found, reason, clock)
-
-
-@renamed(homes="own_pools")
-@keywords
-def pack_pools(
-    problem: PackingProblem,
-    own_pools: Sequence[str],
-    pools: Sequence[Pool],
-    *,
-    limits: Limits | Clock | None = None,
-    on_event: OnEvent | None = None,
-    **named: Unpack[LimitKeywords],
-) -> PackingResult:
-    """Pack in pools: the former spelling of `pack(problem, pools=pools, own_pools=own_pools)`.
-
-    Parameters
-    ----------
-    problem, own_pools, pools, limits, on_event, named
-        As for :func:`optsched.pack`.
-
-    Examples
-    --------
-    >>> from optsched import PackingProblem, Pool, pack, pack_pools
-    >>> problem = PackingProblem(size=[8, 4, 4], start=[0, 2, 4], end=[4, 6, 8])
-    >>> own_pools, pools = ["fast"] * 3, [Pool("fast", 8), Pool("slow")]
-    >>> pack_pools(problem, own_pools, pools).spilled_bytes
-    4
-    >>> pack(problem, own_pools=own_pools, pools=pools).spilled_bytes
-    4
-    """
-    return pack(
-        problem, pools=pools, own_pools=own_pools, limits=limits, on_event=on_event, **named
-    )
 
 
 def _with_members(found: PackingInPools, place: IntArray) -> PackingInPools:

@@ -9,23 +9,18 @@ for the order, and minimum over all orders if they meet the bound over all order
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Unpack
 
 from optsched.check.plan import check_plan
 from optsched.model.graph import Graph
-from optsched.model.order_rules import NO_RULES, OrderRules
 from optsched.model.plan import Plan
-from optsched.model.pools import Pool
 from optsched.model.question import Question
 from optsched.runtime.clock import Clock
-from optsched.runtime.keywords import keywords
-from optsched.runtime.limits import LimitKeywords, Limits, Objective, OnEvent, Proof, StopReason
+from optsched.runtime.limits import Objective, OnEvent, Proof, StopReason
 from optsched.solver.effort import SPILL
 from optsched.solver.in_pools import PlanInPools
 from optsched.solver.known import written_plan
-from optsched.solver.pipeline import answer, solve
+from optsched.solver.pipeline import answer
 from optsched.solver.result import Result
 from optsched.solver.schedule import Engine
 from optsched.solver.spill.bounds import OwnPools, find_own_pools, find_shortage, spilled_bound
@@ -84,51 +79,6 @@ def answer_in_pools(
     log = replace(result.log, seconds=clock.seconds())
     found = replace(result, question=asked, log=log, in_pools=spilled)
     return replace(found, stop_reason=_stop_reason(found, result, clock))
-
-
-@keywords
-def solve_in_pools(
-    graph: Graph,
-    pools: Sequence[Pool],
-    *,
-    objective: Objective | str = Objective.SLAB,
-    engine: Engine | str = Engine.AUTO,
-    limits: Limits | Clock | None = None,
-    warm_start: Plan | None = None,
-    order_rules: OrderRules = NO_RULES,
-    on_event: OnEvent | None = None,
-    **named: Unpack[LimitKeywords],
-) -> Result:
-    """Plan a graph in pools: the former spelling of `solve(graph, pools=pools)`.
-
-    Parameters
-    ----------
-    graph, pools, objective, engine, limits, warm_start, order_rules, on_event, named
-        As for :func:`optsched.solve`.
-
-    Examples
-    --------
-    >>> from optsched import GraphBuilder, Pool, solve, solve_in_pools
-    >>> build = GraphBuilder("pair")
-    >>> build.op("load", writes={"x": 8})
-    >>> build.op("scale", reads=["x"], writes={"y": 4})
-    >>> build.output("y")
-    >>> graph = build.build()
-    >>> pools = [Pool("fast", 8), Pool("slow")]
-    >>> solve_in_pools(graph, pools).spilled_bytes, solve(graph, pools=pools).spilled_bytes
-    (4, 4)
-    """
-    return solve(
-        graph,
-        pools=pools,
-        objective=objective,
-        engine=engine,
-        limits=limits,
-        warm_start=warm_start,
-        order_rules=order_rules,
-        on_event=on_event,
-        **named,
-    )
 
 
 def _in_own_pools(

@@ -1,4 +1,4 @@
-"""Fleets on Dask and Ray themselves: the same table, and a killed worker costs its unit."""
+"""Fleets on Dask itself: the same table, and a killed worker costs its unit."""
 
 from __future__ import annotations
 
@@ -6,39 +6,20 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+pytest.importorskip("distributed")
+
 from optsched.fleet import Fleet
-from optsched.runtime.engines.ray import ONE_MACHINE
-from tests.support.fleets import ROOT, Driver, descendants, make_fleet, searched, undisturbed
-
-needs = {
-    "dask": pytest.mark.skipif(find_spec("distributed") is None, reason="pip install '.[dask]'"),
-    "ray": pytest.mark.skipif(find_spec("ray") is None, reason="pip install '.[ray]'"),
-}
-engines = pytest.mark.parametrize(
-    ("engine", "words"),
-    [
-        pytest.param("dask", "spawn_main", marks=needs["dask"]),
-        pytest.param("ray", "ray::collect", marks=needs["ray"]),
-    ],
-)
-
-
-@pytest.fixture(autouse=True)
-def _workers_are_not_killed_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray does so once others leave little of it, and the tests count the workers that are lost."""
-    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
+from tests.support.fleets import ROOT, Driver, make_fleet, searched, undisturbed
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +32,10 @@ def expected(tmp_path_factory: pytest.TempPathFactory, paths: list[str]) -> Flee
     return undisturbed(paths, tmp_path_factory.mktemp("store") / "plans.store")
 
 
-@engines
 def test_the_table_is_the_same_and_nobody_else_can_connect(
-    engine: str, words: str, paths: list[str], expected: Fleet, tmp_path: Path
+    paths: list[str], expected: Fleet, tmp_path: Path
 ) -> None:
-    driver = Driver(paths, tmp_path / "s.store", "--engine", engine)
+    driver = Driver(paths, tmp_path / "s.store", "--engine", "dask")
     heard: set[str] = set()
 
     def is_heard(events: list[dict[str, Any]]) -> bool:
@@ -70,15 +50,14 @@ def test_the_table_is_the_same_and_nobody_else_can_connect(
     assert {address for address in heard if not address.startswith("127.")} == set()
 
 
-@engines
 def test_a_worker_killed_in_mid_task_costs_its_unit(
-    engine: str, words: str, paths: list[str], expected: Fleet, tmp_path: Path
+    paths: list[str], expected: Fleet, tmp_path: Path
 ) -> None:
     # Where the machine is busy, all may be done before a worker is met that has a task.
     for number in range(5):
-        driver = Driver(paths, tmp_path / f"{number}.store", "--engine", engine)
+        driver = Driver(paths, tmp_path / f"{number}.store", "--engine", "dask")
         driver.wait_for(searched(1))
-        kill_workers(driver, words)
+        kill_workers(driver)
         found = driver.finish()
         assert found["rows"] == expected.rows()
         if found["lost"]:
@@ -86,14 +65,14 @@ def test_a_worker_killed_in_mid_task_costs_its_unit(
     assert 1 <= found["lost"] <= 4
 
 
-def kill_workers(driver: Driver, words: str) -> None:
-    """Kill a worker whose command has these words, then others, until a task is lost."""
+def kill_workers(driver: Driver) -> None:
+    """Kill a worker, then others, until a task is lost."""
     next_kill = 0.0
     while not any(event["event"] == "lost" for event in driver.events()):
         if driver.process.poll() is not None:
             return
-        # Of Ray those have these words that do a task now; one of Dask may have none.
-        workers = driver.workers(words)
+        # A worker may have no task just now.
+        workers = driver.workers("spawn_main")
         if workers and time.monotonic() > next_kill:
             with suppress(ProcessLookupError):
                 os.kill(workers[0], signal.SIGKILL)
@@ -101,11 +80,8 @@ def kill_workers(driver: Driver, words: str) -> None:
         time.sleep(0.1)
 
 
-@engines
-def test_a_killed_driver_is_gone_on_with(
-    engine: str, words: str, paths: list[str], expected: Fleet, tmp_path: Path
-) -> None:
-    driver = Driver(paths, tmp_path / "s.store", "--engine", engine)
+def test_a_killed_driver_is_gone_on_with(paths: list[str], expected: Fleet, tmp_path: Path) -> None:
+    driver = Driver(paths, tmp_path / "s.store", "--engine", "dask")
     driver.wait_for(searched(3))
     driver.kill()
     found = Driver(paths, tmp_path / "s.store").finish()
@@ -146,7 +122,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-@needs["dask"]
 def test_a_dask_worker_with_another_version_is_refused_by_name(
     paths: list[str], expected: Fleet, tmp_path: Path, scheduler: str
 ) -> None:
@@ -175,34 +150,6 @@ def test_a_dask_worker_with_another_version_is_refused_by_name(
     assert len(found["refused"]) <= 1
 
 
-@needs["ray"]
-def test_a_ray_worker_with_another_version_is_refused_by_name(
-    paths: list[str], expected: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ray's workers take the folder in which the driver runs: here there is nothing in it."""
-    monkeypatch.setenv(ONE_MACHINE, "0")
-    # Otherwise the cluster has a token of its own, which a driver must get.
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    port, empty, store = free_port(), tmp_path / "empty", tmp_path / "s.store"
-    empty.mkdir()
-    head = ray_head(another_version(tmp_path), port)
-    try:
-        address = ("--engine", "ray", "--address", f"127.0.0.1:{port}")
-        driver = Driver(paths, store, *address, folder=empty)
-        out, err = driver.process.communicate(timeout=400)
-    finally:
-        started = [head.pid, *descendants(head.pid)]
-        for pid in started:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        head.wait()
-    assert not out
-    assert "install the same version everywhere" in err
-    assert "UsageError: worker " in err
-    assert [event["event"] for event in driver.events()] == ["begin", "refused"]
-    assert Driver(paths, store).finish()["rows"] == expected.rows()
-
-
 def another_version(folder: Path) -> Path:
     """Copy our packages, and change a line."""
     other = folder / "other"
@@ -212,34 +159,6 @@ def another_version(folder: Path) -> Path:
     with open(other / "optsched" / "errors.py", "a") as file:
         file.write("\n# Another version.\n")
     return other
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-def ray_head(folder: Path, port: int) -> subprocess.Popen[bytes]:
-    """Start a Ray node as a user does, in which our package is that of a folder."""
-    options = {"node-ip-address": "127.0.0.1", "port": port, "num-cpus": 1}
-    given = [f"--{name}={value}" for name, value in options.items()]
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", *given]
-    process = subprocess.Popen(
-        [*command, "--include-dashboard=false", "--disable-usage-stats"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    latest = time.monotonic() + 300
-    with suppress(OSError):
-        while process.poll() is None and time.monotonic() < latest:
-            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
-                break
-            time.sleep(0.2)
-    return process
 
 
 def dask(folder: Path, *command: str) -> subprocess.Popen[bytes]:

@@ -35,7 +35,7 @@ from optsched.ordering.tree import parts
 from optsched.ordering.tree import search as tree_search
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
-from optsched.solver.resume import SearchProgress
+from optsched.solver.resume import Resume
 from tests.support.block_graphs import block_document
 from tests.support.brute import least_peak
 from tests.support.clocks import ExpiringClock, InterruptingClock
@@ -101,18 +101,16 @@ def handed_on(
     draw: random.Random, progress: OrderProgress, other: OrderProgress, ops: int
 ) -> OrderProgress:
     """Return what a search left, as it is read back; damaged now and then, or another's."""
-    record = SearchProgress(rounds=progress).to_dict()
+    record = Resume(rounds=progress).to_dict()
     chance = draw.random()
     if chance < 0.1:
         damage(draw, record["rounds"])
         # It alone says how much is not tried again: more of it, and the search may end too soon.
         record["rounds"]["steps"] = progress.steps
     elif chance < 0.2:
-        record = SearchProgress(
-            rounds=replace(other, failure_counts=progress.failure_counts)
-        ).to_dict()
+        record = Resume(rounds=replace(other, failure_counts=progress.failure_counts)).to_dict()
     with suppress(FormatError):
-        return SearchProgress.from_dict(json.loads(json.dumps(record)), ops).rounds
+        return Resume.from_dict(json.loads(json.dumps(record)), ops).rounds
     return NOTHING_DONE
 
 

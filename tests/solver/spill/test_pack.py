@@ -22,9 +22,9 @@ from optsched.reports.pools import pools_record, pools_text
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.finding import Finding
-from optsched.solver.pack import KnownPacking, try_heuristics, try_to_fit
+from optsched.solver.pack import KnownPacking, pack, try_heuristics, try_to_fit
 from optsched.solver.packing_result import PackingResult
-from optsched.solver.spill.pack import check_pools, pack_pools
+from optsched.solver.spill.pack import check_pools
 from optsched.solver.status import Status
 from tests.support.brute import least_slab
 from tests.support.packing_instances import with_groups, with_pairs
@@ -65,7 +65,7 @@ def test_without_capacities_each_slab_is_least(seed: int) -> None:
     problem = random_problem(seed)
     own_pools = [("x", "y")[i % 2] for i in range(len(problem))]
     pools = [Pool("x"), Pool("y")]
-    result = pack_pools(problem, own_pools, pools, limits=LIMITS)
+    result = pack(problem, own_pools=own_pools, pools=pools, limits=LIMITS)
     check(problem, pools, result)
     assert (result.status, result.stop_reason) == (Status.OPTIMAL, StopReason.PROVED)
     for part in result.packed:
@@ -83,7 +83,7 @@ def test_fewest_bytes_are_spilled_and_refuted_only_if_nothing_does(paired: bool)
         capacities = (5 + seed % 9, 4 + seed % 7)
         pools = [Pool("fast", capacities[0]), Pool("slow", capacities[1])]
         own_pools = ["slow" if i == 0 else "" for i in range(len(problem))]
-        result = pack_pools(problem, own_pools, pools, limits=LIMITS)
+        result = pack(problem, own_pools=own_pools, pools=pools, limits=LIMITS)
         least = least_spilled(problem, capacities)
         if result.status is Status.INFEASIBLE:
             assert least is None
@@ -108,11 +108,13 @@ def test_what_fits_in_one_pool_alone_is_counted_there() -> None:
     """`b` is larger than `q`, so that it meets `a`, which may lie in the last pool only."""
     problem = PackingProblem(size=[1, 4, 4], start=[0, 3, 1], end=[3, 5, 4], names=("a", "c", "b"))
     pools = [Pool("p", 8), Pool("q", 2), Pool("r", 4)]
-    result = pack_pools(problem, ["r", "", "q"], pools)
+    result = pack(problem, own_pools=["r", "", "q"], pools=pools)
     assert (result.status, result.slab) == (Status.INFEASIBLE, None)
     assert result.shortage is not None
     assert "5 bytes are live at once" in result.shortage.reason
-    assert pack_pools(problem, ["r", "", "q"], [*pools[:2], Pool("r", 5)]).slab is not None
+    assert (
+        pack(problem, own_pools=["r", "", "q"], pools=[*pools[:2], Pool("r", 5)]).slab is not None
+    )
 
 
 def test_nothing_is_called_the_fewest_of_no_packings() -> None:
@@ -120,7 +122,7 @@ def test_nothing_is_called_the_fewest_of_no_packings() -> None:
     problem = PackingProblem(
         size=[4, 2, 2], start=[2, 1, 0], end=[3, 3, 3], alignment=[1, 1, 2], pin=[-1, 1, -1]
     )
-    result = pack_pools(problem, [""] * 3, [Pool("p", 3), Pool("q", 5), Pool("r", 1)])
+    result = pack(problem, own_pools=[""] * 3, pools=[Pool("p", 3), Pool("q", 5), Pool("r", 1)])
     text = pools_text(problem, result, pools_record(problem, result))
     assert result.slab is None
     assert "fewest" not in text
@@ -132,13 +134,13 @@ def test_a_group_lies_in_one_pool_and_leaves_it_as_one() -> None:
         random = np.random.default_rng(seed)
         problem = with_pairs(random, with_groups(random, random_problem(seed, buffers=7)))
         pools = [Pool("fast", 5 + seed % 9), Pool("slow")]
-        result = pack_pools(problem, [""] * 7, pools, limits=LIMITS)
+        result = pack(problem, own_pools=[""] * 7, pools=pools, limits=LIMITS)
         check(problem, pools, result)
         names, _ = result.places(7)
         for group in problem.must_share:
             assert len({names[i] for i in group}) == 1
         one_each = problem.joined.problem
-        alone = pack_pools(one_each, [""] * len(one_each), pools, limits=LIMITS)
+        alone = pack(one_each, own_pools=[""] * len(one_each), pools=pools, limits=LIMITS)
         assert (alone.slab, alone.spilled_bytes) == (result.slab, result.spilled_bytes)
         spilled += bool(problem.must_share) and result.spilled_bytes > 0
     assert spilled > 20
@@ -148,7 +150,7 @@ def test_a_group_that_names_two_pools_is_refused() -> None:
     problem = replace(random_problem(1), must_share=[("a", "c")])
     said = r"buffers 'a' \(pool 'x'\) and 'c' \(pool 'y'\) must share an offset"
     with pytest.raises(UsageError, match=said):
-        pack_pools(problem, list("xxyyyy"), [Pool("x"), Pool("y")])
+        pack(problem, own_pools=list("xxyyyy"), pools=[Pool("x"), Pool("y")])
     with pytest.raises(UsageError, match=said):
         check_pools(problem, list("xxyyyy"), [0] * 6)
 
@@ -172,11 +174,13 @@ def test_pins_stay_in_their_pool() -> None:
     problem.pin[0], problem.size[:] = 8, 4
     problem.start[:], problem.end[:] = 0, 2
     pools = [Pool("fast", 12), Pool("slow", 100)]
-    result = pack_pools(problem, [""] * 4, pools, limits=LIMITS)
+    result = pack(problem, own_pools=[""] * 4, pools=pools, limits=LIMITS)
     check(problem, pools, result)
     assert 0 not in result.spilled
     assert len(result.spilled) == 1
-    refused = pack_pools(problem, [""] * 4, [Pool("fast", 11), Pool("slow")], limits=LIMITS)
+    refused = pack(
+        problem, own_pools=[""] * 4, pools=[Pool("fast", 11), Pool("slow")], limits=LIMITS
+    )
     assert refused.status is Status.INFEASIBLE
     assert "reach 12 bytes" in (refused.shortage.reason if refused.shortage else "")
 
@@ -195,7 +199,7 @@ def test_gaps_and_spilling_go_together() -> None:
         gaps=((Gap(2, 6),), (), ()),
     )
     pools = [Pool("fast", 8), Pool("slow")]
-    result = pack_pools(gapped, [""] * 3, pools, limits=LIMITS)
+    result = pack(gapped, own_pools=[""] * 3, pools=pools, limits=LIMITS)
     check(gapped, pools, result)
     assert result.spilled == (2,)
 
@@ -204,7 +208,7 @@ def test_capacities_are_those_of_the_pools(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     problem = PackingProblem(size=[8, 4, 8], start=[0, 0, 0], end=[4, 6, 8], capacity=10)
-    result = pack_pools(problem, ["a", "a", "b"], [Pool("a"), Pool("b")], limits=LIMITS)
+    result = pack(problem, own_pools=["a", "a", "b"], pools=[Pool("a"), Pool("b")], limits=LIMITS)
     assert (result.status, result.slab) == (Status.OPTIMAL, 20)
     path = tmp_path / "packing.json"
     for other, code, says in (
@@ -224,13 +228,13 @@ def test_capacities_are_those_of_the_pools(
 def test_bad_pools_are_refused() -> None:
     problem = random_problem(0, buffers=2)
     with pytest.raises(UsageError, match="buffer 'b' names pool 'z'"):
-        pack_pools(problem, ["x", "z"], [Pool("x")])
+        pack(problem, own_pools=["x", "z"], pools=[Pool("x")])
     with pytest.raises(UsageError, match="given once"):
-        pack_pools(problem, ["", ""], [Pool("x"), Pool("x")])
+        pack(problem, own_pools=["", ""], pools=[Pool("x"), Pool("x")])
     with pytest.raises(UsageError, match="1 pools are named for 2 buffers"):
-        pack_pools(problem, ["x"], [Pool("x")])
+        pack(problem, own_pools=["x"], pools=[Pool("x")])
     with pytest.raises(UsageError, match="capacity, got 'x'"):
-        pack_pools(problem, ["x", "x"], ["x"])  # type: ignore[list-item]
+        pack(problem, own_pools=["x", "x"], pools=["x"])  # type: ignore[list-item]
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

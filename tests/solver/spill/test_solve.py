@@ -23,7 +23,6 @@ from optsched.model.selection import select
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
-from optsched.solver.spill.solve import solve_in_pools
 from optsched.solver.status import Status
 from tests.support import brute
 from tests.support.generators import PLANNABLE, random_graph
@@ -117,7 +116,7 @@ def test_fewest_bytes_over_all_orders(with_last: bool) -> None:
         pools += [Pool("last")] * with_last
         least = least_spilled(graph, pools)
         try:
-            found = solve_in_pools(graph, pools, limits=LIMITS)
+            found = solve(graph, pools=pools, limits=LIMITS)
         except GraphError:
             # Pins of a pool clash in every order.
             assert least is None
@@ -144,16 +143,16 @@ def test_fewest_bytes_over_all_orders(with_last: bool) -> None:
 
 
 def test_everything_at_home_is_proved_as_without_pools() -> None:
-    found = solve_in_pools(towers(), [Pool("sram")], limits=LIMITS)
+    found = solve(towers(), pools=[Pool("sram")], limits=LIMITS)
     assert (found.status, found.slab, found.spilled_bytes) == (Status.OPTIMAL, 18, 0)
     assert found.stop_reason is StopReason.PROVED
-    fits = solve_in_pools(towers(), [Pool("sram", 18), Pool("dram")], limits=LIMITS)
+    fits = solve(towers(), pools=[Pool("sram", 18), Pool("dram")], limits=LIMITS)
     assert (fits.spilled_bytes, fits.stop_reason) == (0, StopReason.DECIDED)
 
 
 def test_a_spill_is_proved_over_all_orders() -> None:
     pools = [Pool("sram", 12), Pool("dram", 6)]
-    found = solve_in_pools(towers(), pools, limits=LIMITS)
+    found = solve(towers(), pools=pools, limits=LIMITS)
     check(towers(), pools, found)
     assert (found.status, found.spilled_bytes, found.spilled_bound) == (Status.OPTIMAL, 6, 6)
 
@@ -167,7 +166,7 @@ def test_a_group_that_leaves_costs_what_one_buffer_does() -> None:
     build.place("p", pin=0)
     build.place("q", pin=0)
     build.must_share("a", "c")
-    found = solve_in_pools(build.build(), [Pool("main", 5), Pool("last")], limits=LIMITS)
+    found = solve(build.build(), pools=[Pool("main", 5), Pool("last")], limits=LIMITS)
     assert (found.status, found.spilled_bytes, found.spilled_bound) == (Status.OPTIMAL, 4, 4)
 
 
@@ -178,7 +177,7 @@ def test_what_has_no_offset_goes_with_its_group() -> None:
     build.output("y")
     build.must_share("x", "y")
     for pools in ([Pool("main", 4)], [Pool("main", 3), Pool("last")]):
-        found = solve_in_pools(build.build(), pools, limits=LIMITS)
+        found = solve(build.build(), pools=pools, limits=LIMITS)
         check(build.build(), pools, found)
         assert found.status is Status.OPTIMAL
 
@@ -194,7 +193,7 @@ def test_in_place_outputs_go_with_their_inputs() -> None:
     build.output("r")
     graph = build.build().with_inplace()
     pools = [Pool("sram", 8), Pool("dram")]
-    found = solve_in_pools(graph, pools, limits=LIMITS)
+    found = solve(graph, pools=pools, limits=LIMITS)
     check(graph, pools, found)
     assert found.spilled_bytes == 6
 
@@ -205,15 +204,15 @@ def test_what_does_not_fit_anywhere() -> None:
         ((6, 6, 6), "'x' is larger than every pool"),
     ):
         pools = [Pool(str(number), bytes_) for number, bytes_ in enumerate(capacities)]
-        found = solve_in_pools(towers(), pools, limits=LIMITS)
+        found = solve(towers(), pools=pools, limits=LIMITS)
         assert found.status is Status.INFEASIBLE
         assert found.refuted is not None
         assert text in found.refuted.reason
     with pytest.raises(UsageError, match="given once"):
-        solve_in_pools(towers(), [Pool("a"), Pool("a")])
+        solve(towers(), pools=[Pool("a"), Pool("a")])
     named = replace(towers(), buffers=tuple(replace(b, pool="x") for b in towers().buffers))
     with pytest.raises(UsageError, match="names pool 'x', which is not given"):
-        solve_in_pools(named, [Pool("y")])
+        solve(named, pools=[Pool("y")])
 
 
 def test_checker_refuses_moved_pins_and_views_and_full_pools() -> None:
@@ -225,7 +224,7 @@ def test_checker_refuses_moved_pins_and_views_and_full_pools() -> None:
     build.output("q")
     build.place("x", pin=0)
     graph = build.build()
-    plan = solve_in_pools(graph, [Pool("s", 8), Pool("d")], limits=LIMITS).result.plan
+    plan = solve(graph, pools=[Pool("s", 8), Pool("d")], limits=LIMITS).plan
     assert plan is not None
     at = graph.buffer_ids
     assert plan.pools[at["x"]] == "s"
@@ -289,7 +288,7 @@ def test_a_pinned_buffer_outside_the_slab_decides_no_pool() -> None:
     pins = {"a": 5, "b": 9}
     buffers = tuple(replace(buffer, pin=pins[buffer.name]) for buffer in graph.buffers)
     graph = replace(graph, buffers=buffers)
-    found = solve_in_pools(graph, [Pool("a"), Pool("b", 7)])
+    found = solve(graph, pools=[Pool("a"), Pool("b", 7)])
     assert found.plan is not None
     document = plan_document(graph, found.plan)
     plan, claims = read_plan_document(graph, json.loads(json.dumps(document)))
@@ -306,7 +305,7 @@ def test_what_is_written_in_place_counts_among_the_spilled_bytes() -> None:
     build.inplace("o2", "b2", "b1")
     build.output("b0", policy="own")
     graph = build.build().with_inplace()
-    found = solve_in_pools(graph, [Pool("P", 1), Pool("A", 16)], limits=Limits(seconds=5))
+    found = solve(graph, pools=[Pool("P", 1), Pool("A", 16)], limits=Limits(seconds=5))
     assert found.packing is not None
     assert found.spilled_bytes == found.packing.spilled_bytes == 4
     assert found.spilled_bound <= found.packing.spilled_bound < 4
@@ -316,7 +315,7 @@ def test_what_is_written_in_place_counts_among_the_spilled_bytes() -> None:
 def test_a_spill_that_is_proved_fewest_is_a_success() -> None:
     """The least bytes leave; smaller slabs elsewhere may be possible, which is not a failure."""
     pools = [Pool("sram", 12), Pool("dram")]
-    found = solve_in_pools(towers(), pools, limits=LIMITS)
+    found = solve(towers(), pools=pools, limits=LIMITS)
     assert found.spilled_bytes == found.spilled_bound == 6
     assert (found.status, found.stop_reason) == (Status.OPTIMAL, StopReason.PROVED)
 
@@ -329,8 +328,6 @@ def test_what_fits_its_capacities_is_a_success_without_a_proof_of_the_least_slab
         build.place(f"x{i}", pool="ab"[i % 2])
     build.output("x11")
     roomy = [Pool("a", 100), Pool("b", 100)]
-    found = solve_in_pools(build.build(), roomy, limits=Limits(work=1))
+    found = solve(build.build(), pools=roomy, limits=Limits(work=1))
     assert (found.spilled_bytes, found.status) == (0, Status.OPTIMAL)
     assert found.stop_reason in (StopReason.DECIDED, StopReason.PROVED)
-    least = solve_in_pools(build.build(), [Pool("a"), Pool("b")], limits=Limits(work=1))
-    assert (least.status is Status.OPTIMAL) == (least.result.status is Status.OPTIMAL)
