@@ -49,6 +49,8 @@ class Source:
 
     def __init__(self, data: bytes, name: str = "graph", folder: str = "") -> None:
         self.data, self.name, self.folder = data, name, folder
+        # What the reader of the graph leaves for that of its orders.
+        self.kept: dict[str, Any] = {}
 
     @property
     def text(self) -> str:

@@ -19,7 +19,7 @@ def fix_dimensions(model: Any, dims: Mapping[str, int]) -> None:
     follow from the inputs, where these are known. A model with branches keeps its open dimensions:
     ONNX Runtime infers shapes in all branches, and refuses a model with a branch for other sizes.
     """
-    if not dims or any(node.op_type == "If" for node in model.graph.node):
+    if not dims or not can_fix(model.graph):
         return
     set_dimensions(model, dims)
     # A copy, as inference needs a model without weights and contributed ops.
@@ -30,6 +30,11 @@ def fix_dimensions(model: Any, dims: Mapping[str, int]) -> None:
     for value in (*model.graph.output, *model.graph.value_info):
         if value.name in types:
             _set_shape(value, types[value.name])
+
+
+def can_fix(graph: Any) -> bool:
+    """Return True if a GraphProto can be given sizes in place of its open dimensions."""
+    return all(node.op_type != "If" for node in graph.node)
 
 
 def _set_shape(value: Any, kind: TensorType) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from copy import deepcopy
+from heapq import heappop, heappush
 from typing import Any, Final
 
 from optsched.errors import FormatError
@@ -25,15 +27,24 @@ _GENERIC: Final = re.compile(
     re.IGNORECASE,
 )
 """Names of graphs that exporters give to every model."""
+_NOT_FOLDED: Final = frozenset(
+    {
+        *RANDOM,
+        *("DequantizeLinear", "Optional", "SequenceConstruct", "SequenceEmpty", "SequenceErase"),
+        *("SequenceInsert", "SplitToSequence", "ZipMap"),
+    }
+)
+"""Ops that ONNX Runtime runs each time although their inputs are constant: it keeps weights
+quantized, and has no constant sequences."""
 _EXTERNAL: Final = 1
 _KEPT_BYTES: Final = 4096
 
 
 def parse_model(data: bytes) -> Any:
-    """Return a checked ModelProto without functions; no other file is opened.
+    """Return a checked and sorted ModelProto without functions; no other file is opened.
 
     `FormatError` is raised if the bytes are not a model, or the model refers to files outside its
-    folder, is not sorted, or defines a value twice.
+    folder, has a body that is not sorted, or defines a value twice.
     """
     import onnx
 
@@ -54,9 +65,44 @@ def parse_model(data: bytes) -> Any:
         except Exception as error:  # whatever a malformed function raises inside of onnx
             message = f"cannot inline the model's functions: {first_line(error)}"
             raise FormatError(message) from None
-    # Functions were replaced by their ops, so that this walk sees all of them.
+    # Functions were replaced by their ops, so that the next walks see all of them.
+    _sort_nodes(model.graph)
     _check_graph(model.graph, set(), "")
     return model
+
+
+def _sort_nodes(graph: Any) -> None:
+    """Put the nodes of a GraphProto in an order that can run, as ONNX Runtime does.
+
+    Of the nodes that can run, the first one in the file comes next. Bodies of If, Loop and Scan are
+    left alone: ONNX Runtime refuses those that are not sorted.
+    """
+    makers = {x: v for v, node in enumerate(graph.node) for x in node.output if x}
+    read = [
+        {makers[x] for x in (*node.input, *captures(node)) if x in makers} for node in graph.node
+    ]
+    if all(max(before, default=-1) < v for v, before in enumerate(read)):
+        return
+    # Names go by positions in the file, so that they are fixed before nodes move.
+    for node, name in zip(graph.node, node_names(graph), strict=True):
+        node.name = node.name or name
+    waits = [len(before) for before in read]
+    readers: list[list[int]] = [[] for _ in read]
+    for v, before in enumerate(read):
+        for u in before:
+            readers[u].append(v)
+    ready, order = [v for v, count in enumerate(waits) if not count], list[int]()
+    while ready:
+        order.append(v := heappop(ready))
+        for w in readers[v]:
+            waits[w] -= 1
+            if not waits[w]:
+                heappush(ready, w)
+    # Nodes of cycles are left; the check of the graph names them.
+    rest = sorted(set(range(len(read))) - set(order))
+    nodes = [deepcopy(graph.node[v]) for v in (*order, *rest)]
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def name_graph(graph: Any, file: str) -> str:
@@ -99,36 +145,41 @@ def node_names(graph: Any) -> list[str]:
     return names
 
 
-def find_constants(graph: Any, outer: Iterable[str] = ()) -> set[str]:
+def find_constants(graph: Any, outer: Iterable[str] = (), sized: Collection[str] = ()) -> set[str]:
     """Return the values that are the same in every run: nothing is allocated for them.
 
     These are initializers (which files of IR version 3 list as graph inputs as well), the outputs
-    of `Constant`, and of any op all of whose inputs are such values, `ConstantOfShape` say.
+    of `Constant`, of `Shape` and `Size` of a value in `sized`, whose shape is known before a run,
+    and of any op all of whose inputs are such values, `ConstantOfShape` say.
     """
     found = {*outer, *initializers(graph)}
     for node in graph.node:
-        if is_constant(node, found):
+        if _is_constant(node, found, sized):
             found.update(filter(None, node.output))
     return found
 
 
-def is_constant(node: Any, constants: set[str]) -> bool:
-    """Return True if a node computes the same result in every run."""
+def _is_constant(node: Any, constants: set[str], sized: Collection[str]) -> bool:
+    """Return True if ONNX Runtime computes the results of a node once, when it loads the model."""
     # A subgraph may read values from outside, which differ from run to run.
-    if node.op_type in RANDOM or any(True for _ in subgraphs(node)):
+    if node.op_type in _NOT_FOLDED or any(True for _ in subgraphs(node)):
         return False
     read = [name for name in node.input if name]
+    if node.op_type in ("Shape", "Size") and read and read[0] in sized:
+        return True
     return node.op_type == "Constant" or bool(read and constants.issuperset(read))
 
 
-def operation_nodes(graph: Any, outer: Iterable[str] = ()) -> list[tuple[str, Any]]:
-    """Return the nodes that are ops of the planned graph, with their names: all but constants.
-
-    `outer` are the constants of enclosing graphs.
-    """
-    constants = find_constants(graph, outer)
+def operation_nodes(graph: Any, constants: set[str] | None = None) -> list[tuple[str, Any]]:
+    """Return the nodes that are ops of the planned graph, with their names: all but constants."""
+    known = find_constants(graph) if constants is None else constants
     pairs = zip(node_names(graph), graph.node, strict=True)
-    return [(name, node) for name, node in pairs if not is_constant(node, constants)]
+    return [(name, node) for name, node in pairs if not _makes_only(node, known)]
+
+
+def _makes_only(node: Any, constants: set[str]) -> bool:
+    made = [name for name in node.output if name]
+    return bool(made) and constants.issuperset(made)
 
 
 def initializers(graph: Any) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from optsched.formats.format import Source
 from optsched.formats.onnx.bake import fix_dimensions
-from optsched.formats.onnx.model import captures, name_graph, operation_nodes, parse_model
+from optsched.formats.onnx.model import captures, name_graph, node_names, parse_model
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 
@@ -68,7 +68,7 @@ def reorder_onnx(
     model = parse_model(source.data)
     fix_dimensions(model, dims or {})
     nodes = list(model.graph.node)
-    by_name = dict(operation_nodes(model.graph))
+    by_name = dict(zip(node_names(model.graph), nodes, strict=True))
     planned = [by_name[name] for name in order]
     queue = _Queue(nodes)
     for node in planned:

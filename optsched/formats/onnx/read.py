@@ -9,13 +9,14 @@ of kernels: :mod:`optsched.formats.onnx.rules` has what is known of it, and of s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from optsched.formats.format import Source
+from optsched.formats.onnx.bake import can_fix
 from optsched.formats.onnx.contrib import stand_in
 from optsched.formats.onnx.dims import open_dimensions, set_dimensions
 from optsched.formats.onnx.model import (
@@ -59,22 +60,10 @@ def read_onnx(
     if the file is not a model or the size of a value is unknown, and `UsageError` if the model does
     not have a given dimension.
     """
-    model = parse_model(source.data)
-    set_dimensions(model, dims or {})
-    constants = find_constants(model.graph)
-    types: dict[str, TensorType] = {}
-    if profile is None:
-        require_input_shapes(model, constants, dims or {})
-    else:
-        types = profiled_types(read_profile(profile), model.graph)
-    # No shape depends on them, and inference copies the model.
-    drop_weights(model.graph)
-    folded = type(model)()
-    folded.CopyFrom(model)
-    # Only the copy is changed: the graph is made of the model as it is.
-    stand_in(folded.graph)
-    found = infer_types(folded, types)
-    graph = _ModelReader(model.graph, constants, found, model.graph).build(source.name)
+    known = _known(source, dims or {}, profile, must_be_closed=True)
+    model, constants = known.model, known.constants
+    reader = _ModelReader(model.graph, constants, known.types, model.graph, known.sized)
+    graph = reader.build(source.name)
     if graph.ops and not any(graph.buffers[b].size for op in graph.ops for b in op.writes):
         # A model does not compute nothing: its zeros are sizes that the exporter did not know.
         refuse_open(model, open_dimensions(model.graph, constants), dims or {})
@@ -89,12 +78,62 @@ def read_orders(
     It is the order of a profiled run, or without a profile the one that the runtime chooses if the
     session asks for no other. The file's order is that of the graph's ops and needs no name.
     """
-    model = parse_model(source.data)
-    set_dimensions(model, dims or {})
-    nodes = operation_nodes(model.graph)
+    known = _known(source, dims or {}, profile)
+    nodes = operation_nodes(known.model.graph, known.constants)
     if profile is None:
         return {"ort": default_order([node for _, node in nodes])}
     return {"ort": profiled_order(read_profile(profile), {x: v for v, (x, _) in enumerate(nodes)})}
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A model with dimensions in place, its constants and types.
+
+    `sized` are the values whose shape ONNX Runtime knows when it loads the model.
+    """
+
+    model: Any
+    constants: set[str]
+    types: Types
+    sized: Collection[str]
+
+
+def _known(
+    source: Source,
+    dims: Mapping[str, int],
+    profile: str | Path | None,
+    *,
+    must_be_closed: bool = False,
+) -> _Known:
+    """Return what is known of a model; it is worked out once for the graph and its orders."""
+    key = repr((sorted(dims.items()), profile))
+    if key not in source.kept:
+        source.kept[key] = _work_out(source, dims, profile, must_be_closed)
+    found: _Known = source.kept[key]
+    return found
+
+
+def _work_out(
+    source: Source, dims: Mapping[str, int], profile: str | Path | None, must_be_closed: bool
+) -> _Known:
+    model = parse_model(source.data)
+    set_dimensions(model, dims)
+    types: dict[str, TensorType] = {}
+    if profile is not None:
+        types = profiled_types(read_profile(profile), model.graph)
+    elif must_be_closed:
+        require_input_shapes(model, find_constants(model.graph), dims)
+    # No shape depends on them, and inference copies the model.
+    drop_weights(model.graph)
+    inferred = type(model)()
+    inferred.CopyFrom(model)
+    # Only the copy is changed: the graph is made of the model as it is.
+    stand_in(inferred.graph)
+    found = infer_types(inferred, types)
+    # The runtime does not see a profile, nor dimensions that the planned file leaves open.
+    is_open = profile is not None or (dims and not can_fix(model.graph))
+    sized = set[str]() if is_open else found.by_name.keys() - found.guessed
+    return _Known(model, find_constants(model.graph, sized=sized), found, sized)
 
 
 @dataclass
@@ -105,7 +144,9 @@ class _ModelReader:
     constants: set[str]
     found: Types
     whole: Any
+    sized: Collection[str] = ()
     given: dict[str, None] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
 
     @property
     def types(self) -> Mapping[str, TensorType]:
@@ -120,8 +161,14 @@ class _ModelReader:
     def outputs(self) -> list[str]:
         made = {name for node in self.graph.node for name in node.output}
         names = dict.fromkeys(value.name for value in self.graph.output)
-        # An output that is an input or a constant has no bytes of its own here.
+        # An output that is an input has no bytes of its own.
         return [name for name in names if name in made and name not in self.constants]
+
+    @cached_property
+    def copied(self) -> list[str]:
+        """Weights that are outputs: the caller gets copies, made before the first op runs."""
+        names = dict.fromkeys(value.name for value in self.graph.output)
+        return [x for x in names if x in self.constants and x in self.types]
 
     @cached_property
     def read(self) -> set[str]:
@@ -141,10 +188,13 @@ class _ModelReader:
             # Values that are not counted may be of unknown size.
             size = self.types[value].size if value in self.types else 0
             build.input(value, size, InputPolicy.EXCLUDED)
+        for value in self.copied:
+            build.input(value, self.types[value].size, InputPolicy.KEPT)
         roots = {value: value for value in self.given}
         for op, node in operation_nodes(self.graph, self.constants):
             self._add(build, op, node, roots)
         build.output(*self.outputs, policy=policy)
+        build.output(*self.unread)
         return build.build()
 
     def _add(self, build: GraphBuilder, op: str, node: Any, roots: dict[str, str]) -> None:
@@ -165,14 +215,19 @@ class _ModelReader:
         for number in overwritten_inputs(node):
             if number < len(node.input) and self._overwrites(node, node.input[number], uses, roots):
                 build.inplace(op, node.output[0], node.input[number])
+                writes.pop(node.output[0], None)
+        # ONNX Runtime releases a block after the last op that reads it.
+        self.unread += [x for x in writes if x not in self.read]
 
     def _body_bytes(self, op: str, node: Any) -> int:
         """Return the workspace that the largest subgraph of a node asks for."""
         policy = OutputPolicy.LIVE if node.op_type == "Loop" else OutputPolicy.OWN
         found = 0
         for body in self._run_bodies(node):
-            constants = find_constants(body, self.constants)
-            reader = _ModelReader(body, constants, self.found, self.whole)
+            # The shapes of a loop's state are not known before a run.
+            sized = self.sized if node.op_type == "If" else ()
+            constants = find_constants(body, self.constants, sized)
+            reader = _ModelReader(body, constants, self.found, self.whole, sized)
             outer = [x for x in captures(node) if x not in self.constants]
             inside = reader.build(f"body of {op}", outer, policy).with_inplace()
             # In the file's order, which is that of a subgraph.

@@ -49,13 +49,15 @@ class TensorType:
 class Types:
     """Types of the values of a model by name, and the branches that its Ifs always run.
 
-    `branches` has the name of the branch's attribute by the name of the first result of an If, and
-    `values` has the names of values whose numbers are known.
+    `branches` has the name of the branch's attribute by the name of the first result of an If,
+    `values` has the names of values whose numbers are known, and `guessed` those of results of an
+    If whose branches differ in size.
     """
 
     by_name: Mapping[str, TensorType]
     branches: Mapping[str, str]
     values: Collection[str] = ()
+    guessed: Collection[str] = ()
 
 
 def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
@@ -89,11 +91,13 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
             shapes.settle()
     kinds = {name: _type_of(value, bits) for name, value in shapes.found.items()}
     types = {name: kind for name, kind in kinds.items() if kind}
+    types = {**_weight_types(model.graph, bits), **types}
     bytes_ = sequence_bytes(model.graph, {name: kind.size for name, kind in types.items()})
     types = {**{name: TensorType(8, (size,)) for name, size in bytes_.items()}, **types}
     # The profile is the last word, then inference, then guesses from branches.
     larger = _larger_results(model, types)
-    return Types({**larger, **types, **known}, shapes.branches, shapes.folder.values.keys())
+    every = {**larger, **types, **known}
+    return Types(every, shapes.branches, shapes.folder.values.keys(), larger.keys() - types.keys())
 
 
 class _Shapes:
@@ -200,6 +204,16 @@ def _type_of(value: Any, bits: Mapping[int, int]) -> TensorType | None:
     return None if min(shape, default=0) < 0 else TensorType(bits[tensor.elem_type], shape)
 
 
+def _weight_types(graph: Any, bits: Mapping[int, int]) -> dict[str, TensorType]:
+    """Return the types of the initializers of a graph and its subgraphs, by name."""
+    return {
+        tensor.name: TensorType(bits[tensor.data_type], tuple(tensor.dims))
+        for each in _graphs(graph)
+        for tensor in each.initializer
+        if tensor.data_type in bits and min(tensor.dims, default=0) >= 0
+    }
+
+
 def _graphs(graph: Any) -> Iterator[Any]:
     """Return a graph and its subgraphs, at any depth."""
     yield graph
@@ -214,9 +228,10 @@ def _values(graph: Any) -> Iterator[Any]:
 
 
 def _drop_shapes(graph: Any) -> None:
-    """Forget the shapes of all values but graph inputs."""
+    """Forget the shapes of all values but graph inputs, which may be outputs as well."""
     for each in _graphs(graph):
         del each.value_info[:]
+        given = {value.name for value in each.input}
         for value in each.output:
-            if value.type.HasField("tensor_type"):
+            if value.type.HasField("tensor_type") and value.name not in given:
                 value.type.tensor_type.ClearField("shape")

@@ -12,7 +12,7 @@ import numpy as np
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from optsched.errors import FormatError, GraphError
+from optsched.errors import FormatError
 from optsched.formats.onnx.fold import MOST_ELEMENTS
 from tests.frameworks.onnx.build import BOOL, FLOAT, INT64, body, model, node, read, sizes, value
 
@@ -46,8 +46,8 @@ def test_the_name_of_a_folded_node_may_be_no_text() -> None:
     nodes = [node("Shape", "x", "s", "shape"), node("Neg", "s", "n", "name"), node("Exp", "x", "y")]
     made = model(nodes, [value("x", [2, 6])], [value("y", None)])
     data = made.SerializeToString().replace(b"name", b"na\xffe")
-    with pytest.raises(GraphError, match="op number 1 has no name"):
-        read(made.FromString(data))
+    # ONNX Runtime computes it when it loads the model, so that it is no op.
+    assert [op.kind for op in read(made.FromString(data)).ops] == ["Exp"]
 
 
 @pytest.mark.parametrize("seed", range(60))
