@@ -6,7 +6,7 @@ argument, as for :func:`optsched.solve`. Each imports what it needs when it is c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -88,7 +88,7 @@ def recompute(
     *,
     cost: str | None = None,
     costs: Mapping[str, int] | None = None,
-    loss: Sequence[str] = (),
+    loss: Iterable[str] = (),
     limits: Limits | None = None,
     **named: Unpack[LimitKeywords],
 ) -> RecomputeResult | tuple[RecomputeResult, ...]:
@@ -148,6 +148,9 @@ def recompute(
     # A text is a sequence too, of letters.
     if isinstance(loss, str):
         raise UsageError(f"loss must be a list of op names: write [{loss!r}]")
+    expect("loss", loss, Iterable)
+    # An iterator would be used up by the test.
+    loss = tuple(loss)
     for name in loss:
         expect("loss", name, str)
     several = isinstance(peak, Sequence) and not isinstance(peak, str | bytes)

@@ -6,6 +6,7 @@ graph, and the tree says which buffer was decided.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optsched.certificate.write import certify_peak
@@ -18,6 +19,7 @@ from optsched.check.fused import (
 )
 from optsched.check.steps import Certificate, End, EndStep
 from optsched.runtime.clock import Clock
+from optsched.runtime.fold import fold
 from optsched.solver.fusion.result import Branch, FusionResult, Leaf, Node
 
 
@@ -48,8 +50,11 @@ class _Writer:
     missing: str | None = None
 
     def tree(self, node: Node) -> FusionTree:
+        return fold(node, _parts, self._part)
+
+    def _part(self, node: Node, parts: Sequence[FusionTree]) -> FusionTree:
         if isinstance(node.at, Branch):
-            return FusionBranch(node.at.buffer, self.tree(node.at.stays), self.tree(node.at.cut))
+            return FusionBranch(node.at.buffer, parts[0], parts[1])
         return self.leaf(node.at)
 
     def leaf(self, leaf: Leaf) -> FusionLeaf:
@@ -69,3 +74,7 @@ class _Writer:
         if proved < self.bound:
             self.missing = self.missing or f"a leaf proves {proved:,} bytes"
         return FusionLeaf(written.certificate, allowed=solved.above > 0)
+
+
+def _parts(node: Node) -> tuple[Node, ...]:
+    return (node.at.stays, node.at.cut) if isinstance(node.at, Branch) else ()

@@ -8,6 +8,9 @@ Example: the planner knows op 7 and buffer 3; the certificate calls them `exp` a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from optsched.check.recompute import (
     RecomputeBranch,
     RecomputeCertificate,
@@ -16,6 +19,7 @@ from optsched.check.recompute import (
     check_recompute,
 )
 from optsched.check.recompute_rows import RowUse
+from optsched.runtime.fold import fold
 from optsched.solver.recompute.bound import Leaf, Tree
 from optsched.solver.recompute.result import RecomputeResult
 from optsched.solver.recompute.rows import CutRows
@@ -25,7 +29,7 @@ from optsched.solver.recompute.table import Key
 def certify_recompute(result: RecomputeResult) -> RecomputeCertificate:
     """Return the certificate of a result's bound, accepted by the checker."""
     rows = result.proof.rows
-    tree = _tree(result.proof.tree, rows)
+    tree: RecomputeTree = fold(result.proof.tree, _parts, partial(_named, rows))
     # A bound for a larger peak holds for a smaller one.
     peak = result.budget if rows is None else rows.peak
     certificate = RecomputeCertificate(
@@ -36,21 +40,19 @@ def certify_recompute(result: RecomputeResult) -> RecomputeCertificate:
     return certificate
 
 
-def _tree(tree: Tree, rows: CutRows | None) -> RecomputeTree:
+def _parts(tree: Tree) -> tuple[Tree, ...]:
+    return () if isinstance(tree, Leaf) else (tree.fewer, tree.more)
+
+
+def _named(rows: CutRows | None, tree: Tree, parts: Sequence[RecomputeTree]) -> RecomputeTree:
     if isinstance(tree, Leaf):
         uses = [] if rows is None else [_use(rows, rows.keys[i], y) for i, y in tree.rows.items()]
         return RecomputeLeaf(tree.scale, tuple(uses), tree.branches)
     assert rows is not None
     kind, v, _ = rows.columns[tree.columns[0]]
     ops = tuple(rows.problem.ops[rows.columns[column][2]] for column in tree.columns)
-    return RecomputeBranch(
-        ops,
-        tree.most,
-        _tree(tree.fewer, rows),
-        _tree(tree.more, rows),
-        kind,
-        rows.problem.ops[v] if kind != "r" else -1,
-    )
+    at = rows.problem.ops[v] if kind != "r" else -1
+    return RecomputeBranch(ops, tree.most, parts[0], parts[1], kind, at)
 
 
 def _use(rows: CutRows, key: Key, multiplier: int) -> RowUse:

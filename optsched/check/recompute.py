@@ -102,7 +102,7 @@ def check_recompute(graph: Graph, certificate: RecomputeCertificate) -> int | No
         raise PlanError(f"peak must be at least 0, got {certificate.peak}")
     loss = find_loss(graph, certificate.loss)
     rows = Rows(with_barrier(graph, loss), certificate.peak, forward_ops(graph, loss))
-    found = _Proof(rows).bound(certificate.tree, ())
+    found = _Proof(rows).bound(certificate.tree)
     claimed = certificate.bound
     # A claim below what the rows prove is allowed: it is true as well.
     if found is not None and (claimed is None or found < claimed):
@@ -120,23 +120,28 @@ class _Proof:
 
     rows: Rows
 
-    def bound(self, tree: RecomputeTree, above: _Above) -> int | None:
+    def bound(self, tree: RecomputeTree) -> int | None:
         """Return the bound that a tree proves; None if no sequence fits."""
-        if isinstance(tree, RecomputeLeaf):
-            return self._leaf(tree, above)
-        # Rows of a branch on `d` or `x` are about one op at one moment.
-        is_known = tree.kind == "r" or (tree.kind in "dx" and len(tree.ops) == 1)
-        if tree.kind != "d" and not all(self.rows.may_repeat(u) for u in tree.ops):
-            raise PlanError("a branch lists an op that must not run again")
-        if not is_known or len(set(tree.ops)) < len(tree.ops):
-            raise PlanError("a branch lists an op twice, or several at a moment")
-        parts = [
-            self.bound(part, (*above, (tree, more)))
-            for part, more in ((tree.fewer, False), (tree.more, True))
-        ]
+        waiting: list[tuple[RecomputeTree, _Above]] = [(tree, ())]
+        known: list[int] = []
+        # Not by recursion, as files may have branches of any depth.
+        while waiting:
+            at, above = waiting.pop()
+            if isinstance(at, RecomputeBranch):
+                self._check_branch(at)
+                waiting += [(at.more, (*above, (at, True))), (at.fewer, (*above, (at, False)))]
+            elif (part := self._leaf(at, above)) is not None:
+                known.append(part)
         # A part without any sequence does not lower the bound of the whole.
-        known = [part for part in parts if part is not None]
-        return min(known) if known else None
+        return min(known, default=None)
+
+    def _check_branch(self, branch: RecomputeBranch) -> None:
+        # Rows of a branch on `d` or `x` are about one op at one moment.
+        is_known = branch.kind == "r" or (branch.kind in "dx" and len(branch.ops) == 1)
+        if branch.kind != "d" and not all(self.rows.may_repeat(u) for u in branch.ops):
+            raise PlanError("a branch lists an op that must not run again")
+        if not is_known or len(set(branch.ops)) < len(branch.ops):
+            raise PlanError("a branch lists an op twice, or several at a moment")
 
     def _leaf(self, leaf: RecomputeLeaf, above: _Above) -> int | None:
         if len(leaf.branches) != len(above):

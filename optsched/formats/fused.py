@@ -10,10 +10,11 @@ Example: `{"graph": {..}, "nodes": [["buf0", "buf1"]], "local": ["buf0"]}`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from optsched.check.fused import (
     FusionBranch,
@@ -29,6 +30,7 @@ from optsched.formats.native import graph_document, read_graph_document
 from optsched.formats.opening import open_source
 from optsched.formats.source import errors_named, label_of, write_bytes
 from optsched.model.fused import Bytes, FusedGraph, Triple
+from optsched.runtime.fold import fold
 
 KEY = "fusion"
 SPLIT_FORMAT = "optsched-split/1"
@@ -145,7 +147,7 @@ def write_fusion_certificate(
         "format": CERTIFICATE_FORMAT,
         "graph": certificate.graph,
         "bound": certificate.bound,
-        "tree": _tree_document(fused, certificate.tree, frozenset(), frozenset()),
+        "tree": fold((certificate.tree, _NONE), _parts, partial(_part_document, fused)),
     }
     write_bytes(path, f"{json.dumps(document, separators=(',', ':'))}\n".encode())
 
@@ -164,43 +166,67 @@ def read_fusion_certificate(path: str | Path, fused: FusedGraph) -> FusionCertif
         top = Record(open_source(path).document, "certificate")
         check_format(top, CERTIFICATE_FORMAT)
         top.refuse_unknown({"format", "graph", "bound", "tree"})
-        tree = _read_tree(fused, top.mapping("tree"), frozenset(), frozenset())
+        root: tuple[object, _Choices] = (top.mapping("tree"), _NONE)
+        tree: FusionTree = fold(root, partial(_read_parts, fused), partial(_read_part, fused))
         return FusionCertificate(top.text("graph"), top.count("bound"), tree)
 
 
-def _tree_document(
-    fused: FusedGraph, tree: FusionTree, stay: frozenset[int], cut: frozenset[int]
+_Choices: TypeAlias = tuple[frozenset[int], frozenset[int]]
+"""Local buffers that stay inside one group, and that are cut."""
+_NONE: _Choices = (frozenset(), frozenset())
+
+
+def _sides(choices: _Choices, b: int) -> tuple[_Choices, _Choices]:
+    stay, cut = choices
+    return (stay | {b}, cut), (stay, cut | {b})
+
+
+def _parts(at: tuple[FusionTree, _Choices]) -> list[tuple[FusionTree, _Choices]]:
+    tree, choices = at
+    if isinstance(tree, FusionLeaf):
+        return []
+    return [*zip((tree.stays, tree.cut), _sides(choices, tree.buffer), strict=True)]
+
+
+def _part_document(
+    fused: FusedGraph, at: tuple[FusionTree, _Choices], parts: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
+    tree, choices = at
     if isinstance(tree, FusionBranch):
-        both = {tree.buffer}
-        return {
-            "buffer": fused.graph.buffers[tree.buffer].name,
-            "stays": _tree_document(fused, tree.stays, stay | both, cut),
-            "cut": _tree_document(fused, tree.cut, stay, cut | both),
-        }
+        name = fused.graph.buffers[tree.buffer].name
+        return {"buffer": name, "stays": parts[0], "cut": parts[1]}
     if tree.certificate is None:
         return {"impossible": True}
-    graph, _ = leaf_graph(fused, stay, cut, allowed=tree.allowed)
+    graph, _ = leaf_graph(fused, *choices, allowed=tree.allowed)
     document: dict[str, Any] = {"certificate": certificate_document(graph, tree.certificate)}
     return {**document, "allowed": True} if tree.allowed else document
 
 
-def _read_tree(
-    fused: FusedGraph, value: object, stay: frozenset[int], cut: frozenset[int]
-) -> FusionTree:
+def _read_parts(fused: FusedGraph, at: tuple[object, _Choices]) -> list[tuple[object, _Choices]]:
+    value, choices = at
     record = Record(value, "certificate: tree")
-    if len(stay) + len(cut) > MOST_DEPTH:
+    if not record.has("buffer"):
+        return []
+    if sum(map(len, choices)) >= MOST_DEPTH:
         raise FormatError(f"certificate: the tree is deeper than {MOST_DEPTH}")
-    if record.has("buffer"):
+    b = _id(fused.graph.buffer_ids, record.text("buffer"), "buffer")
+    both = (record.mapping("stays"), record.mapping("cut"))
+    return [*zip(both, _sides(choices, b), strict=True)]
+
+
+def _read_part(
+    fused: FusedGraph, at: tuple[object, _Choices], parts: Sequence[FusionTree]
+) -> FusionTree:
+    record = Record(at[0], "certificate: tree")
+    if parts:
         record.refuse_unknown({"buffer", "stays", "cut"})
         b = _id(fused.graph.buffer_ids, record.text("buffer"), "buffer")
-        stays = _read_tree(fused, record.mapping("stays"), stay | {b}, cut)
-        return FusionBranch(b, stays, _read_tree(fused, record.mapping("cut"), stay, cut | {b}))
+        return FusionBranch(b, parts[0], parts[1])
     record.refuse_unknown({"impossible", "certificate", "allowed"})
     if record.flag("impossible", False):
         return FusionLeaf(None)
     allowed = record.flag("allowed", False)
-    graph, _ = leaf_graph(fused, stay, cut, allowed=allowed)
+    graph, _ = leaf_graph(fused, *at[1], allowed=allowed)
     return FusionLeaf(read_certificate_document(graph, record.mapping("certificate")), allowed)
 
 

@@ -9,8 +9,10 @@ Ops and buffers are named. A leaf is `{"scale": n, "rows": [[kind, op, name.., m
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from optsched.check.recompute import (
     RecomputeBranch,
@@ -23,6 +25,7 @@ from optsched.errors import FormatError, PlanError
 from optsched.formats.fields import Record, check_format, show
 from optsched.formats.source import write_bytes
 from optsched.model.graph import Graph
+from optsched.runtime.fold import fold
 
 RECOMPUTE_FORMAT = "optsched-recompute-certificate/1"
 MOMENTS = {"d": "has_run_at", "x": "runs_later_than"}
@@ -46,14 +49,20 @@ def recompute_document(graph: Graph, certificate: RecomputeCertificate) -> dict[
 
 
 def _tree_document(graph: Graph, tree: RecomputeTree) -> dict[str, Any]:
+    return fold(tree, _parts, partial(_part_document, graph))
+
+
+def _parts(tree: RecomputeTree) -> tuple[RecomputeTree, ...]:
+    return (tree.fewer, tree.more) if isinstance(tree, RecomputeBranch) else ()
+
+
+def _part_document(
+    graph: Graph, tree: RecomputeTree, parts: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     if isinstance(tree, RecomputeBranch):
         at = {MOMENTS[tree.kind]: graph.ops[tree.at].name} if tree.kind in MOMENTS else {}
-        return at | {
-            "ops": [graph.ops[v].name for v in tree.ops],
-            "at_most": tree.most,
-            "fewer": _tree_document(graph, tree.fewer),
-            "more": _tree_document(graph, tree.more),
-        }
+        names = [graph.ops[v].name for v in tree.ops]
+        return at | {"ops": names, "at_most": tree.most, "fewer": parts[0], "more": parts[1]}
     rows: list[list[Any]] = []
     # A round names sizes, not ops or buffers, after its op.
     for use in tree.rows:
@@ -87,7 +96,8 @@ def read_recompute_document(graph: Graph, document: object) -> RecomputeCertific
     check_format(top, RECOMPUTE_FORMAT)
     top.refuse_unknown(_KEYS)
     bound = top.count("bound") if top.has("bound") else None
-    tree = _read_tree(graph, top.mapping("tree"), 0)
+    below: _Below = (top.mapping("tree"), 0)
+    tree: RecomputeTree = fold(below, _read_parts, partial(_read_part, graph))
     return RecomputeCertificate(
         top.text("graph"),
         top.text("cost_unit"),
@@ -98,19 +108,30 @@ def read_recompute_document(graph: Graph, document: object) -> RecomputeCertific
     )
 
 
-def _read_tree(graph: Graph, value: object, depth: int) -> RecomputeTree:
+_Below: TypeAlias = tuple[object, int]
+"""A part of a document, and its depth."""
+
+
+def _read_parts(at: _Below) -> tuple[_Below, ...]:
+    value, depth = at
     record = Record(value, "certificate: tree")
-    # The reader is recursive; a crafted file must not exhaust the stack.
-    if depth > MOST_DEPTH:
+    if "ops" not in record.value:
+        return ()
+    # Each level has a row of its own in every leaf, so a crafted file could grow without end.
+    if depth >= MOST_DEPTH:
         raise FormatError(f"certificate: the tree is deeper than {MOST_DEPTH}")
-    if "ops" in record.value:
+    return tuple((record.value.get(x), depth + 1) for x in ("fewer", "more"))
+
+
+def _read_part(graph: Graph, at: _Below, parts: Sequence[RecomputeTree]) -> RecomputeTree:
+    record = Record(at[0], "certificate: tree")
+    if parts:
         record.refuse_unknown(("ops", "at_most", "fewer", "more", *MOMENTS.values()))
         ops = tuple(_id(graph.op_ids, name, "op") for name in record.texts("ops"))
-        fewer, more = (_read_tree(graph, record.value.get(x), depth + 1) for x in ("fewer", "more"))
         # A branch without a moment is about the number of runs of an op.
         kind = next((kind for kind, field in MOMENTS.items() if record.has(field)), "r")
-        at = _id(graph.op_ids, record.value[MOMENTS[kind]], "op") if kind in MOMENTS else -1
-        return RecomputeBranch(ops, record.count("at_most"), fewer, more, kind, at)
+        when = _id(graph.op_ids, record.value[MOMENTS[kind]], "op") if kind in MOMENTS else -1
+        return RecomputeBranch(ops, record.count("at_most"), parts[0], parts[1], kind, when)
     record.refuse_unknown(("scale", "rows", "branches"))
     rows = tuple(_read_row(graph, row) for row in record.items("rows"))
     branches = [_integer(x) for x in record.items("branches", [])]

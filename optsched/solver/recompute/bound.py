@@ -25,8 +25,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-IMPOSSIBLE = 2**62
-"""Value of a bound if no schedule exists."""
+IMPOSSIBLE = 2**200
+"""Value of a bound if no schedule exists: more than any number of repeats costs."""
+MOST_COST = 2**62
+"""Cost of one step that no graph may reach."""
 
 Terms = Sequence[tuple[int, int]]
 

@@ -19,7 +19,7 @@ from optsched.model.dependencies import reachable, topological_order
 from optsched.model.graph import Graph
 from optsched.model.runs import runs_once
 from optsched.model.training import find_loss, forward_ops, with_barrier
-from optsched.solver.recompute.bound import IMPOSSIBLE
+from optsched.solver.recompute.bound import MOST_COST
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ class RecomputeProblem:
         Nodes of the forward part.
     views
         By op: the root storage's maker of a view that was left out, as an op (-1 for an input).
+    late
+        Views that are not forward ops: they run once, directly before their first reader.
     fixed
         Bytes live throughout.
     once
@@ -89,6 +91,7 @@ class RecomputeProblem:
     again: tuple[int, ...]
     forward: frozenset[int]
     views: dict[int, int]
+    late: frozenset[int]
     fixed: int
     once: dict[int, str]
 
@@ -128,10 +131,20 @@ class RecomputeProblem:
 
     def sequence(self, nodes: Sequence[int]) -> tuple[int, ...]:
         """Return the sequence of ops of a sequence of nodes: views are put before their readers."""
+        return tuple(self._written(nodes).found)
+
+    def keeps_old(self, nodes: Sequence[int]) -> bool:
+        """Return True if a node reads an older copy of a storage, through a view that runs once.
+
+        Such a sequence may need more bytes than its nodes and storages alone tell.
+        """
+        return bool(self.late) and self._written(nodes).keeps_old
+
+    def _written(self, nodes: Sequence[int]) -> _ViewWriter:
         writer = _ViewWriter(self)
         for node in nodes:
             writer.run(self.ops[node])
-        return tuple(writer.found)
+        return writer
 
 
 @dataclass
@@ -139,19 +152,22 @@ class _ViewWriter:
     """Sequence of ops while nodes go by; a view is stale if its storage was made again."""
 
     problem: RecomputeProblem
+    keeps_old: bool = False
 
     def __post_init__(self) -> None:
         self.found: list[int] = []
         self.last: dict[int, int] = {}
         self.waiting: dict[int, list[int]] = {}
+        needed = {u for row in self.problem.graph.predecessors for u in row}
         for view, maker in self.problem.views.items():
-            self.waiting.setdefault(maker, []).append(view)
+            # A late view that nothing waits for would keep its storage live if it ran later.
+            if view not in self.problem.late or maker < 0 or view not in needed:
+                self.waiting.setdefault(maker, []).append(view)
         # Views of inputs can be made at the very start.
         self._first_views(-1)
 
     def run(self, v: int) -> None:
-        for view in self._views_before(v):
-            self._add(view)
+        self._make_views_before(v)
         is_first = v not in self.last
         self._add(v)
         if is_first:
@@ -162,21 +178,26 @@ class _ViewWriter:
         self.found.append(v)
 
     def _first_views(self, maker: int) -> None:
-        """Run all views of a storage once, directly after it is made."""
+        """Run views of a storage once, directly after it is made."""
         for view in self.waiting.get(maker, ()):
+            self._make_views_before(view)
             self._add(view)
 
-    def _views_before(self, v: int) -> list[int]:
-        """Return the stale views that an op reads, each after the view that it is taken of."""
-        found: list[int] = []
+    def _make_views_before(self, v: int) -> None:
+        """Run the stale views that an op reads, each after the view that it is taken of."""
         for u in self.problem.graph.predecessors[v]:
-            if u in self.problem.views:
-                found += [x for x in self._views_before(u) if x not in found]
-                made = self.last.get(self.problem.views[u], -1)
-                # Stale: the storage was made again since the view was made.
-                if self.last[u] < made and u not in found:
-                    found.append(u)
-        return found
+            if u not in self.problem.views or self._is_fresh(u):
+                continue
+            # A view that runs once shows the copy of which it was made.
+            if u in self.problem.late and u in self.last:
+                self.keeps_old = True
+            else:
+                self._make_views_before(u)
+                self._add(u)
+
+    def _is_fresh(self, view: int) -> bool:
+        made = self.last.get(self.problem.views[view], -1)
+        return self.last.get(view, -2) >= made
 
 
 def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
@@ -234,6 +255,7 @@ def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
         again=tuple(i for i, v in enumerate(ops) if v in inside and v not in once),
         forward=frozenset(node[v] for v in inside if v in node),
         views=views,
+        late=frozenset(views) - inside,
         fixed=fixed,
         once=once,
     )
@@ -252,11 +274,10 @@ def _refuse_large(graph: Graph) -> None:
             f"{graph.name}: sizes add up to {total} bytes; recompute, which plans copies of "
             "buffers, allows at most 2**56"
         )
-    # A bound of 2**62 would be taken for that of an impossible peak.
     total = 0
     for op in graph.ops:
         total += op.cost
-        if total >= IMPOSSIBLE:
+        if total >= MOST_COST:
             raise UsageError(
                 f"op {op.name!r}: costs up to this op add up to {total}, and recompute allows less "
                 f"than 2**62: give them in a larger unit than {graph.cost_unit or 'this'!r}"

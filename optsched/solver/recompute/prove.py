@@ -12,13 +12,14 @@ is offered it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
 
 from optsched.runtime.clock import Clock
+from optsched.runtime.fold import fold
 from optsched.solver.recompute.bound import Branch, Leaf, Tree
 from optsched.solver.recompute.master import Branches, Master, Relaxed
 from optsched.solver.recompute.rows import CutRows
@@ -41,10 +42,13 @@ class _Node:
     parts: tuple[tuple[int, ...], int, _Node, _Node] | None = None
 
     def tree(self) -> Tree:
-        if self.parts is None:
-            return self.relaxed.leaf
-        columns, most, fewer, more = self.parts
-        return Branch(columns, most, fewer.tree(), more.tree())
+        return fold(self, _Node.below, _Node.joined)
+
+    def below(self) -> tuple[_Node, ...]:
+        return () if self.parts is None else self.parts[2:]
+
+    def joined(self, trees: Sequence[Tree]) -> Tree:
+        return Branch(*self.parts[:2], *trees) if self.parts else self.relaxed.leaf
 
 
 @dataclass(slots=True)
@@ -213,11 +217,16 @@ def used_nodes(proof: Proof) -> set[int]:
 
 def used_rows(tree: Tree, rows: CutRows) -> set[int]:
     """Return the nodes of whose rows a tree makes use."""
-    if isinstance(tree, Branch):
-        return used_rows(tree.fewer, rows) | used_rows(tree.more, rows)
-    keys = [rows.keys[i] for i in tree.rows]
-    moments = {key[1] for key in keys}
-    return moments | {key[2] for key in keys if key[0] in ("order", "after", "either")}
+    found, waiting = set[int](), [tree]
+    while waiting:
+        at = waiting.pop()
+        if isinstance(at, Branch):
+            waiting += [at.fewer, at.more]
+            continue
+        keys = [rows.keys[i] for i in at.rows]
+        found |= {key[1] for key in keys}
+        found |= {key[2] for key in keys if key[0] in ("order", "after", "either")}
+    return found
 
 
 def _is_part(total: float) -> bool:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 
 from optsched.check.runs import check_runs
@@ -161,6 +161,10 @@ class Planner:
         return max(found, key=lambda proof: proof.bound, default=Proof())
 
     def _keep(self, found: Schedule) -> Schedule:
+        if found.nodes not in self.pool and self.problem.keeps_old(found.nodes):
+            # Nodes and storages alone do not tell what an older copy needs.
+            checked = check_runs(self.problem.graph, self.problem.sequence(found.nodes))
+            found = replace(found, peak=max(found.peak, checked.peak))
         return self.pool.setdefault(found.nodes, found)
 
     def _plan(self, peak: int, clock: Clock) -> None:
@@ -278,8 +282,9 @@ class Planner:
                 if clock.expired():
                     break
                 better = self.unroller.replaced(best, i, peak)
-                if better is not None and self.unroller.price(better) < self.unroller.price(best):
-                    self._keep(better)
+                if better is None or self.unroller.price(better) >= self.unroller.price(best):
+                    continue
+                if self._keep(better).peak <= peak:
                     is_better = True
                     break
 

@@ -14,7 +14,7 @@ import pytest
 from optsched.certificate.recompute import certify_recompute
 from optsched.check.recompute import check_recompute
 from optsched.errors import OptschedError
-from optsched.formats.recompute import read_recompute_document, recompute_document
+from optsched.formats.recompute import MOST_DEPTH, read_recompute_document, recompute_document
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
@@ -104,3 +104,20 @@ def test_malformed_branches_are_refused(tree: Document, message: str) -> None:
     graph, document, _ = stored_proof()
     with pytest.raises(OptschedError, match=message):
         check_recompute(graph, read_recompute_document(graph, document | {"tree": tree}))
+
+
+def test_a_certificate_may_have_as_many_branches_as_the_format_allows() -> None:
+    """Reading, checking and writing went to Python's limit of recursion."""
+    graph, document, _ = stored_proof()
+    leaf = {"scale": 1, "rows": []}
+    deep: Document = leaf | {"branches": [0] * MOST_DEPTH}
+    for level in reversed(range(MOST_DEPTH)):
+        more = leaf | {"branches": [0] * (level + 1)}
+        deep = {"ops": ["f0"], "at_most": 0, "fewer": deep, "more": more}
+    shallow = {"ops": ["f0"], "at_most": 0, "fewer": deep, "more": deep}
+    claimed = document | {"bound": 0, "tree": deep}
+    certificate = read_recompute_document(graph, claimed)
+    assert check_recompute(graph, certificate) == 0
+    assert recompute_document(graph, certificate) == claimed
+    with pytest.raises(OptschedError, match=f"the tree is deeper than {MOST_DEPTH}"):
+        read_recompute_document(graph, document | {"tree": shallow})
