@@ -359,8 +359,8 @@ def report(
         A result of :func:`solve`; or a graph, which is solved first; or live ranges, which are
         packed first.
     path
-        File to write. Its ending is the kind of report: `.html`, `.png`, `.svg`, or `.json` for a
-        trace that Perfetto opens.
+        File to write. Its ending is the kind of report: `.html`, `.png`, `.svg`, `.pdf`, or `.json`
+        for a trace that Perfetto opens.
     plans
         Plans to show, by name; the others are compared with the first (default: the best plan
         found).
@@ -390,12 +390,9 @@ def report(
     """
     from optsched.compare.saving import stock_plan
     from optsched.reports.report import make_packing_report, make_report, saving_of
-    from optsched.reports.write import require, write_report
+    from optsched.reports.write import kind_of, require, write_report
 
-    kinds = {".html": "html", ".png": "png", ".svg": "svg", ".json": "trace"}
-    kind = kinds.get(Path(path).suffix.lower())
-    if kind is None:
-        raise UsageError(f"{path}: a report ends in {', '.join(kinds)}")
+    kind = kind_of(path)
     require([kind])
     chosen = choose_limits(limits, named)
     if isinstance(what, Result | Graph):

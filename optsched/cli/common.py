@@ -15,7 +15,7 @@ from optsched.reports.tables import print_line
 from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Limits, StopReason
-from optsched.runtime.text import decoded, plain
+from optsched.runtime.text import decoded, ending_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -276,6 +276,16 @@ def protect(outputs: Sequence[str | None], *inputs: str | None) -> None:
             raise UsageError(f"{output}: the output would overwrite an input")
         if any(_same_file(output, other) for other in given[:number]):
             raise UsageError(f"{output}: two outputs name the same file")
+
+
+_ENDINGS = {".json", ".csv", ".h", ".onnx", ".tflite", ".html", ".png", ".svg", ".pdf"}
+
+
+def check_ending(path: str, kind: str, endings: Sequence[str]) -> None:
+    """Raise UsageError if the ending of an output is that of another kind of file."""
+    ending = ending_of(path)
+    if ending in _ENDINGS and ending not in endings:
+        raise UsageError(f"{path}: {kind} is written to a file that ends in {endings[0]}")
 
 
 def _same_file(one: str, other: str) -> bool:

@@ -155,6 +155,7 @@ def _convert(args: argparse.Namespace) -> int:
     from optsched.formats import read_graph, read_module, write_graph, write_module
 
     common.protect([args.output], args.graph)
+    common.check_ending(args.output, args.to, (".onnx",) if args.to == "onnx-fused" else (".json",))
     # Orders and memory models are not part of a format, so only reading options count.
     options = common.reading(args).options
     record: dict[str, Any]

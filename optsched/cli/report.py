@@ -11,6 +11,7 @@ from optsched.cli import common
 from optsched.cli.options import GRAPH_MODEL, SOLVER, Command, flag, option
 from optsched.errors import PlanError, UsageError
 from optsched.reports.progress import ProgressLine
+from optsched.runtime.text import ending_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from optsched.solver.packing_result import PackingResult
     from optsched.solver.result import Result
 
-OUTPUTS = {"output": "html", "png": "png", "svg": "svg", "trace": "trace"}
-"""Options that name a file to write, and the kind of the file."""
+OUTPUTS = ("output", "png", "svg", "trace")
+"""Options that name a file to write; the ending of the file is the kind of report."""
 
 
 def _report(args: argparse.Namespace) -> int:
@@ -75,9 +76,20 @@ def _report(args: argparse.Namespace) -> int:
 
 def _outputs(args: argparse.Namespace) -> dict[str, str]:
     """Return the files to write, by kind; raise UsageError if one cannot be written."""
-    from optsched.reports.write import require
+    from optsched.reports.write import KINDS, require
 
-    files = {kind: path for name, kind in OUTPUTS.items() if (path := getattr(args, name))}
+    files: dict[str, str] = {}
+    for name in OUTPUTS:
+        path = getattr(args, name)
+        if path:
+            # Without a known ending, as on standard output, the option decides.
+            asked = "html" if name == "output" else name
+            kind = KINDS.get(ending_of(path), asked)
+            if name != "output" and kind != asked:
+                raise UsageError(f"{path}: --{name} does not write this kind of file; use -o")
+            if kind in files:
+                raise UsageError(f"{path}: {files[kind]} is written as {kind} already")
+            files[kind] = path
     if not files:
         raise UsageError("nothing to write: name a file with -o, --png, --svg or --trace")
     common.protect(list(files.values()), args.graph, *args.plan)
@@ -226,7 +238,12 @@ REPORT = Command(
             help="plans or methods to show side by side: plan files, tflm+tflm_greedy, further CSV "
             "files of live ranges (default: the best plan found)",
         ),
-        option("-o", "--output", metavar="FILE", help="HTML file to write"),
+        option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="file to write: .html, .png, .svg, .pdf, or .json for Perfetto",
+        ),
         option("--png", metavar="FILE", help="picture to write, as PNG"),
         option("--svg", metavar="FILE", help="picture to write, as SVG"),
         option("--trace", metavar="FILE", help="trace for Perfetto to write"),

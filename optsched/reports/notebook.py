@@ -30,6 +30,7 @@ from optsched.reports.study_tables import method_table, print_study, study_savin
 from optsched.reports.tables import as_html, safe
 from optsched.reports.view import View, packing_view, plan_view
 from optsched.reports.write import write_report
+from optsched.runtime.text import ending_of
 from optsched.solver.module_result import ModuleResult
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.result import Result
@@ -44,8 +45,8 @@ RECTANGLES = 400
 WIDTH = 100
 """Columns of tables in a summary."""
 _ENDINGS = {
-    Result: (".json", ".html", ".png", ".svg"),
-    PackingResult: (".csv", ".html", ".png", ".svg"),
+    Result: (".json", ".html", ".png", ".svg", ".pdf"),
+    PackingResult: (".csv", ".html", ".png", ".svg", ".pdf"),
     ModuleResult: (".json",),
     Comparison: (".html", ".csv", ".md", ".json"),
     Study: (".html", ".csv", ".md", ".json"),
@@ -182,13 +183,13 @@ def _drawn(found: Result | PackingResult | ModuleResult) -> View:
 
 def save(found: Found, path: str | Path) -> None:
     """Write a result to a file; its ending decides the kind of content."""
-    name = Path(str(path).removesuffix(".gz")).suffix.lower()
+    name = ending_of(path)
     endings = _ENDINGS[type(found)]
     if name not in endings:
         raise UsageError(f"{path}: a {type(found).__name__} is saved as {', '.join(endings)}")
     if isinstance(found, Comparison | Study):
         return _save_study(as_study(found), path, name)
-    if name in (".html", ".png", ".svg"):
+    if name in (".html", ".png", ".svg", ".pdf"):
         return _save_report(found, path, name[1:])
     _save_plan(found, path)
     return None

@@ -28,12 +28,14 @@ LETTER = (0.05, 0.1)
 
 # SVG text stays text, and equal plans give equal files.
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "optsched", "font.size": 9}
+_DATED = {"png": ("Software",), "svg": ("Date",), "pdf": ("Creator", "Producer", "CreationDate")}
+"""Metadata with a date or a version, by kind of picture."""
 
 
 def picture(
     kind: str, views: Sequence[View], bound: int, slab_bound: int, label: str = "proven bound"
 ) -> bytes:
-    """Return a picture (`png` or `svg`) of plans side by side, with the proved bounds in bytes."""
+    """Return a picture (`png`, `svg`, `pdf`) of plans side by side, with the proved bounds."""
     import matplotlib as mpl
 
     data = io.BytesIO()
@@ -42,7 +44,7 @@ def picture(
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")
         fig = plan_figure(views, bound, slab_bound, label)
         # Without a date or a version, so that equal plans give equal files.
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        metadata = dict.fromkeys(_DATED[kind])
         fig.savefig(data, format=kind, dpi=DOTS, metadata=metadata)
     return data.getvalue()
 

@@ -5,13 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from importlib import import_module
+from pathlib import Path
 
-from optsched.errors import MissingDependencyError
+from optsched.errors import MissingDependencyError, UsageError
 from optsched.formats import write_bytes
 from optsched.reports.report import Report
+from optsched.runtime.text import ending_of
 
-PACKAGES = {"html": "bokeh", "png": "matplotlib", "svg": "matplotlib"}
+PACKAGES = {"html": "bokeh", "png": "matplotlib", "svg": "matplotlib", "pdf": "matplotlib"}
 """Package that draws each kind of file; a trace (`trace`) needs none."""
+KINDS = {".html": "html", ".png": "png", ".svg": "svg", ".pdf": "pdf", ".json": "trace"}
+"""Kind of a report by the ending of its file, before `.gz`."""
+
+
+def kind_of(path: str | Path) -> str:
+    """Return the kind of report that the ending of a file asks for."""
+    kind = KINDS.get(ending_of(path))
+    if kind is None:
+        raise UsageError(f"{path}: a report ends in {', '.join(KINDS)}")
+    return kind
 
 
 def require(kinds: Iterable[str]) -> None:
@@ -24,7 +36,7 @@ def require(kinds: Iterable[str]) -> None:
 
 
 def write_report(report: Report, files: Mapping[str, str]) -> None:
-    """Write a report to files, by kind: `html`, `png`, `svg` or `trace`."""
+    """Write a report to files, by kind: `html`, `png`, `svg`, `pdf` or `trace`."""
     bounds = report.result.peak_bound, report.result.slab_bound
     require(files)
     for kind, path in files.items():

@@ -80,6 +80,15 @@ def decoded(text: str) -> str:
     return _RAW_BYTES.sub(read, text)
 
 
+def ending_of(path: str | os.PathLike[str]) -> str:
+    """Return the ending of a file name in lower case, without `.gz`.
+
+    >>> ending_of("plan.JSON.gz")
+    '.json'
+    """
+    return os.path.splitext(os.fspath(path).removesuffix(".gz"))[1].lower()
+
+
 def free_name(wanted: str, taken: Container[str]) -> str:
     """Return the wanted name, or if it is taken, the first free one with a number appended.
 

@@ -64,6 +64,30 @@ def test_all_outputs_at_once(
 
 
 @EXTRA
+def test_the_ending_decides_the_kind_of_report(files: tuple[str, str], tmp_path: Path) -> None:
+    starts = {"r.png": b"\x89PNG", "r.pdf": b"%PDF", "r.svg": b"<?xml", "r.html": b"<!", "r": b"<!"}
+    for name, start in starts.items():
+        path = tmp_path / name
+        assert main(["report", *files, "-o", str(path)]) == 0
+        assert path.read_bytes().startswith(start), name
+
+
+def test_an_ending_of_another_kind_is_refused(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "r.html")
+    assert main(["report", *files, "--png", path]) == 2
+    assert f"{path}: --png does not write this kind of file; use -o" in capsys.readouterr().err
+    assert not Path(path).exists()
+    path = str(tmp_path / "r.onnx")
+    assert main(["convert", files[0], "-o", path]) == 2
+    assert f"{path}: optsched-graph is written to a file that ends in .json" in (
+        capsys.readouterr().err
+    )
+    assert not Path(path).exists()
+
+
+@EXTRA
 def test_a_plan_file_tells_how_it_was_found(files: tuple[str, str], tmp_path: Path) -> None:
     plan, page = str(tmp_path / "kept.json"), tmp_path / "page.html"
     assert main(["solve", files[0], "--keep-trace", "-o", plan]) == 0
