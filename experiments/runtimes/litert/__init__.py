@@ -1,1 +1,0 @@
-"""LiteRT: where its arena puts tensors, as recorded packings."""

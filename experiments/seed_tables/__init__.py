@@ -1,1 +1,0 @@
-"""Study: the tables of TorchInductor's commit notes, made again on our captures, with proofs."""
