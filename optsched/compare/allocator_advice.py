@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from optsched.model.caching_allocator import Action, AllocatorTrace, Event, replay
+from optsched.model.caching_allocator import Action, AllocatorTrace, Event, Refused, replay
 from optsched.runtime.text import percent, readable
 
 
@@ -32,6 +32,10 @@ class Advice:
         handed out the blocks in use at the trace's beginning by rising address; None as for `live`.
     unknown
         The reason for which the trace cannot be replayed; empty if it can.
+    notes
+        Sentences on what the recording lacks.
+    refused
+        Requests that failed for lack of memory, in order.
     """
 
     reserved: int
@@ -39,6 +43,8 @@ class Advice:
     live: int | None = None
     expandable: int | None = None
     unknown: str = ""
+    notes: tuple[str, ...] = ()
+    refused: tuple[Refused, ...] = ()
 
     def savings(self) -> dict[str, int]:
         """Return the bytes that each way saves, if any, by its name."""
@@ -60,7 +66,12 @@ class Advice:
             record["live"] = self.live
             record["expandable_segments"] = self.expandable
             record["saved_by"] = self.savings()
-        return {**record, **({"not_replayed": self.unknown} if self.unknown else {})}
+        more = {
+            "not_replayed": self.unknown,
+            "notes": list(self.notes),
+            "refused": [request._asdict() for request in self.refused],
+        }
+        return {**record, **{key: value for key, value in more.items() if value}}
 
     def lines(self, device: str) -> list[str]:
         """Return sentences for people."""
@@ -68,7 +79,24 @@ class Advice:
         if self.slab is not None:
             more = self.reserved - self.slab
             line += f", {more:,} ({percent(more / max(1, self.reserved))}) more than this slab"
-        return [line, *self._reasons()]
+        notes = [f"    {text}" for text in (*self.notes, *self._failures())]
+        return [line, *notes, *self._reasons()]
+
+    def _failures(self) -> list[str]:
+        """Return a sentence about the last request that failed."""
+        if not self.refused:
+            return []
+        size, live, reserved, free = self.refused[-1]
+        text = f"{size:,} bytes were refused with {live:,} live"
+        if len(self.refused) > 1:
+            text += f", the last of {len(self.refused):,} requests that failed"
+        room = f"{reserved:,} reserved + {free:,} free on the device"
+        if self.slab is not None and self.slab + size <= reserved + free:
+            # Even on top of the slab.
+            return [f"{text}; a slab would have had room in {room}"]
+        if live + size <= reserved + free:
+            return [f"{text}; {live + size:,} are within {room}, but not in one piece"]
+        return [f"{text}; {room} are too few for both, however they are placed"]
 
     def _reasons(self) -> list[str]:
         if self.unknown:
@@ -98,17 +126,18 @@ def advise(trace: AllocatorTrace | None, reserved: int, slab: int | None) -> Adv
     # The file has a size only, so that nothing can be replayed.
     if trace is None:
         return Advice(reserved, slab)
+    advice = Advice(reserved, slab, notes=trace.notes, refused=trace.refused)
     if trace.unlike:
-        return Advice(reserved, slab, unknown=trace.unlike)
+        return replace(advice, unknown=trace.unlike)
     # First as recorded: rules that do not give the recorded bytes cannot predict others.
     own = replay(trace.events, trace.settings, trace.start).peak
     if own.reserved != reserved:
         unlike = f"by the allocator's rules, {own.reserved:,} bytes would have been reserved"
-        return Advice(reserved, slab, unknown=unlike)
+        return replace(advice, unknown=unlike)
     settings = replace(trace.settings, expandable_segments=True)
     # Blocks from before the first event were requested too.
     grown = replay((*_present(trace), *trace.events), settings).peak
-    return Advice(reserved, slab, own.requested, grown.reserved)
+    return replace(advice, live=own.requested, expandable=grown.reserved)
 
 
 def _present(trace: AllocatorTrace) -> list[Event]:

@@ -36,12 +36,15 @@ class AllocationLog:
     """Log of allocation events in recorded order; each event is a step.
 
     Blocks that exist before the first event are live from step 0; blocks never freed are live to
-    the end. Each allocation is a separate live range, even if others use the same addresses.
+    the end; without any event, there is one step. Each allocation is a separate live range, even if
+    others use the same addresses.
     """
 
     blocks: list[AllocatedBlock] = field(default_factory=list)
     steps: int = 0
     _live: dict[tuple[str, int], AllocatedBlock] = field(default_factory=dict)
+    _freed: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Event of the last free by address."""
 
     def allocate(self, pool: str, address: int, size: int, label: str = "") -> None:
         """Record an allocation at an address that is not in use."""
@@ -66,6 +69,7 @@ class AllocationLog:
                 raise FormatError(
                     f"event {self.steps} frees address {address:#x}, which nothing allocated"
                 )
+            self._require_unfreed(pool, address, f"event {self.steps} frees")
             block = self._add(pool, address, size, "from before", 0)
             # `_add` takes every block for live; this one ends with the event.
             del self._live[pool, address]
@@ -74,21 +78,27 @@ class AllocationLog:
                 f"event {self.steps} frees {size} bytes at address {address:#x}, where "
                 f"{show(block.name)} has {block.size}"
             )
-        block.end = self.steps
+        block.end = self._freed[pool, address] = self.steps
         self.steps += 1
+
+    def live_bytes(self, pool: str) -> int:
+        """Return the bytes of a pool that are in use."""
+        return sum(block.size for (own, _), block in self._live.items() if own == pool)
 
     def preexisting(self, pool: str, address: int, size: int, label: str = "") -> None:
         """Record a block that existed throughout, unless an event mentioned it."""
         # An address in use at the end, without any event, was in use from the start.
         if (pool, address) not in self._live:
+            self._require_unfreed(pool, address, "a block is in use at the end at")
             self._add(pool, address, size, label or "throughout", 0)
 
     def table(self, name: str, reserved: dict[str, int]) -> PackingTable:
         """Return the live ranges as a packing, with the bytes that the allocator reserved."""
+        last = max(1, self.steps)
         problem = PackingProblem(
             names=tuple(block.name for block in self.blocks),
             start=np.array([block.start for block in self.blocks], np.int64),
-            end=np.array([self.steps if x.end is None else x.end for x in self.blocks], np.int64),
+            end=np.array([last if x.end is None else x.end for x in self.blocks], np.int64),
             size=np.array([block.size for block in self.blocks], np.int64),
             name=name,
             memory_model="recorded allocations",
@@ -98,6 +108,14 @@ class AllocationLog:
         if len(set(pools)) > 1:
             table = with_pools(table, pools)
         return table.recorded_with(reserved)
+
+    def _require_unfreed(self, pool: str, address: int, found: str) -> None:
+        """Refuse a block whose begin is unknown, since an event freed its address before."""
+        if (pool, address) in self._freed:
+            raise FormatError(
+                f"{found} address {address:#x}, which event {self._freed[pool, address]} freed: "
+                "the allocation in between was not recorded"
+            )
 
     def _add(self, pool: str, address: int, size: int, label: str, start: int) -> AllocatedBlock:
         if size > MAX_TOTAL_BYTES:

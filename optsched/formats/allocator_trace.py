@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from optsched.formats.fields import Record
 from optsched.model.caching_allocator import (
@@ -32,6 +32,7 @@ _ACTIONS = {
     "segment_alloc": Action.OBTAIN,
     "segment_free": Action.RETURN,
 }
+_SEGMENTS = ("segment_alloc", "segment_free")
 _GROWS = ("segment_map", "segment_unmap")
 
 
@@ -56,6 +57,26 @@ def read_trace(
     return AllocatorTrace(settings, start, events, unlike)
 
 
+def frees_completed(entries: Iterable[Record]) -> bool:
+    """Return False if frees were requested, but the file says of none that it was completed.
+
+    So it is with `skip_actions=["free_completed"]`, and if the trace ends too early.
+    """
+    actions = {entry.text("action") for entry in entries}
+    return "free_completed" in actions or "free_requested" not in actions
+
+
+def blocks_of(segment: Record) -> Iterator[tuple[int, Record]]:
+    """Yield the blocks of a segment with their addresses."""
+    at = segment.count("address", 0)
+    # Blocks lie side by side: a missing address follows from the sizes.
+    for i, value in enumerate(segment.items("blocks")):
+        block = Record(value, f"{segment.where}, block {i}")
+        at = block.count("address", at)
+        yield at, block
+        at += block.count("size")
+
+
 def _settings(values: Mapping[str, object]) -> AllocatorSettings:
     limit, divisions = values.get("max_split_size"), values.get("roundup_power2_divisions")
     parts = divisions.values() if isinstance(divisions, Mapping) else ()
@@ -67,16 +88,36 @@ def _settings(values: Mapping[str, object]) -> AllocatorSettings:
 
 
 def _difference(
-    settings: AllocatorSettings, segments: Iterable[Record], entries: Iterable[Record]
+    settings: AllocatorSettings, segments: Sequence[Record], entries: Sequence[Record]
 ) -> str:
     if settings.expandable_segments or any(e.text("action") in _GROWS for e in entries):
         return "its segments were expandable already"
     for segment in segments:
         if tuple(segment.value.get("segment_pool_id", (0, 0))) != (0, 0):
             return "it has private pools, as CUDA graphs use them"
+    if not frees_completed(entries):
+        return "the file does not say when blocks were free again"
     if not any(segment.has("address") for segment in segments):
         return "the file has no segment with an address"
+    if _blocks_elsewhere(segments, entries):
+        return "it has blocks in segments that were not recorded, so more was reserved"
     return ""
+
+
+def _blocks_elsewhere(segments: Sequence[Record], entries: Sequence[Record]) -> bool:
+    """Return True if an event is about a block outside of all segments that the file names."""
+    known = [(x.count("address", 0), x.count("total_size")) for x in segments]
+    known += [(x.count("addr"), x.count("size")) for x in entries if x.text("action") in _SEGMENTS]
+    known.sort()
+    begins = [begin for begin, _ in known]
+    # Segments obtained again may be larger: the largest end so far decides.
+    ends = list(accumulate((begin + size for begin, size in known), max))
+    for entry in entries:
+        if entry.text("action") in ("alloc", "free_completed"):
+            i = bisect_right(begins, entry.count("addr")) - 1
+            if i < 0 or entry.count("addr") >= ends[i]:
+                return True
+    return False
 
 
 @dataclass
@@ -121,20 +162,17 @@ class _Undone:
             yield RestoredSegment(begin, segment.stream, small, tuple(blocks))
 
     def _add_final(self, segment: Record) -> None:
-        begin = at = segment.count("address", 0)
+        begin = segment.count("address", 0)
         small = segment.value.get("segment_type")
         self.held[begin] = _Segment(
             segment.count("total_size"),
             segment.count("stream", 0),
             None if small is None else small == "small",
         )
-        for i, value in enumerate(segment.items("blocks")):
-            block = Record(value, f"{segment.where}, block {i}")
-            at = block.count("address", at)
+        for at, block in blocks_of(segment):
             if block.text("state") != "inactive":
                 self.used[at] = block.count("requested_size", block.count("size"))
                 self.sizes[at] = block.count("size")
-            at += block.count("size")
 
     def _undo(self, event: Event) -> None:
         address = event.key

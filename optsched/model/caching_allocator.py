@@ -143,6 +143,19 @@ class Event(NamedTuple):
     stream: int = 0
 
 
+class Refused(NamedTuple):
+    """A request that failed for lack of memory, and the bytes of the device at that time.
+
+    `live` are requested bytes in use, `reserved` those of all segments, and `free` those that the
+    device had left.
+    """
+
+    size: int
+    live: int
+    reserved: int
+    free: int
+
+
 @dataclass(frozen=True, slots=True)
 class AllocatorTrace:
     """The recorded life of a device's caching allocator.
@@ -158,12 +171,18 @@ class AllocatorTrace:
     unlike
         The reason for which the rules of this module do not describe
         this trace, such as private pools; empty if they do.
+    notes
+        Sentences on what the recording lacks.
+    refused
+        Requests that failed.
     """
 
     settings: AllocatorSettings
     start: tuple[RestoredSegment, ...]
     events: tuple[Event, ...]
     unlike: str = ""
+    notes: tuple[str, ...] = ()
+    refused: tuple[Refused, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,6 +216,131 @@ def test_one_command_says_what_would_have_lowered_the_reserve(
     assert recorded["saved_by"] == {"expandable_segments": 6 * mib, "slab": 24 * mib}
 
 
+MIB = 1 << 20
+
+
+def segment(address: int, size: int, *blocks: tuple[int, str], device: int = 0) -> dict[str, Any]:
+    """A large segment with blocks of these sizes and states."""
+    rows = [{"size": x, "requested_size": x, "state": state} for x, state in blocks]
+    kind = {"segment_type": "large", "stream": 0, "device": device}
+    return {**kind, "address": address, "total_size": size, "blocks": rows}
+
+
+def packed(document: object, path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, Any]:
+    """Pack a snapshot; return the text and the record of the first device."""
+    file = str(written(document, path / "s.pickle"))
+    assert main(["pack", file]) == 0
+    text = capsys.readouterr().out
+    assert main(["pack", file, "--json"]) == 0
+    return text, next(iter(json.loads(capsys.readouterr().out)["recorded"].values()))
+
+
+USED = segment(1 << 30, 20 * MIB, (20 * MIB, "active_allocated"))
+FREE = segment(2 << 30, 40 * MIB, (40 * MIB, "inactive"))
+
+
+@pytest.mark.parametrize("traces", [[[]], [], None, [[event("snapshot", 0, 0)]]])
+def test_a_snapshot_without_events_has_the_blocks_in_use(
+    traces: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `_record_memory_history("state")` writes it, or none at all."""
+    text, recorded = packed({"device_traces": traces, "segments": [USED, FREE]}, tmp_path, capsys)
+    assert (recorded["slab"], recorded["reserved"]) == (20 * MIB, 60 * MIB)
+    assert "no allocation or free was recorded" in text
+    assert "would have saved" not in text
+
+
+def test_devices_without_a_list_of_events_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = event("alloc", 5 << 30, 8)
+    other = segment(3 << 30, 20 * MIB, (12 * MIB, "active_allocated"), device=2)
+    document = {"device_traces": [[one]], "segments": [USED, other]}
+    table = read_packing(written(document, tmp_path / "s.pickle"))
+    assert table.pools == ("cuda:0", "cuda:0", "cuda:2")
+    assert table.problem.size.tolist() == [8, 20 * MIB, 12 * MIB]
+    assert table.traces["cuda:2"].notes[0].startswith("no allocation or free was recorded")
+    assert "segments that were not recorded" in table.traces["cuda:0"].unlike
+
+
+def test_a_trace_that_overflowed_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = [event("alloc", 2 << 30, 30 * MIB), event("free_completed", 2 << 30, 30 * MIB)]
+    document = {"device_traces": [events], "segments": [USED, FREE]}
+    text, _ = packed({**document, "trace_alloc_overflowed": [True]}, tmp_path, capsys)
+    assert "the trace begins in the middle: its buffer of 2 entries overflowed" in text
+    text, _ = packed({**document, "trace_alloc_overflowed": [False]}, tmp_path, capsys)
+    assert "overflowed" not in text
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (15, "a slab would have had room in 31,457,280 reserved + 5,242,880 free on the device"),
+        (20, "36,700,160 are within 31,457,280 reserved + 5,242,880 free on the device, but not"),
+        (30, "are too few for both, however they are placed"),
+    ],
+)
+def test_a_request_that_failed_is_named(
+    size: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """15 MiB are live in a segment of 30 MiB, of which 20 were in use before."""
+    at = 1 << 30
+    events = [
+        event("segment_alloc", at, 30 * MIB),
+        event("alloc", at, 20 * MIB),
+        event("free_completed", at, 20 * MIB),
+        event("alloc", at, 15 * MIB),
+        {"action": "oom", "size": size * MIB, "device_free": 5 * MIB, "stream": 0},
+    ]
+    own = segment(at, 30 * MIB, (15 * MIB, "active_allocated"), (15 * MIB, "inactive"))
+    text, recorded = packed({"device_traces": [events], "segments": [own]}, tmp_path, capsys)
+    assert f"{size * MIB:,} bytes were refused with 15,728,640 live" in text
+    assert words in text
+    (refused,) = recorded["refused"]
+    assert refused == {
+        "size": size * MIB,
+        "live": 15 * MIB,
+        "reserved": 30 * MIB,
+        "free": 5 * MIB,
+    }
+
+
+def test_blocks_end_at_their_request_if_no_free_was_completed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `skip_actions=["free_completed"]` records it; the last block waits for its free."""
+    at = 2 << 30
+    events = [event("alloc", at, 30 * MIB), event("free_requested", at, 30 * MIB)] * 2
+    document = {"device_traces": [events], "segments": [USED, FREE]}
+    text, recorded = packed(document, tmp_path, capsys)
+    assert recorded["slab"] == 50 * MIB
+    assert "'free_completed' was not recorded: blocks end where their free was requested" in text
+    waits = segment(at, 40 * MIB, (30 * MIB, "active_awaiting_free"), (10 * MIB, "inactive"))
+    table = read_packing(written({**document, "segments": [waits]}, tmp_path / "w.pickle"))
+    assert [table.problem.start.tolist(), table.problem.end.tolist()] == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("events", "segments", "words"),
+    [
+        ([event("free_completed", 64, 8)] * 2, [], "event 1 frees address 0x40, which event 0"),
+        (
+            [event("free_completed", 1 << 30, 20 * MIB)],
+            [USED],
+            "a block is in use at the end at address 0x40000000, which event 0 freed",
+        ),
+    ],
+)
+def test_allocations_that_were_not_recorded_are_refused(
+    events: list[Any], segments: list[Any], words: str, tmp_path: Path
+) -> None:
+    path = written({"device_traces": [events], "segments": segments}, tmp_path / "s.pickle")
+    with pytest.raises(FormatError, match=words):
+        read_packing(path)
+
+
 def changed(**more: Any) -> dict[str, Any]:
     return {**SNAPSHOT, **more}
 
