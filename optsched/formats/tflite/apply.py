@@ -1,9 +1,8 @@
 """Insertion of a plan into a TFLite file: operator order, and offsets as `OfflineMemoryAllocation`.
 
-Offsets inside a flatbuffer are relative and point forward. The old file, including weights, is
-therefore kept byte for byte after a new head: copies of the model's table, of its list of buffers
-and of its list of metadata, with one more entry each. Only the list of operators is rewritten in
-place.
+The old file, including weights, is kept byte for byte after a new head: copies of the model's
+table, of its list of buffers and of its list of metadata, with one more entry each. Only the list
+of operators is rewritten in place.
 
 References
 ----------
@@ -19,7 +18,18 @@ from typing import Any
 from optsched.errors import FormatError
 from optsched.formats.format import Source
 from optsched.formats.tflite.graph import TfliteGraph, arena_head, holds_subgraphs, read_tflite
-from optsched.formats.tflite.model import IDENTIFIER, damage_named, read_model
+from optsched.formats.tflite.head import (
+    FILE_ALIGNMENT,
+    List,
+    Node,
+    Number,
+    Numbers,
+    OldTable,
+    Table,
+    Text,
+    with_head,
+)
+from optsched.formats.tflite.model import damage_named, read_model
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 
@@ -28,11 +38,9 @@ UNPLANNED = -1
 """Offset of a tensor that the runtime places."""
 
 _VERSION = 1
-_MODEL_FIELDS = 8
+MODEL_FIELDS = "I*******"
+"""Letters of the fields of the schema's table `Model`, see `OldTable.fields`."""
 _BUFFERS, _METADATA = 4, 6
-"""Positions in the schema's table `Model`."""
-_FILE_ALIGNMENT = 16
-"""Data of buffers begins at a multiple of this."""
 
 
 def apply(source: Source, graph: Graph, plan: Plan) -> bytes:
@@ -77,7 +85,7 @@ def apply_tflite(data: bytes, made: TfliteGraph, plan: Plan) -> bytes:
         raise FormatError(f"offset {max(offsets)} does not fit the format's 32 bits")
     with damage_named():
         # In this sequence: the new head is put before the reordered file.
-        written = _with_head(_with_order(data, order), offsets)
+        written = _with_head(bytes(_with_order(data, order)), offsets)
     _check_written(written, made, order)
     return written
 
@@ -128,23 +136,39 @@ def _with_order(data: bytes, order: Sequence[int]) -> bytearray:
     return changed
 
 
-def _with_head(data: bytearray, offsets: Sequence[int]) -> bytes:
+def _with_head(data: bytes, offsets: Sequence[int]) -> bytes:
     import tflite
 
-    model = tflite.Model.GetRootAs(bytes(data))
-    _refuse_absolute_offsets(model)
-    fields = [_field(model._tab, i) for i in range(_MODEL_FIELDS)]
-    metadata = [
+    model = tflite.Model.GetRootAs(data)
+    refuse_absolute_offsets(model)
+    return with_head(
+        data, Table({**OldTable(model).fields(MODEL_FIELDS), **planned(model, offsets)})
+    )
+
+
+def planned(model: Any, offsets: Sequence[int], buffers: Sequence[Node] = ()) -> dict[int, Node]:
+    """Return the fields of a model that hold offsets of tensors, after further new buffers.
+
+    An earlier plan in the file is replaced.
+    """
+    old = OldTable(model)
+    metadata: list[Node] = [
         table
-        for i, table in enumerate(_tables(model._tab, _METADATA))
-        # An earlier plan in the file is replaced.
+        for i, table in enumerate(old.items(_METADATA))
         if model.Metadata(i).Name() != METADATA_NAME
     ]
-    head = _Head()
-    return head.build(bytes(data), fields, _tables(model._tab, _BUFFERS), metadata, offsets)
+    before = [*old.items(_BUFFERS), *buffers]
+    values = struct.pack(f"<3I{len(offsets)}i", _VERSION, 0, len(offsets), *offsets)
+    metadata.append(Table({0: Text(METADATA_NAME), 1: Number("I", len(before))}))
+    return {_BUFFERS: List([*before, buffer_of(values)]), _METADATA: List(metadata)}
 
 
-def _refuse_absolute_offsets(model: Any) -> None:
+def buffer_of(data: bytes) -> Table:
+    """Return a new buffer with this data."""
+    return Table({0: Numbers("B", data, FILE_ALIGNMENT)})
+
+
+def refuse_absolute_offsets(model: Any) -> None:
     """Refuse data at absolute positions in the file, which a new head would shift."""
     for i in range(model.BuffersLength()):
         if model.Buffers(i).Offset() > 1:
@@ -153,129 +177,8 @@ def _refuse_absolute_offsets(model: Any) -> None:
     for i in range(main.OperatorsLength()):
         if main.Operators(i).LargeCustomOptionsOffset() > 1:
             raise FormatError(f"op number {i} has options after the flatbuffer")
-    table = model._tab
-    vtable = table.Pos - struct.unpack_from("<i", table.Bytes, table.Pos)[0]
-    # A field past the known ones has content that would be lost.
-    known = 4 + 2 * _MODEL_FIELDS
-    size = struct.unpack_from("<H", table.Bytes, vtable)[0]
-    if any(table.Offset(slot) for slot in range(known, size, 2)):
+    if OldTable(model).unknown(MODEL_FIELDS):
         raise FormatError("the model has fields that this version of the schema does not know")
-
-
-def _field(table: Any, number: int) -> tuple[bool, int]:
-    """Return whether a field of a model is there, and its value: a number, or where it points."""
-    offset = table.Offset(4 + 2 * number)
-    if not offset:
-        return False, 0
-    place = table.Pos + offset
-    if number == 0:
-        return True, struct.unpack_from("<I", table.Bytes, place)[0]
-    return True, table.Indirect(place)
-
-
-def _tables(table: Any, number: int) -> list[int]:
-    """Return where the tables of a list of a model stand."""
-    offset = table.Offset(4 + 2 * number)
-    if not offset:
-        return []
-    first = table.Vector(offset)
-    return [table.Indirect(first + 4 * i) for i in range(table.VectorLen(offset))]
-
-
-class _Head:
-    """The new head of a file, written from its first byte on."""
-
-    def __init__(self) -> None:
-        self.bytes = bytearray(8)
-        self.pointers: list[tuple[int, int, bool]] = []
-        """Place, target, and whether the target is in the old file."""
-
-    def build(
-        self,
-        data: bytes,
-        fields: Sequence[tuple[bool, int]],
-        buffers: Sequence[int],
-        metadata: Sequence[int],
-        offsets: Sequence[int],
-    ) -> bytes:
-        """Return the head followed by the old file.
-
-        `fields` are the fields of the old model, `buffers` and `metadata` the positions of the
-        tables in these lists, and `offsets` the new metadata's entry for each tensor.
-        """
-        root = self._table([4] * _MODEL_FIELDS)
-        places = [root + 4 + 4 * i for i in range(_MODEL_FIELDS)]
-        struct.pack_into("<I", self.bytes, places[0], fields[0][1])
-        for i, (there, value) in enumerate(fields):
-            if i not in (0, _BUFFERS, _METADATA):
-                if there:
-                    self.pointers.append((places[i], value, True))
-                else:
-                    self._forget(root, i)
-        new_buffer = self._list(places[_BUFFERS], buffers)
-        new_metadata = self._list(places[_METADATA], metadata)
-        self._add_buffer(new_buffer, offsets)
-        self._add_metadata(new_metadata, len(buffers))
-        self._align(_FILE_ALIGNMENT)
-        for place, target, old in self.pointers:
-            # Old targets have moved by the length of the head.
-            moved = len(self.bytes) if old else 0
-            struct.pack_into("<I", self.bytes, place, target + moved - place)
-        struct.pack_into("<I4s", self.bytes, 0, root, IDENTIFIER)
-        return bytes(self.bytes) + data
-
-    def _align(self, to: int, ahead: int = 0) -> None:
-        """Add padding so that the position `ahead` bytes further on is a multiple of `to`."""
-        # Padding counts from the start of the file, which is where the head begins.
-        self.bytes += bytes(-(len(self.bytes) + ahead) % to)
-
-    def _table(self, sizes: Sequence[int]) -> int:
-        """Add a table with fields of these bytes, all there, and return where it begins."""
-        vtable_size = 4 + 2 * len(sizes)
-        self._align(4, vtable_size)
-        at = 4
-        vtable = struct.pack("<HH", vtable_size, 4 + sum(sizes))
-        for size in sizes:
-            vtable += struct.pack("<H", at)
-            at += size
-        self.bytes += vtable
-        table = len(self.bytes)
-        # The vtable lies before its table: a distance upwards.
-        self.bytes += struct.pack("<i", vtable_size) + bytes(sum(sizes))
-        return table
-
-    def _forget(self, table: int, field: int) -> None:
-        """Mark a field as absent in the vtable in front of a table."""
-        vtable = table - struct.unpack_from("<i", self.bytes, table)[0]
-        struct.pack_into("<H", self.bytes, vtable + 4 + 2 * field, 0)
-
-    def _list(self, field: int, tables: Sequence[int]) -> int:
-        """Add a list: tables of the old file, then a new one; return the place of its pointer."""
-        self._align(4)
-        self.pointers.append((field, len(self.bytes), False))
-        self.bytes += struct.pack("<I", len(tables) + 1)
-        for table in tables:
-            self.pointers.append((len(self.bytes), table, True))
-            self.bytes += bytes(4)
-        self.bytes += bytes(4)
-        return len(self.bytes) - 4
-
-    def _add_buffer(self, name: int, offsets: Sequence[int]) -> None:
-        table = self._table([4])
-        self.pointers.append((name, table, False))
-        values = (_VERSION, 0, len(offsets), *offsets)
-        # Four bytes of length come before the data.
-        self._align(_FILE_ALIGNMENT, 4)
-        self.pointers.append((table + 4, len(self.bytes), False))
-        self.bytes += struct.pack(f"<I{len(values)}i", 4 * len(values), *values)
-
-    def _add_metadata(self, name: int, buffer: int) -> None:
-        table = self._table([4, 4])
-        self.pointers.append((name, table, False))
-        struct.pack_into("<I", self.bytes, table + 8, buffer)
-        self._align(4)
-        self.pointers.append((table + 4, len(self.bytes), False))
-        self.bytes += struct.pack("<I", len(METADATA_NAME)) + METADATA_NAME + b"\0"
 
 
 def _check_written(written: bytes, made: TfliteGraph, order: Sequence[int]) -> None:

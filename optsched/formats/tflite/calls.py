@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from optsched.errors import FormatError
-from optsched.formats.tflite.model import Model, Operator
+from optsched.formats.tflite.model import Model, Operator, options_of
 
 CALLERS = ("IF", "WHILE", "CALL", "CALL_ONCE")
 """Kinds of the operators that run other subgraphs."""
@@ -37,7 +37,7 @@ def called(model: Model, op: Operator) -> list[int]:
         return []
     import tflite
 
-    make: dict[str, Callable[[], object]] = {
+    make: dict[str, type] = {
         "IF": tflite.IfOptions,
         "WHILE": tflite.WhileOptions,
         "CALL": tflite.CallOptions,
@@ -49,8 +49,7 @@ def called(model: Model, op: Operator) -> list[int]:
         "CALL": ("Subgraph",),
         "CALL_ONCE": ("InitSubgraphIndex",),
     }
-    options = make[op.kind]()
-    options.Init(op.options.Bytes, op.options.Pos)  # type: ignore[attr-defined]
+    options = options_of(op, make[op.kind])
     found = [int(getattr(options, name)()) for name in names[op.kind]]
     for number in found:
         if not 1 <= number <= len(model.others):

@@ -32,7 +32,7 @@ MEMORY_MODEL = "tflm: sizes and offsets in 16 bytes, inputs freed, scratch of re
 ALL_INPUTS = "INPUTS"
 """Kind of an op that reads all inputs before all else, added if some input has no reader."""
 
-_ELEMENT_BYTES = {
+ELEMENT_BYTES = {
     **dict.fromkeys(("INT4", "INT8", "UINT8", "BOOL"), 1),
     **dict.fromkeys(("FLOAT16", "BFLOAT16", "INT16", "UINT16"), 2),
     **dict.fromkeys(("FLOAT32", "INT32", "UINT32"), 4),
@@ -201,11 +201,11 @@ class _TfliteGraphMaker:
 
     def _bytes(self, tensor: Tensor) -> int:
         """Return the bytes that a tensor takes in the arena."""
-        if tensor.type not in _ELEMENT_BYTES:
+        if tensor.type not in ELEMENT_BYTES:
             raise FormatError(
                 f"tensor {tensor.name!r}: elements of type {tensor.type} have no known size"
             )
-        size = _ELEMENT_BYTES[tensor.type] * math.prod(self.shapes[tensor.number])
+        size = ELEMENT_BYTES[tensor.type] * math.prod(self.shapes[tensor.number])
         if size > MAX_TOTAL_BYTES:
             raise FormatError(f"tensor {tensor.name!r}: {size} bytes, above the limit of 2**62")
         return _rounded(size)

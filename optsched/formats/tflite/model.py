@@ -31,7 +31,8 @@ class Tensor:
     Its `number` is its position in the file; its `name` the file's, made unique with the number
     where it is empty or used twice. The `shape` is what a runtime takes that resizes nothing, the
     `signature` has -1 where it is open, and is empty if it is not. A `constant` has its data in the
-    file, a `variable` keeps its data from run to run.
+    file, in the buffer of this number, and a `variable` keeps its data from run to run. `scales`
+    counts its scales of quantization.
     """
 
     number: int
@@ -41,6 +42,8 @@ class Tensor:
     signature: tuple[int, ...]
     constant: bool
     variable: bool
+    buffer: int = 0
+    scales: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,15 @@ class Model:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     others: tuple[Model, ...] = ()
+
+
+def options_of(op: Operator, schema: type) -> Any:
+    """Return the options of an operator, read with a class of the schema; None without options."""
+    if op.options is None:
+        return None
+    options = schema()
+    options.Init(op.options.Bytes, op.options.Pos)
+    return options
 
 
 @contextmanager
@@ -174,7 +186,16 @@ class _Reader:
             signature if -1 in signature else (),
             self._has_data(table.Buffer(), where),
             bool(table.IsVariable()),
+            int(table.Buffer()),
+            self._scales(table.Quantization()),
         )
+
+    def _scales(self, table: Any) -> int:
+        """Return the number of scales; 0 if scales or zero points are missing."""
+        if table is None or not table.ZeroPointLength():
+            return 0
+        self._spend(4 * table.ScaleLength())
+        return int(table.ScaleLength())
 
     def _has_data(self, number: int, where: str) -> bool:
         """Return True if a buffer has data, inside the flatbuffer or after it."""

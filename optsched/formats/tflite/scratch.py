@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from optsched.errors import FormatError
-from optsched.formats.tflite.model import Operator, Tensor, damage_named
+from optsched.formats.tflite.model import Operator, Tensor, damage_named, options_of
 
 _POINTER = 8
 _INT = 4
@@ -97,11 +97,8 @@ def _svdf(x: _Operands) -> list[int]:
 def _svdf_rank(op: Operator) -> int:
     import tflite
 
-    options = tflite.SVDFOptions()
-    if op.options is None:
-        return 1
-    options.Init(op.options.Bytes, op.options.Pos)
-    return int(options.Rank())
+    options = options_of(op, tflite.SVDFOptions)
+    return 1 if options is None else int(options.Rank())
 
 
 def _transpose_conv(x: _Operands) -> list[int]:

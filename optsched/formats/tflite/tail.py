@@ -1,0 +1,378 @@
+"""Tail of TFLite Micro's arena: what the interpreter keeps beside the memory that a plan decides.
+
+The arena is one array. Its *head* holds tensors and scratch, as planned; its *tail*, which grows
+downwards from the end, holds the interpreter's own objects, an entry per tensor and operator, the
+data of kernels, variable tensors, and descriptions of inputs and outputs. The sizes below are those
+of the runtime's structs with the reference kernels: for pointers of 4 bytes as compilers for Arm
+and RISC-V lay them out, at commit 90b983c of August 2026; for pointers of 8 bytes those of the
+interpreter of the Python package, which records allocations and reads compressed weights, and
+takes some hundred bytes more for that.
+
+For example, a convolution of 16 channels takes 64 bytes of the tail for its node, 28 for its
+options, 80 for its kernel's data, and twice 64 for its multipliers and shifts, with pointers of 8
+bytes.
+
+References
+----------
+tensorflow/lite/micro/micro_allocator.cc, micro_interpreter.cc and kernels of
+https://github.com/tensorflow/tflite-micro
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from optsched.formats.tflite.graph import ALIGNMENT, ELEMENT_BYTES
+from optsched.formats.tflite.model import Model, Operator, Tensor, options_of
+from optsched.formats.tflite.scratch import scratch_sizes
+
+POINTERS = (4, 8)
+"""Bytes of a pointer: of a microcontroller, and of the Python package's interpreter."""
+
+Sizes = tuple[int, int]
+"""Bytes with pointers of 4 and of 8 bytes."""
+
+_ALLOCATOR, _PLANNER, _INTERPRETER, _BUILDER = (36, 104), (44, 72), (36, 272), (8, 16)
+"""The interpreter's own objects, in the sequence in which it makes them."""
+
+_SUBGRAPH, _ENTRY, _NODE = (8, 24), (12, 24), (32, 64)
+"""A subgraph, the entry of a tensor, and the node of an operator."""
+
+_TENSOR, _QUANTIZATION, _HANDLE = (40, 64), (12, 24), (4, 8)
+"""Description of an input or output, its quantization, and the handle of scratch."""
+
+_REQUEST, _REQUESTS, _LIFETIME, _PLANNED = (12, 16), 12, (24, 32), 40
+"""A request of scratch, how many are kept free, and what the planner needs per tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """Bytes of an arena for pointers of one size.
+
+    Parameters
+    ----------
+    pointer
+        Bytes of a pointer.
+    head, tail
+        Bytes of the plan, and of all else that stays.
+    needed
+        Bytes of an array that is enough: head and tail, or what the interpreter needs while it
+        prepares a small model; a multiple of 16.
+    unknown
+        Kinds of operators whose kernels may keep bytes that are not counted.
+    """
+
+    pointer: int
+    head: int
+    tail: int
+    needed: int
+    unknown: tuple[str, ...] = ()
+
+
+def arena_of(model: Model, head: int, pointer: int) -> Arena:
+    """Return the arena of a model whose plan takes `head` bytes."""
+    tail = _Tail(model, pointer)
+    needed = -(-max(head + tail.used, tail.prepared) // ALIGNMENT) * ALIGNMENT
+    return Arena(pointer, head, tail.used, needed, unknown_kinds(model))
+
+
+def unknown_kinds(model: Model) -> tuple[str, ...]:
+    """Return the kinds of operators whose bytes in the tail are not known."""
+    found = {op.kind for part in (model, *model.others) for op in part.operators}
+    return tuple(sorted(kind for kind in found if kind not in KERNELS))
+
+
+def operator_bytes(op: Operator, tensors: Sequence[Tensor], pointer: int) -> int:
+    """Return the bytes of one more run of an operator: its node, options and kernel data."""
+    wide, part = POINTERS.index(pointer), _Part(op, tensors)
+    kernel = KERNELS.get(op.kind, Kernel())
+    handles = _HANDLE[wide] * len(part.scratch())
+    kept = [kernel.data[wide], *kernel.kept(part, wide)]
+    return _NODE[wide] + kernel.options[wide] + handles + sum(map(_aligned, kept))
+
+
+def tensor_bytes(pointer: int) -> int:
+    """Return the bytes of a tensor's entry."""
+    return _ENTRY[POINTERS.index(pointer)]
+
+
+class _Part:
+    """An operator with its tensors, as the rules for its kernel read it."""
+
+    def __init__(self, op: Operator, tensors: Sequence[Tensor]) -> None:
+        self.op, self.tensors = op, tensors
+
+    def _operand(self, i: int) -> Tensor | None:
+        number = self.op.inputs[i] if i < len(self.op.inputs) else -1
+        return None if number < 0 else self.tensors[number]
+
+    def type(self, i: int) -> str:
+        tensor = self._operand(i)
+        return tensor.type if tensor else ""
+
+    def shape(self, i: int) -> tuple[int, ...]:
+        tensor = self._operand(i)
+        return tensor.shape if tensor else ()
+
+    def scales(self, i: int) -> int:
+        tensor = self._operand(i)
+        return tensor.scales if tensor else 0
+
+    @property
+    def output(self) -> Tensor:
+        return self.tensors[self.op.outputs[0]]
+
+    def scratch(self) -> list[int]:
+        return scratch_sizes(self.op, self.tensors, [x.shape for x in self.tensors])
+
+
+def _nothing(_: _Part, __: int) -> Iterator[int]:
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Bytes that the interpreter keeps for an operator beside its node.
+
+    `options` are those of the parsed options, with their alignment; `data` those of the kernel, and
+    `kept` gives what it allocates when it sees its tensors.
+    """
+
+    data: Sizes = (0, 0)
+    options: Sizes = (0, 0)
+    alignment: Sizes = (4, 4)
+    kept: Callable[[_Part, int], Iterator[int]] = _nothing
+
+
+class _Tail:
+    """The allocations of the interpreter, one after another."""
+
+    def __init__(self, model: Model, pointer: int) -> None:
+        self.wide, self.pointer = POINTERS.index(pointer), pointer
+        self.used, self.prepared = 0, 0
+        self.parts = (model, *model.others)
+        made = [_Part(op, part.tensors) for part in self.parts for op in part.operators]
+        self.scratch = sum(len(part.scratch()) for part in made)
+        self._objects()
+        # Each step is for all operators before the next one.
+        self._each(self._parse)
+        self._each(lambda part, kernel: self._add(kernel.data[self.wide]))
+        self._each(self._prepare)
+        self._plan()
+        self._describe(model, model.inputs)
+        self._describe(model, model.outputs)
+
+    def _add(self, size: int, alignment: int = ALIGNMENT) -> None:
+        if size:
+            self.used = -(-(self.used + size) // alignment) * alignment
+
+    def _objects(self) -> None:
+        for sizes in (_ALLOCATOR, _PLANNER, _INTERPRETER, _BUILDER):
+            self._add(sizes[self.wide], self.pointer)
+        self._add(_SUBGRAPH[self.wide] * len(self.parts), self.pointer)
+        for part in self.parts:
+            self._add(_ENTRY[self.wide] * len(part.tensors), self.pointer)
+        for part in self.parts:
+            self._add(_NODE[self.wide] * len(part.operators), self.pointer)
+
+    def _each(self, step: Callable[[_Part, Kernel], None]) -> None:
+        for part in self.parts:
+            for op in part.operators:
+                step(_Part(op, part.tensors), KERNELS.get(op.kind, Kernel()))
+
+    def _parse(self, _: _Part, kernel: Kernel) -> None:
+        self._add(kernel.options[self.wide], kernel.alignment[self.wide])
+
+    def _prepare(self, part: _Part, kernel: Kernel) -> None:
+        for size in kernel.kept(part, self.wide):
+            self._add(size)
+        # While a kernel prepares, its tensors are described in the head, by some kernels twice.
+        numbers = [t for t in (*part.op.inputs, *part.op.outputs) if t >= 0]
+        described = 2 * sum(self._description(part.tensors[t]) for t in numbers)
+        self._temporarily(described)
+
+    def _temporarily(self, size: int) -> None:
+        """Take bytes of the head until the plan is made."""
+        requests = _REQUEST[self.wide] * (self.scratch + _REQUESTS)
+        self.prepared = max(self.prepared, self.used + requests + size + 2 * ALIGNMENT)
+
+    def _plan(self) -> None:
+        """Keep handles of scratch and variable tensors; what the planner needs is temporary."""
+        self._add(_HANDLE[self.wide] * self.scratch, self.pointer)
+        tensors = [tensor for part in self.parts for tensor in part.tensors]
+        for tensor in tensors:
+            if tensor.variable:
+                self._add(ELEMENT_BYTES.get(tensor.type, 0) * math.prod(tensor.shape))
+        held = sum(not (x.constant or x.variable) for x in tensors) + self.scratch
+        lifetimes = _LIFETIME[self.wide] * (len(tensors) + self.scratch)
+        self._temporarily(self.pointer * len(self.parts) + lifetimes + _PLANNED * held)
+
+    def _describe(self, model: Model, numbers: Sequence[int]) -> None:
+        """Keep descriptions of inputs or outputs, and a list of pointers to them."""
+        self._add(self.pointer * len(numbers))
+        for number in numbers:
+            self._add(_TENSOR[self.wide], self.pointer)
+            if scales := model.tensors[number].scales:
+                self._add(_QUANTIZATION[self.wide], self.pointer)
+                self._add(4 + 4 * scales, 4)
+
+    def _description(self, tensor: Tensor) -> int:
+        """Return the bytes of a temporary description, with its zero points."""
+        scales = _QUANTIZATION[self.wide] + 8 + 4 * tensor.scales if tensor.scales else 0
+        return _TENSOR[self.wide] + scales
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _per_channel(axis: int) -> Callable[[_Part, int], Iterator[int]]:
+    """Multipliers and shifts of each channel of the filter, whatever the type."""
+
+    def kept(part: _Part, _: int) -> Iterator[int]:
+        shape = part.shape(1)
+        yield from [4 * shape[axis]] * 2 if len(shape) == 4 else []
+
+    return kept
+
+
+def _dense(part: _Part, _: int) -> Iterator[int]:
+    if part.scales(1) > 1:
+        yield from [4 * part.scales(1)] * 2
+
+
+def _softmax(part: _Part, _: int) -> Iterator[int]:
+    # Two tables of 513 values.
+    if part.type(0) == "INT16":
+        yield from [2 * 513] * 2
+
+
+def _quantized(size: Sizes) -> Callable[[_Part, int], Iterator[int]]:
+    """Data that only a kernel of eight bits keeps."""
+
+    def kept(part: _Part, wide: int) -> Iterator[int]:
+        if part.type(0) == "INT8":
+            yield size[wide]
+
+    return kept
+
+
+def _own_shape(part: _Part, _: int) -> Iterator[int]:
+    """A copy of the shape of the result, which the kernel writes."""
+    yield 4 + 4 * len(part.output.shape)
+
+
+def _reshape(part: _Part, _: int) -> Iterator[int]:
+    if -1 in part.output.shape:
+        yield 4 + 4 * len(part.output.shape)
+
+
+def _batch_matmul(part: _Part, wide: int) -> Iterator[int]:
+    import tflite
+
+    options = options_of(part.op, tflite.BatchMatMulOptions)
+    if part.type(0) in ("INT8", "INT16"):
+        yield 28
+    turned = (options is not None and options.AdjX(), options is None or not options.AdjY())
+    for i in (0, 1):
+        if turned[i]:
+            # A tensor of its own holds the transposed operand.
+            yield _ENTRY[wide]
+            yield 4 + 4 * len(part.shape(i))
+            yield math.prod(part.shape(i)) * ELEMENT_BYTES.get(part.type(i), 0)
+    yield from _own_shape(part, wide)
+
+
+def _embedding(part: _Part, wide: int) -> Iterator[int]:
+    yield (8, 16)[wide]
+    yield from _own_shape(part, wide)
+
+
+def _same(size: int) -> Sizes:
+    return size, size
+
+
+_BYTES = (1, 1)
+"""Alignment of options that are bytes."""
+
+_REDUCE = Kernel(_same(44), _same(1), _BYTES)
+_COMPARE = Kernel(_same(32))
+_POOL = Kernel(_same(32), _same(40))
+_ABS = Kernel(_same(28))
+_TENSORS_ONLY = Kernel()
+
+KERNELS: dict[str, Kernel] = {
+    **dict.fromkeys(("BATCH_TO_SPACE_ND", "BROADCAST_ARGS", "BROADCAST_TO"), _TENSORS_ONLY),
+    **dict.fromkeys(("CEIL", "COS", "DYNAMIC_UPDATE_SLICE", "EXP"), _TENSORS_ONLY),
+    **dict.fromkeys(("EXPAND_DIMS", "FILL", "FLOOR", "FLOOR_DIV", "FLOOR_MOD"), _TENSORS_ONLY),
+    **dict.fromkeys(("LOG", "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR"), _TENSORS_ONLY),
+    **dict.fromkeys(("MAXIMUM", "MINIMUM", "NEG", "REVERSE_V2", "ROUND"), _TENSORS_ONLY),
+    **dict.fromkeys(("SIN", "SLICE", "SQRT", "SQUARE", "TRANSPOSE", "ZEROS_LIKE"), _TENSORS_ONLY),
+    **dict.fromkeys(("ABS", "RSQRT"), _ABS),
+    **dict.fromkeys(("EQUAL", "GREATER", "GREATER_EQUAL"), _COMPARE),
+    **dict.fromkeys(("LESS", "LESS_EQUAL", "NOT_EQUAL"), _COMPARE),
+    **dict.fromkeys(("MEAN", "REDUCE_ALL", "REDUCE_MAX", "REDUCE_MIN", "SUM"), _REDUCE),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _POOL),
+    "ADD": Kernel(_same(60), _same(8)),
+    "ADD_N": Kernel(kept=_quantized(_same(40))),
+    "ARG_MAX": Kernel(options=_same(4)),
+    "ARG_MIN": Kernel(options=_same(4)),
+    "BATCH_MATMUL": Kernel((16, 32), _same(3), _BYTES, _batch_matmul),
+    "ASSIGN_VARIABLE": Kernel((0, 4)),
+    "CALL_ONCE": Kernel(_same(8), _same(4)),
+    "CAST": Kernel(options=_same(8)),
+    "CONCATENATION": Kernel((24, 80), _same(8)),
+    "CONV_2D": Kernel((56, 80), _same(28), kept=_per_channel(0)),
+    "CUMSUM": Kernel((0, 0), _same(2), _BYTES, _quantized(_same(36))),
+    "DEPTH_TO_SPACE": Kernel(options=_same(4), kept=_own_shape),
+    "DEPTHWISE_CONV_2D": Kernel((56, 80), _same(28), kept=_per_channel(3)),
+    "DEQUANTIZE": Kernel(_same(32)),
+    "DIV": Kernel(_same(28), _same(4)),
+    "ELU": Kernel(_same(256)),
+    "EMBEDDING_LOOKUP": Kernel(kept=_embedding),
+    "FULLY_CONNECTED": Kernel((48, 72), (24, 32), POINTERS, _dense),
+    "GATHER": Kernel(options=_same(8), kept=_own_shape),
+    "GATHER_ND": Kernel(kept=_own_shape),
+    "HARD_SWISH": Kernel(_same(20)),
+    "IF": Kernel(_same(8), _same(8)),
+    "L2_NORMALIZATION": Kernel(_same(4), _same(4)),
+    "L2_POOL_2D": Kernel(options=_same(40), kept=_own_shape),
+    "LEAKY_RELU": Kernel(_same(24), _same(4)),
+    "LOG_SOFTMAX": Kernel(kept=_quantized((28, 40))),
+    "LOGISTIC": Kernel(_same(16)),
+    "MIRROR_PAD": Kernel(_same(20), _same(4)),
+    "MUL": Kernel(_same(36), _same(4)),
+    "PACK": Kernel(options=_same(8)),
+    "PAD": Kernel(_same(56)),
+    "PADV2": Kernel(_same(56)),
+    "PRELU": Kernel(_same(28)),
+    "QUANTIZE": Kernel(_same(32)),
+    "READ_VARIABLE": _TENSORS_ONLY,
+    "RELU": Kernel(_same(28)),
+    "RELU6": Kernel(_same(8)),
+    "RESHAPE": Kernel(options=_same(36), kept=_reshape),
+    "RESIZE_BILINEAR": Kernel(options=_same(2), alignment=_BYTES),
+    "RESIZE_NEAREST_NEIGHBOR": Kernel(options=_same(2), alignment=_BYTES),
+    "SELECT_V2": Kernel(_same(1)),
+    "SHAPE": Kernel(options=_same(4)),
+    "SOFTMAX": Kernel((56, 80), _same(4), kept=_softmax),
+    "SPACE_TO_BATCH_ND": Kernel(_same(4)),
+    "SPACE_TO_DEPTH": Kernel(options=_same(4), kept=_own_shape),
+    "SPLIT": Kernel(options=_same(4)),
+    "SPLIT_V": Kernel(options=_same(4)),
+    "SQUARED_DIFFERENCE": Kernel(_same(112)),
+    "SQUEEZE": Kernel(options=_same(36)),
+    "STRIDED_SLICE": Kernel(_same(84), _same(24)),
+    "SUB": Kernel(_same(52), _same(8)),
+    "SVDF": Kernel(_same(36), _same(12)),
+    "TFLite_Detection_PostProcess": Kernel(_same(112)),
+    "TANH": Kernel(_same(16)),
+    "TRANSPOSE_CONV": Kernel((72, 88), _same(20), kept=_per_channel(0)),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Kernel(_same(688), _same(16)),
+    "UNPACK": Kernel(options=_same(8)),
+    "VAR_HANDLE": Kernel(_same(4), (8, 16), POINTERS),
+    "WHILE": Kernel(_same(8), _same(8)),
+}
+"""Kernels of TFLite Micro by the kind of operator."""
