@@ -32,7 +32,7 @@ class Draft:
     first: int
     rows: int
     size: int
-    """Bytes up to the end of the last tensor in it, as the runtime rounds it."""
+    """Bytes, as the runtime rounds them."""
     reads: list[Access] = field(default_factory=list)
     write: list[Access] = field(default_factory=list)
 
@@ -45,40 +45,49 @@ class Piece:
     last: int
     writer: int | None
     readers: frozenset[int]
+    key: frozenset[tuple[int, int]] = frozenset()
+    """The last reader of each stage, and all readers outside of stages."""
 
 
 def cut_pieces(draft: Draft) -> list[Piece]:
     """Cut a place where lives differ: rows with the same writer and last readers stay together.
 
-    The ops of a stage run one after another, so of its readers the last one alone counts.
+    The ops of a stage run one after another, so of its readers the last one alone counts. Rows that
+    no op reads stay with the neighbor that dies first.
     """
-    ends = {draft.first, draft.first + draft.rows}
-    ends |= {x for access in (*draft.reads, *draft.write) for x in (access.first, access.last)}
-    # A band may make wrong rows outside of the tensor, but it reads and keeps rows inside.
-    edges = sorted(ends)
-    pieces: list[tuple[tuple[object, ...], Piece]] = []
-    for first, last in pairwise(edges):
-        readers = [x for x in draft.reads if x.first <= first and last <= x.last]
-        writer = next((x.op for x in draft.write if x.first <= first and last <= x.last), None)
-        by_stage: dict[int, int] = {}
-        for x in readers:
-            by_stage[x.stage] = max(x.op, by_stage.get(x.stage, -1))
-        outside = frozenset(x.op for x in readers if x.stage == OUTSIDE)
-        key = (writer, outside, frozenset(by_stage.items()) if by_stage else None)
-        piece = Piece(first, last, writer, frozenset(x.op for x in readers))
+    edges = {draft.first, draft.first + draft.rows}
+    edges |= {x for access in (*draft.reads, *draft.write) for x in (access.first, access.last)}
+    rows = [_piece(draft, first, last) for first, last in pairwise(sorted(edges))]
+    for k, piece in enumerate(rows):
+        if not piece.readers:
+            near = [x for x in (*rows[:k][-1:], *rows[k + 1 : k + 2]) if x.readers]
+            dies = min(near, key=lambda x: max(x.readers), default=piece)
+            rows[k] = Piece(piece.first, piece.last, piece.writer, dies.readers, dies.key)
+    pieces: list[Piece] = []
+    for piece in rows:
         old = pieces[-1] if pieces else None
-        # Rows that no op reads stay with their neighbors.
-        if old and old[0][0] == writer and (old[0] == key or None in (old[0][2], key[2])):
-            both = Piece(old[1].first, last, writer, old[1].readers | piece.readers)
-            pieces[-1] = (old[0] if key[2] is None else key, both)
+        if old and (old.writer, old.key) == (piece.writer, piece.key):
+            both = old.readers | piece.readers
+            pieces[-1] = Piece(old.first, piece.last, piece.writer, both, piece.key)
         else:
-            pieces.append((key, piece))
-    return [piece for _, piece in pieces] or [_whole_piece(draft)]
+            pieces.append(piece)
+    return pieces
 
 
-def _whole_piece(draft: Draft) -> Piece:
-    """Return the piece of a buffer without rows."""
+def _piece(draft: Draft, first: int, last: int) -> Piece:
+    """Return rows between two cuts as a piece."""
+    readers = [x for x in draft.reads if x.first <= first and last <= x.last]
+    writer = next((x.op for x in draft.write if x.first <= first and last <= x.last), None)
+    key: dict[int, int] = {}
+    for x in readers:
+        # Ops outside of stages may run in any order, so each of them counts.
+        name = x.stage if x.stage != OUTSIDE else -2 - x.op
+        key[name] = max(x.op, key.get(name, -1))
+    return Piece(first, last, writer, frozenset(x.op for x in readers), frozenset(key.items()))
+
+
+def whole_piece(draft: Draft) -> Piece:
+    """Return a place as one piece."""
     writer = draft.write[0].op if draft.write else None
-    return Piece(
-        draft.first, draft.first + draft.rows, writer, frozenset(x.op for x in draft.reads)
-    )
+    last = draft.first + draft.rows
+    return Piece(draft.first, last, writer, frozenset(x.op for x in draft.reads))

@@ -177,6 +177,16 @@ class TiledGraph:
             for tensor in self.tensors
         )
 
+    def head(self, plan: Plan) -> int:
+        """Return the bytes of the slab as the runtime counts them: up to the last rounded end.
+
+        It exceeds the plan's slab by less than a multiple of the rounding, and only if a view ends
+        with the slab.
+        """
+        rows = zip(self.tensors, self.offsets(plan), strict=True)
+        ends = (at + self.source.rounded(x.size) for x, at in rows if at is not None)
+        return max(plan.slab(self.graph), *ends, 0)
+
     def _start(self, plan: Plan, place: Place) -> int | None:
         # A piece that is never live has no offset; then another one of the place may.
         rows = ((plan.offsets[piece], shift) for piece, shift in place.pieces)

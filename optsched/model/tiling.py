@@ -23,7 +23,7 @@ from dataclasses import replace
 from optsched.errors import GraphError
 from optsched.model.elements import Buffer, Op
 from optsched.model.graph import Graph
-from optsched.model.pieces import Access, Draft, Piece, cut_pieces
+from optsched.model.pieces import Access, Draft, Piece, cut_pieces, whole_piece
 from optsched.model.rows import Band, Rows
 from optsched.model.stages import check_stage, cuts, row_op
 from optsched.model.tiled import (
@@ -122,7 +122,7 @@ class _Maker:
     def _band_tensor(self, b: int, first: int, count: int, name: str) -> int:
         """Add a tensor of rows with a place of its own."""
         size = count * self.rows.row_bytes[b]
-        name = free_name(name, self.tensor_names)
+        name = _own_name(name, self.tensor_names)
         place = self._place(name, b, first, count, self.rows.rounded(size))
         self.tensors.append(TiledTensor(name, b, first, count, place, 0, size))
         return len(self.tensors) - 1
@@ -130,11 +130,9 @@ class _Maker:
     def _view(self, source: int, first: int, count: int, name: str) -> int:
         """Add a tensor of rows that lies inside another one."""
         outer = self.tensors[source]
-        width, draft = self.rows.row_bytes[outer.buffer], self.drafts[outer.place]
+        width = self.rows.row_bytes[outer.buffer]
         size, shift = count * width, outer.shift + (first - outer.first) * width
-        # The runtime rounds the end of the view, which must lie inside the slab.
-        draft.size = max(draft.size, shift + self.rows.rounded(size))
-        name = free_name(name, self.tensor_names)
+        name = _own_name(name, self.tensor_names)
         self.tensors.append(TiledTensor(name, outer.buffer, first, count, outer.place, shift, size))
         return len(self.tensors) - 1
 
@@ -144,7 +142,7 @@ class _Maker:
         """Add an op; its reads and writes are noted at the places."""
         v = len(self.ops)
         self.ops.append(op)
-        self.names.append(free_name(name, self.op_names))
+        self.names.append(_own_name(name, self.op_names))
         self.control.append(sorted(set(control)))
         self.scratch.append(scratch)
         self.cost.append(cost)
@@ -320,7 +318,7 @@ class _Maker:
         places = []
         for draft in self.drafts:
             pieces = []
-            for piece in cut_pieces(draft):
+            for piece in cut_pieces(draft) if self._is_cut(draft) else [whole_piece(draft)]:
                 b = len(buffers)
                 buffers.append(self._buffer(draft, piece, taken))
                 pieces.append((b, self._shift(draft, piece.first)))
@@ -334,7 +332,7 @@ class _Maker:
             scratch = None
             if self.scratch[v]:
                 scratch = len(buffers)
-                name = free_name(f"{self.names[v]}.workspace", taken)
+                name = _own_name(f"{self.names[v]}.workspace", taken)
                 buffers.append(Buffer(name, self.scratch[v], alignment=self.rows.rounding))
                 writes[v].append(scratch)
             ops.append(self._op(v, op, reads[v], writes[v], scratch))
@@ -365,6 +363,10 @@ class _Maker:
             cost=self.cost[v],
         )
 
+    def _is_cut(self, draft: Draft) -> bool:
+        # What a band makes lives as a whole: the window of a few rows would save little.
+        return draft.rows > 0 and draft.name == self.rows.graph.buffers[draft.buffer].name
+
     def _shift(self, draft: Draft, row: int) -> int:
         return (row - draft.first) * self.rows.row_bytes[draft.buffer]
 
@@ -376,7 +378,7 @@ class _Maker:
         is_part = start > 0 or not is_last
         name = f"{draft.name}[{piece.first}:{piece.last}]" if is_part else draft.name
         made = Buffer(
-            free_name(name, taken),
+            _own_name(name, taken),
             end - start,
             alignment=1 if start else source.alignment,
             pool=source.pool,
@@ -386,3 +388,10 @@ class _Maker:
         if not is_whole:
             return made
         return replace(made, input=source.input, output=source.output, pin=source.pin)
+
+
+def _own_name(wanted: str, taken: set[str]) -> str:
+    """Return a name that is not taken, and take it."""
+    name = free_name(wanted, taken)
+    taken.add(name)
+    return name

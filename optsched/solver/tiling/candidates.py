@@ -1,0 +1,130 @@
+"""Candidate stages: all sets of row-local ops that make one tensor of which others read.
+
+A stage is grown from the op that makes its result: an op may join if all that read what it makes
+are in the stage. Every stage has a sequence in which its ops join like this, from the last one to
+the first, so none is missed, unless there are too many.
+
+Example: in a chain `a b c` of row-local ops, the stages that end with `c` are `c`, `b c`, `a b c`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.model.rows import RowOp, Rows
+from optsched.solver.tiling.kernels import StageArrays
+
+MOST_STAGES = 20_000
+"""More candidates are not listed; answers then say so."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Sets of ops that can run in bands.
+
+    Parameters
+    ----------
+    stages
+        Op ids of each, ascending.
+    complete
+        False if there are more.
+    """
+
+    stages: tuple[tuple[int, ...], ...]
+    complete: bool
+
+
+def candidates(rows: Rows, most: int = MOST_STAGES) -> Candidates:
+    """Return the stages of a graph, small ones first."""
+    graph = rows.graph
+    users = users_of(rows)
+    makers = graph.producers
+    able = [isinstance(op, RowOp) for op in rows.ops]
+    waits: list[set[int]] = [set() for _ in graph.ops]
+    for v, op in enumerate(rows.ops):
+        if isinstance(op, RowOp):
+            inner = {x.buffer for x in op.maps}
+            rest = {b for b in (*graph.ops[v].reads, *graph.ops[v].uses) if b not in inner}
+            for b in inner:
+                u = makers[b]
+                # What is used as a whole, or outside, is no inner tensor.
+                if u is not None and able[u] and graph.buffers[b].output is None:
+                    waits[v].add(u)
+            waits[v] -= {u for b in rest if (u := makers[b]) is not None}
+    found: dict[frozenset[int], None] = {}
+    level = [frozenset([v]) for v in range(len(graph.ops)) if able[v]]
+    while level and len(found) + len(level) <= most:
+        found.update(dict.fromkeys(level))
+        grown: dict[frozenset[int], None] = {}
+        for stage in level:
+            for u in sorted({u for v in stage for u in waits[v]} - stage):
+                out = rows.ops[u]
+                assert isinstance(out, RowOp)
+                if users[out.output] <= stage and all(_maps(rows, v, out.output) for v in stage):
+                    grown[stage | {u}] = None
+        level = list(grown)
+    return Candidates(tuple(tuple(sorted(x)) for x in found), not level)
+
+
+def _maps(rows: Rows, v: int, b: int) -> bool:
+    """Return True if an op reads a buffer by rows, or not at all."""
+    op, own = rows.ops[v], rows.graph.ops[v]
+    assert isinstance(op, RowOp)
+    return any(x.buffer == b for x in op.maps) or b not in (*own.reads, *own.uses)
+
+
+def users_of(rows: Rows) -> list[set[int]]:
+    """Return the ops that read or use each buffer, by root."""
+    graph = rows.graph
+    users: list[set[int]] = [set() for _ in graph.buffers]
+    for v, op in enumerate(graph.ops):
+        for b in (*op.reads, *op.uses):
+            users[graph.roots[b]].add(v)
+    return users
+
+
+def stage_arrays(rows: Rows) -> StageArrays:
+    """Return the row maps as flat arrays."""
+    graph = rows.graph
+    ops = np.zeros((10, len(graph.ops)), np.int64)
+    maps: list[tuple[int, int, int, int, int]] = []
+    for v, op in enumerate(rows.ops):
+        ops[8, v] = len(maps)
+        if isinstance(op, RowOp):
+            read = [x.buffer for x in op.maps]
+            ops[:8, v] = (
+                *(int(op.rule), op.more, op.output, op.cost, *op.scratch),
+                *(rows.step(read), rows.step([op.output])),
+            )
+            maps += [(x.buffer, x.window, x.stride, x.pad, x.up) for x in op.maps]
+            own = graph.ops[v]
+            whole = dict.fromkeys((*own.reads, *own.uses))
+            maps += [(b, 0, 1, 0, 1) for b in whole if b not in read]
+        ops[9, v] = len(maps)
+    table = np.array(maps, np.int64).reshape(-1, 5).T
+    users = users_of(rows)
+    buffers = np.array(
+        [
+            (
+                rows.heights[b],
+                rows.row_bytes[b],
+                0 if buffer.external else buffer.size,
+                len(users[b]),
+                graph.kept[graph.roots[b]],
+            )
+            for b, buffer in enumerate(graph.buffers)
+        ],
+        np.int64,
+    ).reshape(-1, 5)
+    return StageArrays(
+        ops, np.ascontiguousarray(table), np.ascontiguousarray(buffers.T), rows.rounding
+    )
+
+
+def packed(stages: tuple[tuple[int, ...], ...]) -> tuple[IntArray, IntArray]:
+    """Return stages as rows of one array: where each begins, and the ops."""
+    ptr = np.cumsum([0, *map(len, stages)])
+    return ptr, np.array([v for stage in stages for v in stage], np.int64)
