@@ -263,27 +263,12 @@ def fullest(
         # The band that runs last comes first here.
         band = turn if way else count - 1 - turn
         low, high = band * height // count, (band + 1) * height // count
-        # The last row has the bytes that round the result up.
-        if way:
-            result = size - high * width if high < height else 0
-        else:
-            result = low * width
+        # With the last row come the bytes that round the result up.
+        before = size - high * width if high < height else 0
+        result = before if way else low * width
         own = (size if high == height else high * width) - low * width
         direct = made[band, top, 0] == low and made[band, top, 1] == high
-        for k in range(top + 2):
-            change[k] = 0
-        for k in range(top + 1):
-            if k == top and direct:
-                break
-            v = stage[k]
-            rows = made[band, k, 1] - made[band, k, 0]
-            bytes_ = rows * arrays.buffers[1, arrays.ops[2, v]]
-            bytes_ = (bytes_ + unit - 1) // unit * unit
-            change[k] += bytes_
-            change[last_use(arrays, stage, k) + 1] -= bytes_
-        here = 0
-        for k in range(top + 1):
-            here += change[k]
+        here = made_bytes(arrays, stage, band, direct, made, change)
         if not direct:
             # The step that copies the good rows; all that the band read is dead.
             rows = made[band, top, 1] - made[band, top, 0]
@@ -291,13 +276,7 @@ def fullest(
             most = max(most, inputs + result + own + bytes_)
         for k in range(top, -1, -1):
             v = stage[k]
-            for i in range(arrays.ops[8, v], arrays.ops[9, v]):
-                b, j = arrays.maps[0, i], i - arrays.ops[8, v]
-                if maker[b] < 0 and dies[b] == -1:
-                    inputs -= live_rows(arrays, b, window, edges)
-                    window[b, 0] = min(window[b, 0], given[band, k, j, 0])
-                    window[b, 1] = max(window[b, 1], given[band, k, j, 1])
-                    inputs += live_rows(arrays, b, window, edges)
+            inputs += read_rows(arrays, v, given[band, k], maker, dies, edges, window)
             rows = made[band, k, 1] - made[band, k, 0]
             scratch = arrays.ops[4, v] + arrays.ops[5, v] * rows
             scratch = (scratch + unit - 1) // unit * unit
@@ -305,6 +284,53 @@ def fullest(
             most = max(most, inputs + result + direct_bytes + here + scratch)
             here -= change[k]
     return most
+
+
+@inner
+def made_bytes(
+    arrays: StageArrays,
+    stage: IntArray,
+    band: int,
+    direct: bool,
+    made: IntArray,
+    change: IntArray,
+) -> int:
+    """Return the bytes that a band has made when its last op runs; write the changes by op."""
+    top, unit, here = len(stage) - 1, arrays.rounding, 0
+    for k in range(top + 2):
+        change[k] = 0
+    for k in range(top if direct else top + 1):
+        v = stage[k]
+        rows = made[band, k, 1] - made[band, k, 0]
+        bytes_ = rows * arrays.buffers[1, arrays.ops[2, v]]
+        bytes_ = (bytes_ + unit - 1) // unit * unit
+        change[k] += bytes_
+        change[last_use(arrays, stage, k) + 1] -= bytes_
+    for k in range(top + 1):
+        here += change[k]
+    return here
+
+
+@inner
+def read_rows(
+    arrays: StageArrays,
+    v: int,
+    given: IntArray,
+    maker: IntArray,
+    dies: IntArray,
+    edges: IntArray,
+    window: IntArray,
+) -> int:
+    """Extend the windows of the inputs that die by the rows of a run; return the bytes added."""
+    added = 0
+    for i in range(arrays.ops[8, v], arrays.ops[9, v]):
+        b, j = arrays.maps[0, i], i - arrays.ops[8, v]
+        if maker[b] < 0 and dies[b] == -1:
+            added -= live_rows(arrays, b, window, edges)
+            window[b, 0] = min(window[b, 0], given[j, 0])
+            window[b, 1] = max(window[b, 1], given[j, 1])
+            added += live_rows(arrays, b, window, edges)
+    return added
 
 
 @inner
