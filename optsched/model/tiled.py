@@ -13,13 +13,17 @@ of Y are there from their band on. The pieces of a tensor lie one after another,
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.model.rows import Rows
+from optsched.model.rows import Rows, Tail
 from optsched.runtime.keywords import keywords
+
+MOST_JOINED = 10
+"""Tensors that one op joins at most: the limit of TFLite Micro."""
 
 
 @keywords
@@ -187,7 +191,33 @@ class TiledGraph:
         ends = (at + self.source.rounded(x.size) for x, at in rows if at is not None)
         return max(plan.slab(self.graph), *ends, 0)
 
+    def tail(self, tail: Tail) -> int:
+        """Return the bytes of the tail of the tiled program."""
+        runs = Counter(op.op for op in self.ops if op.op is not None and op.kind is TiledKind.BAND)
+        graph = self.source.graph
+        arena = sum(buffer.alias_of is None for buffer in graph.buffers)
+        arena -= len({op.workspace for op in graph.ops} - {None})
+        joined = [len(op.reads) for op in self.ops if op.kind is TiledKind.JOIN]
+        slices = sum(op.kind is TiledKind.SLICE for op in self.ops)
+        more = {v: count - 1 for v, count in runs.items()}
+        return tail.total(more, len(self.tensors) - arena, slices, joined)
+
     def _start(self, plan: Plan, place: Place) -> int | None:
         # A piece that is never live has no offset; then another one of the place may.
         rows = ((plan.offsets[piece], shift) for piece, shift in place.pieces)
         return next((at - shift for at, shift in rows if at is not None), None)
+
+
+def joins_of(bands: int, most_joined: int = MOST_JOINED) -> list[int]:
+    """Return the number of tensors of each op that joins bands, the last one makes the result.
+
+    >>> joins_of(12)
+    [10, 2, 2]
+    """
+    found, left = [], bands
+    while left > 1:
+        groups = [min(most_joined, left - i) for i in range(0, left, most_joined)]
+        # A rest of one tensor goes on as it is.
+        found += [group for group in groups if group > 1]
+        left = len(groups)
+    return found

@@ -27,6 +27,7 @@ from optsched.model.pieces import Access, Draft, Piece, cut_pieces, whole_piece
 from optsched.model.rows import Band, Rows
 from optsched.model.stages import check_stage, cuts, row_op
 from optsched.model.tiled import (
+    MOST_JOINED,
     Place,
     Stage,
     TiledGraph,
@@ -36,9 +37,6 @@ from optsched.model.tiled import (
     Tiling,
 )
 from optsched.runtime.text import free_name
-
-MOST_JOINED = 10
-"""Tensors that one op joins at most: the limit of TFLite Micro."""
 
 
 def tiled_graph(rows: Rows, tiling: Tiling, most_joined: int = MOST_JOINED) -> TiledGraph:

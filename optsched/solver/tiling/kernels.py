@@ -231,9 +231,10 @@ def live_rows(arrays: StageArrays, b: int, window: IntArray, edges: IntArray) ->
         return 0
     height, size = arrays.buffers[0, b], arrays.buffers[2, b]
     low = 0 if window[b, 0] == edges[b, 0] else window[b, 0] * arrays.buffers[1, b]
+    high: int = window[b, 1] * arrays.buffers[1, b]
     if window[b, 1] == edges[b, 1] or window[b, 1] == height:
-        return size - low
-    return window[b, 1] * arrays.buffers[1, b] - low
+        high = size
+    return high - low
 
 
 @inner

@@ -1,0 +1,124 @@
+"""Positions of a program: sets of ops that have run, and what lives between two ops.
+
+A chain has one position per op; ops that may run in either sequence add positions. A graph with too
+many keeps to one order.
+
+Example: after `a`, ops `b` and `c` may run in either sequence. The positions are none, a, ab, ac
+and abc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from optsched.model.rows import Rows
+from optsched.solver.tiling.candidates import users_of
+
+MOST_POSITIONS = 4_000
+"""A graph with more positions keeps to one order."""
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Sets of ops as numbers with one bit per op.
+
+    Parameters
+    ----------
+    rows
+        The graph with row maps.
+    order
+        The order to keep to; empty for any.
+    """
+
+    rows: Rows
+    order: tuple[int, ...] = ()
+    place: dict[int, int] = field(init=False)
+    """Position of each op in the order in which ops are listed."""
+
+    def __post_init__(self) -> None:
+        listed = self.order or range(len(self.rows.graph.ops))
+        object.__setattr__(self, "place", {v: k for k, v in enumerate(listed)})
+
+    @cached_property
+    def needs(self) -> list[int]:
+        """By op, the ops that must run before it: its predecessors, or all of the order."""
+        found = [0] * len(self.rows.graph.ops)
+        for v in self.order or range(len(found)):
+            for u in self.rows.graph.predecessors[v]:
+                found[v] |= found[u] | 1 << u
+        for u, v in zip(self.order, self.order[1:], strict=False):
+            found[v] |= found[u] | 1 << u
+        return found
+
+    @cached_property
+    def positions(self) -> tuple[int, ...] | None:
+        """The positions, those of fewer ops first; None if there are too many."""
+        level, found = {0: None}, list[int]()
+        while level:
+            found += level
+            if len(found) > MOST_POSITIONS:
+                return None
+            grown: dict[int, None] = {}
+            for position in level:
+                grown.update(dict.fromkeys(position | 1 << v for v in self.ready(position)))
+            level = grown
+        return tuple(found)
+
+    def ready(self, position: int) -> list[int]:
+        """Return the ops that can run next."""
+        if self.order:
+            at = position.bit_count()
+            return [self.order[at]] if at < len(self.order) else []
+        rows = enumerate(self.needs)
+        return [v for v, need in rows if not position >> v & 1 and need & ~position == 0]
+
+    def starts(self, stage: Sequence[int]) -> list[int]:
+        """Return the positions at which a stage can run."""
+        own, first = 0, 0
+        for v in stage:
+            own |= 1 << v
+            first |= self.needs[v]
+        first &= ~own
+        if any(first >> v & 1 and self.needs[v] & own for v in range(first.bit_length())):
+            # An op outside must run between ops of the stage.
+            return []
+        level, found = {first: None}, dict[int, None]()
+        while level:
+            found.update(level)
+            grown: dict[int, None] = {}
+            for position in level:
+                for v in self.ready(position):
+                    if not own >> v & 1:
+                        grown[position | 1 << v] = None
+            level = grown
+        return list(found)
+
+    @cached_property
+    def spans(self) -> list[tuple[int, int, int, bool]]:
+        """By buffer in the slab: bytes, the op that makes it, its users as bits, and if kept."""
+        graph, users = self.rows.graph, users_of(self.rows)
+        found = []
+        for b, buffer in enumerate(graph.buffers):
+            mask = sum(1 << v for v in users[b])
+            maker = graph.producers[b]
+            made = 0 if maker is None else 1 << maker
+            lives = mask or made or graph.kept[b]
+            if graph.roots[b] == b and not buffer.external and buffer.size and lives:
+                found.append((buffer.size, made, mask, graph.kept[b]))
+        return found
+
+    def live(self, position: int) -> int:
+        """Return the bytes live between two ops."""
+        return sum(
+            size
+            for size, made, users, kept in self.spans
+            if made & ~position == 0 and (kept or users & ~position)
+        )
+
+    def whole(self, v: int, live: int) -> int:
+        """Return the bytes live while an op runs as it is, at a position with `live` bytes."""
+        graph = self.rows.graph
+        own = (graph.buffers[b] for b in graph.ops[v].writes)
+        return live + sum(buffer.size for buffer in own if not buffer.external)

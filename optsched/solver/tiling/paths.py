@@ -1,0 +1,144 @@
+"""Paths through the network of a graph: the least extra multiplications, or total bytes.
+
+For each load the search finds all paths that are best in tail and extra, the largest load first.
+The paths found stay the best ones down to their own largest load, so the next one is the byte
+below it.
+
+Example: a path with load 90 and no extra, found for 100 bytes, is the best for 90 to 100 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.runtime.clock import Clock
+from optsched.solver.tiling.arcs import Network
+from optsched.solver.tiling.labels import (
+    FAR,
+    MOST_LABELS,
+    Bounds,
+    Labels,
+    extend,
+    narrowest,
+    to_go,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A path: its figures and arcs.
+
+    Parameters
+    ----------
+    load, tail, extra
+        Live bytes at most, bytes of the tail, extra multiplications.
+    arcs
+        Numbers of the arcs, first to run first.
+    """
+
+    load: int
+    tail: int
+    extra: int
+    arcs: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """Load and tail."""
+        return self.load + self.tail
+
+
+@dataclass
+class Paths:
+    """Searches of paths in one network.
+
+    Parameters
+    ----------
+    net
+        The network.
+    tail
+        Bytes of the untiled model's tail.
+    clock
+        Limit of all searches.
+    """
+
+    net: Network
+    tail: int
+    clock: Clock
+    dropped: bool = field(default=False, init=False)
+    """True if labels were dropped for lack of room, so a better path may have been missed."""
+
+    def __post_init__(self) -> None:
+        positions = len(self.net.arcs.ptr) - 1
+        self._labels = Labels(
+            np.zeros(positions + 1, np.int64), np.zeros((5, MOST_LABELS), np.int64)
+        )
+        self._draft = np.zeros((5, 1 << 16), np.int64)
+        self._go = np.zeros((2, positions), np.int64)
+
+    @cached_property
+    def least_load(self) -> int:
+        """The least load of all paths."""
+        found = np.zeros(len(self.net.arcs.ptr) - 1, np.int64)
+        narrowest.for_work(self._work)(self.net.arcs, found)
+        return int(found[-1])
+
+    @property
+    def _work(self) -> int:
+        return len(self.net.arcs.load) + len(self.net.arcs.ptr)
+
+    def within(
+        self, load: int, total: int = FAR, extra: int = FAR, front: IntArray | None = None
+    ) -> list[Path]:
+        """Return the paths of at most these values that are best in tail and extra.
+
+        `front` are known plans, shape `(2, plans)`: paths that one of them beats are left out.
+        """
+        arcs = self.net.arcs
+        for column in range(2):
+            to_go.for_work(self._work)(arcs, load, column, self._go[column])
+        if self._go[0, 0] >= FAR:
+            return []
+        known = np.zeros((2, 0), np.int64) if front is None else front
+        bounds = Bounds(load, total - self.tail, extra, self.least_load)
+        count = extend.for_work(4 * self._work)(
+            arcs, bounds, self._go[0], self._go[1], known, self._labels, self._draft
+        )
+        self.dropped |= count < 0
+        ends = range(*self._labels.ptr[-2:].tolist())
+        return [self._path(i) for i in ends]
+
+    def _path(self, label: int) -> Path:
+        values = self._labels.values
+        tail, extra, load = values[:3, label].tolist()
+        arcs = []
+        while values[4, label] >= 0:
+            arcs.append(int(values[4, label]))
+            label = int(values[3, label])
+        return Path(load, self.tail + tail, extra, tuple(reversed(arcs)))
+
+    def sweep(self, load: int, total: int = FAR, extra: int = FAR) -> Iterator[list[Path]]:
+        """Yield the best paths for each load, downwards; stop at the end of the time."""
+        front = np.zeros((2, 0), np.int64)
+        known: list[tuple[int, int]] = []
+        while not self.clock.expired():
+            found = self.within(load, total, extra, front)
+            if not found:
+                return
+            yield found
+            known = non_dominated([*known, *((x.total - self.tail, x.extra) for x in found)])
+            front = np.array(known, np.int64).T.copy()
+            load = max(path.load for path in found) - 1
+
+
+def non_dominated(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the points that no other one is as small as in both values, ascending."""
+    kept: list[tuple[int, int]] = []
+    for first, second in sorted(points):
+        if not kept or second < kept[-1][1]:
+            kept.append((first, second))
+    return kept
