@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from optsched.model.pools import Pool
     from optsched.model.question import Question
     from optsched.model.streams import in_levels, in_streams, with_streams
+    from optsched.plugins.inductor.capture.step import capture_step
     from optsched.runtime.limits import Limits, Objective, Proof, StopReason
     from optsched.solver.module import solve_module
     from optsched.solver.module_result import ModuleResult
@@ -99,6 +100,7 @@ _HOME = {
     "optsched.model.pools": "Pool",
     "optsched.model.question": "Question",
     "optsched.model.streams": "in_levels in_streams with_streams",
+    "optsched.plugins.inductor.capture.step": "capture_step",
     "optsched.runtime.limits": "Limits Objective Proof StopReason",
     "optsched.solver.module": "solve_module",
     "optsched.solver.module_result": "ModuleResult",
@@ -141,6 +143,7 @@ __all__ = [
     "StopReason",
     "answer",
     "apply_plan",
+    "capture_step",
     "certify",
     "check_module",
     "check_packing",

@@ -47,6 +47,7 @@ PUBLIC = {
     "StopReason",
     "answer",
     "apply_plan",
+    "capture_step",
     "certify",
     "check_packing",
     "check_plan",
