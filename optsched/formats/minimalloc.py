@@ -7,9 +7,10 @@ buffer stay occupied; gaps are separated by spaces. Names are not quoted: a name
 comma or an escape byte, or that a spreadsheet would run as a formula, is escaped by
 :func:`optsched.runtime.text.shield` and restored when read.
 
-Three columns are extensions. `pool` names the slab of a buffer. `apart` lists buffers, separated by
-spaces, that never share a byte with this one, even when not live together; one of the two
-buffers needs to list the other. Rows with equal text in `share` start at one offset.
+Other columns, such as MiniMalloc's `hint`, are kept and ignored. Three columns are extensions.
+`pool` names the slab of a buffer. `apart` lists buffers, separated by spaces, that never share a
+byte with this one, even when not live together; one of the two buffers needs to list the other.
+Rows with equal text in `share` start at one offset.
 
 References
 ----------
@@ -21,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from types import MappingProxyType
 
 import numpy as np
@@ -94,6 +96,19 @@ def looks_like(text: str) -> bool:
     found = {_COLUMNS.get(column.strip()) for column in first.split(",")}
     # Two columns that no other format has together.
     return {"lower", "size"} <= found or {"upper", "size"} <= found
+
+
+def describe_table(text: str) -> str:
+    """Return advice on the header of a text that is a table of buffers of another form, or ""."""
+    first = text.lstrip("\ufeff\r\n").split("\n", 1)[0][:1000].strip()
+    for separator in (",", ";", "\t", "|"):
+        words = {word.strip("# '\"").lower() for word in first.split(separator)}
+        if len(words & {*_COLUMNS, "name", "bytes", "first", "last"}) >= 2:
+            return (
+                f"a table with the header {first[:80]!r}, expected {','.join(_REQUIRED)} and "
+                "optionally alignment, gaps, offset, separated by commas"
+            )
+    return ""
 
 
 def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> PackingTable:
@@ -222,8 +237,8 @@ def _find_columns(columns: Sequence[str]) -> dict[str, int]:
     place: dict[str, int] = {}
     for position, column in enumerate(columns):
         if column not in _COLUMNS:
-            known = ", ".join(_COLUMNS)
-            raise FormatError(f"line 1: unknown column {column[:60]!r}, expected one of {known}")
+            _refuse_misspelled(column)
+            continue
         meaning = _COLUMNS[column]
         if meaning in place:
             raise FormatError(
@@ -234,6 +249,13 @@ def _find_columns(columns: Sequence[str]) -> dict[str, int]:
         if wanted not in place:
             raise FormatError(f"line 1: column {wanted!r} is missing")
     return place
+
+
+def _refuse_misspelled(column: str) -> None:
+    """Refuse a column that is ignored by mistake, since it resembles one with a meaning."""
+    near = get_close_matches(column.strip("# ").lower()[:60], list(_COLUMNS), n=1, cutoff=0.8)
+    if near:
+        raise FormatError(f"line 1: unknown column {column[:60]!r}: did you mean {near[0]!r}?")
 
 
 def _check_ids(rows: Sequence[_TableRow]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 from optsched.errors import FormatError
 from optsched.formats.fields import show
 from optsched.formats.format import Content, Format, Source
+from optsched.formats.minimalloc import describe_table
 from optsched.formats.rows import ROWS
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
@@ -19,6 +21,8 @@ from optsched.runtime.registry import check_owner
 FORMATS: dict[str, Format] = {row.name: row for row in ROWS}
 """All known formats by name; :func:`register_format` adds to them."""
 
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
+"""Bytes that no text has."""
 _Reader = TypeVar("_Reader", bound=Callable[..., Any])
 _LOG = logging.getLogger(__name__)
 
@@ -85,6 +89,9 @@ def find_format(source: Source) -> Format:
         _load_plugins()
         found = _first(source, readable=True) or _first(source, readable=False)
     if found is None:
+        if _CONTROL.search(source.data[:1024]):
+            start = source.data[:8].hex(" ")
+            raise FormatError(f"unknown format: binary data that starts with the bytes {start}")
         # A defect of the text explains more than its first characters.
         raise source.trouble or FormatError(_describe(source))
     return found
@@ -115,5 +122,7 @@ def _describe(source: Source) -> str:
         return f"unknown JSON format; its keys are {keys or 'none'}"
     if not source.text.strip():
         return "file is empty"
+    if advice := describe_table(source.text):
+        return advice
     start = show(source.text.strip()[:40])
     return f"unknown format (not JSON and not a MiniMalloc CSV), starts with {start}"

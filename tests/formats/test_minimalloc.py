@@ -22,6 +22,7 @@ from optsched.formats.minimalloc import (
     with_pools,
 )
 from optsched.model.packing_problem import Gap, PackingProblem
+from optsched.solver.pack import pack
 
 SHARED = Path(__file__).parents[3] / "shared" / "instances" / "packing"
 TABLES = sorted(SHARED.glob("*/*.csv"))
@@ -156,15 +157,24 @@ def test_names_of_other_tools_stay_as_they_are() -> None:
     assert minimalloc_text(packing) == text
 
 
+def test_columns_without_a_meaning_are_kept_as_minimalloc_ignores_them() -> None:
+    text = "id,lower,upper,size,alignment,gaps,hint\na,0,9,64,1,,-1\nb,3,5,32,1,,32\n"
+    packing = read_minimalloc(text)
+    assert packing.problem.size.tolist() == [64, 32]
+    assert minimalloc_text(packing) == text
+    assert pack(packing.problem).slab == 96
+
+
 HEADER = "id,lower,upper,size\n"
 BAD = {
     "empty": ("", "file is empty"),
     "blank": ("\n \r\n", "file is empty"),
     "missing column": ("id,lower,size\n", "line 1: column 'upper' is missing"),
-    "unknown column": (
-        "id,lower,upper,size,bank\n",
-        "line 1: unknown column 'bank', expected one of",
+    "misspelled column": (
+        "id,lower,upper,size,aligment\n",
+        "line 1: unknown column 'aligment': did you mean 'alignment'?",
     ),
+    "capitals": ("id,lower,upper,size,Gaps\n", "unknown column 'Gaps': did you mean 'gaps'?"),
     "column twice": ("id,lower,start,upper,size\n", "columns 'lower' and 'start' mean the same"),
     "both ends": ("id,lower,upper,end,size\n", "columns 'upper' and 'end' mean the same"),
     "few fields": (HEADER + "a,0,3\n", "line 2: 3 fields, the header has 4 columns"),

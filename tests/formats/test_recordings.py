@@ -285,7 +285,7 @@ def test_a_trace_that_overflowed_is_named(
 def test_a_request_that_failed_is_named(
     size: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """15 MiB are live in a segment of 30 MiB, of which 20 were in use before."""
+    """15 MiB are live in a segment of 30 MiB; 20 MiB were in use before."""
     at = 1 << 30
     events = [
         event("segment_alloc", at, 30 * MIB),

@@ -2,7 +2,7 @@
 
 An instruction's own buffers differ from those it points to. A tuple defines its index table and
 points to the buffers of its parts; `get-tuple-element`, `bitcast` and similar instructions define
-nothing. Constants have no bytes, nor do arrays outside of the device's memory. Parameters of the
+nothing. Constants and arrays outside of the device's memory have no bytes. Parameters of the
 entry stay live to its end, those of other computations until their last use, and results to the
 end. A computation shares nothing with its callers: a computation that an op runs needs additional
 memory, minus the bytes of the results of a while, call or conditional, which are those of the

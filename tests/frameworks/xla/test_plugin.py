@@ -360,7 +360,7 @@ def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> No
 
 
 def test_an_order_that_meets_its_bound_is_explained() -> None:
-    """The best case: three wide branches, of which one at a time is live."""
+    """The best case: three wide branches, and one at a time is live."""
 
     def step(x: Any, up: Any, down: Any) -> Any:
         wide = [jnp.tanh(x @ a) for a in up]
