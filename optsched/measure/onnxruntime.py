@@ -34,11 +34,11 @@ from optsched.formats.onnx.order import reorder_onnx
 from optsched.formats.opening import extra_named, open_source, opened
 from optsched.formats.source import label_of, write_bytes
 from optsched.measure.blocks import Blocks, explain
-from optsched.measure.heap import counted_environment
 from optsched.measure.request import Request
 from optsched.measure.result import Held, Measurement
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
+from optsched.runtime.heap import counted_environment
 
 BASIC: Final = "ORT_ENABLE_BASIC"
 _BASIC: Final = {"graph_optimization_level": BASIC}

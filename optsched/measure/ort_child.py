@@ -17,7 +17,7 @@ from typing import Any
 
 def main(path: str) -> None:
     """Run all sessions of a JSON file, and print what they held as a last line of JSON."""
-    from optsched.measure.heap import Heap
+    from optsched.runtime.heap import Heap
 
     heap, runs = Heap(), json.loads(Path(path).read_text("utf-8"))
     found = [_run(heap, run) for run in runs]

@@ -51,7 +51,9 @@ class CompiledGraph:
         compilation with the same settings.
     measured
         Bytes that the graph was measured to need while it ran, to compare with the planned peak;
-        None if it was not measured.
+        None if it was not measured. Inputs count if the graph was to free them, or did.
+    measured_note
+        Inputs that the measured call freed though the plan does not, or the reverse.
     """
 
     plugin: str
@@ -69,6 +71,7 @@ class CompiledGraph:
     fusion: str = ""
     cached: bool = False
     measured: int | None = None
+    measured_note: str = ""
 
     @property
     def planned(self) -> int | None:
@@ -83,7 +86,7 @@ class CompiledGraph:
         if self.after is not None and self.after != self.before:
             text += f" -> {self.after:,}"
         if self.measured is not None:
-            text += f", measured {self.measured:,}"
+            text += f", measured {self.measured:,}{self._difference()}"
         if self.bound is not None:
             text += f", bound {self.bound:,}"
         if self.proof:
@@ -98,6 +101,13 @@ class CompiledGraph:
             text += f"; {self.note}"
         # A record out of the cache has no time of its own.
         return text if self.cached else f"{text}; {self.seconds:.2f} s"
+
+    def _difference(self) -> str:
+        """Return the measured bytes above or below the planned ones with their cause."""
+        if self.measured is None or self.planned is None or self.measured == self.planned:
+            return ""
+        cause = self.measured_note or "the call allocates otherwise than simulated"
+        return f" ({self.measured - self.planned:+,}: {cause})"
 
 
 _lock = threading.Lock()
@@ -123,7 +133,9 @@ def note_measured(measured: CompiledGraph) -> None:
                 measured.before,
                 measured.after,
             ):
-                _records[i] = replace(known, measured=measured.measured)
+                _records[i] = replace(
+                    known, measured=measured.measured, measured_note=measured.measured_note
+                )
                 return
 
 

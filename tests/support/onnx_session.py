@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optsched.measure.heap import Heap
+from optsched.runtime.heap import Heap
 
 
 def session(path: Path, order: str, *, reuse: bool = False, **options: Any) -> Any:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from experiments.runtimes.onnxruntime import inplace, random_models
 from experiments.tables import markdown, replace_table
-from optsched.measure.heap import Heap, restart_with_counter
+from optsched.runtime.heap import Heap, restart_with_counter
 from tests.support import onnx_models as models
 
 

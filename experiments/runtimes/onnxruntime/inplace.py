@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from optsched.formats.onnx.rules import overwritten_inputs
-from optsched.measure.heap import Heap
+from optsched.runtime.heap import Heap
 
 _SIDE: Final = (8, 8)
 _IMAGE: Final = (2, 4, 8, 8)

@@ -11,7 +11,7 @@ import numpy as np
 
 from optsched import apply_plan, peak_memory, read_graph, solve
 from optsched.formats import read_recorded
-from optsched.measure.heap import Heap
+from optsched.runtime.heap import Heap
 from tests.support.onnx_models import Net, value
 from tests.support.onnx_session import measured, random_inputs
 

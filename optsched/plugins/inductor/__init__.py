@@ -103,8 +103,9 @@ def enabled(
         cuDNN, attention and kernels of the program allocate while they run are not counted.
     measure
         True to measure the first two calls of each graph: :func:`optsched.plugins.explain` has the
-        last measured peak beside the planned one. On a GPU this resets the peaks of
-        `torch.cuda.memory_stats`; on the CPU torch's profiler runs during these calls.
+        last measured peak beside the planned one, and inputs that were held otherwise than planned.
+        On a GPU this resets the peaks of `torch.cuda.memory_stats`; on the CPU it needs Linux and a
+        C compiler (`cc`).
     split
         Cuts of fused nodes into parts where that lowers the peak: `"auto"` takes cuts that add at
         most 2 % to the bytes that kernels move and 5 % to their number, `"peak"` takes cuts at any

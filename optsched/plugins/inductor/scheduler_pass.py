@@ -39,7 +39,9 @@ from optsched.plugins.inductor.orders.node_order import decide_order
 from optsched.plugins.inductor.reading.support import KeptOrderError, require_support
 from optsched.plugins.inductor.reading.triton import runs_on_gpu
 from optsched.plugins.inductor.running.cached import leave_record
+from optsched.plugins.inductor.running.measured import Meter
 from optsched.plugins.inductor.sizes.kernels import KernelMemory, MeasuredKernels, measure_kernels
+from optsched.plugins.inductor.sizes.meter import missing_counter
 from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
@@ -166,9 +168,11 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         if self.lifecycle and not V.graph.cpp_wrapper:
             lives = plan_lives(facts, choice.order, reuse=choice.reuse, name=name)
             expect_lives(V.graph, lives)
+        meter = _meter(facts, final, _device(nodes)) if self.measure else None
         notes = (_above(self.budget, choice), _note(kernels, decision, choice, runs_on_gpu(nodes)))
-        record = replace(record, note="; ".join(filter(None, notes)))
-        return _Answer(ordered, record, (final.start, _device(nodes)) if self.measure else None)
+        missing = f"not measured: {why}" if meter and (why := missing_counter(meter.device)) else ""
+        record = replace(record, note="; ".join(filter(None, (*notes, missing))))
+        return _Answer(ordered, record, meter)
 
     def _leave_to_inductor(self) -> None:
         """Restore the settings that an earlier graph may have changed, so that Inductor decides."""
@@ -242,12 +246,12 @@ class _Answer:
     nodes, record
         Nodes in the order in which they run, and the decision.
     meter
-        Planned bytes live before a call, and the device; None if calls are not measured.
+        How calls are measured; None if they are not.
     """
 
     nodes: list[Any]
     record: CompiledGraph
-    meter: tuple[int, str] | None = None
+    meter: Meter | None = None
 
 
 def _failure(name: str, ops: int, error: Exception) -> CompiledGraph:
@@ -300,6 +304,12 @@ def _device(nodes: Sequence[Any]) -> str:
     """Return the device of a supported graph, which runs on a single one."""
     devices = [device for node in nodes if (device := node.get_device()) is not None]
     return "cpu" if not runs_on_gpu(nodes) else str(devices[0])
+
+
+def _meter(facts: WrapperFacts, decision: Decision, device: str) -> Meter:
+    freed = {given.name for given in facts.inputs}
+    positions = (i for i, name in enumerate(V.graph.graph_inputs) if name in freed)
+    return Meter(device, decision.start, tuple(positions))
 
 
 def _describe_cuts(cuts: Cuts, record: CompiledGraph, decision: Decision) -> CompiledGraph:

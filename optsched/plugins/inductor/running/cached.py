@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, astuple, fields, replace
 from typing import Any
 
-from optsched.plugins.inductor.running.measured import measure_calls
+from optsched.plugins.inductor.running.measured import Meter, measure_calls
 from optsched.plugins.records import CompiledGraph, remember
 
 _lock = threading.Lock()
@@ -25,7 +25,7 @@ _compiled_here: set[str] = set()
 """Records of modules written by this process, whose first load is part of their compilation."""
 
 
-def leave_record(graph: Any, record: CompiledGraph, meter: tuple[int, str] | None = None) -> None:
+def leave_record(graph: Any, record: CompiledGraph, meter: Meter | None = None) -> None:
     """Add lines that report the record to the module that Inductor writes for a graph.
 
     Parameters
@@ -35,7 +35,7 @@ def leave_record(graph: Any, record: CompiledGraph, meter: tuple[int, str] | Non
     record
         Its record.
     meter
-        Planned bytes live before a call and the device, if calls of the graph are to be measured.
+        How calls of the graph are measured; None if they are not.
     """
     if graph.cpp_wrapper:
         # No Python module is written.
@@ -44,11 +44,12 @@ def leave_record(graph: Any, record: CompiledGraph, meter: tuple[int, str] | Non
     text = json.dumps(asdict(replace(record, seconds=0.0, solver_seconds=0.0, cached=True)))
     with _lock:
         _compiled_here.add(text)
+    how = None if meter is None else astuple(meter)
     # After the function that runs the graph, which may be measured.
     graph.wrapper_code.suffix.splice(
         f"""
         try:
-            __import__({__name__!r}, fromlist=["recall"]).recall({text!r}, globals(), {meter!r})
+            __import__({__name__!r}, fromlist=["recall"]).recall({text!r}, globals(), {how!r})
         except ImportError:
             pass
         """,
@@ -57,7 +58,7 @@ def leave_record(graph: Any, record: CompiledGraph, meter: tuple[int, str] | Non
 
 
 def recall(
-    text: str, module: dict[str, Any] | None = None, meter: tuple[int, str] | None = None
+    text: str, module: dict[str, Any] | None = None, meter: tuple[Any, ...] | None = None
 ) -> None:
     """Remember the record of a module that is loaded, unless it was compiled just now.
 
@@ -66,7 +67,7 @@ def recall(
     text
         The record.
     module, meter
-        Names of the module, and what :func:`leave_record` has for a graph to be measured.
+        Names of the module, and the fields of a :class:`Meter` for a graph to be measured.
     """
     # Fields of a later version are left out rather than refused.
     known = {field.name for field in fields(CompiledGraph)}
@@ -82,7 +83,7 @@ def recall(
         record = replace(record, name=_current_name(record.name))
         remember(record)
     if module is not None and meter is not None:
-        measure_calls(module, record, *meter)
+        measure_calls(module, record, Meter(*meter))
 
 
 def _current_name(name: str) -> str:

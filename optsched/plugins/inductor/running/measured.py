@@ -5,24 +5,47 @@ to this module. The first calls are measured, in any thread and in any process t
 from Inductor's cache; the last result becomes part of the graph's record.
 
 Example: a graph is planned with 3,000 bytes, 1,000 of them inputs that it frees. Its call rises by
-2,000 bytes: 3,000 were measured.
+2,000 bytes: 3,000 were measured. If the program still holds the inputs, the call cannot free them
+and rises by up to 3,000 bytes: up to 4,000 were measured, and the record says why.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from optsched.plugins.records import CompiledGraph, note_measured
+
+if TYPE_CHECKING:
+    from optsched.plugins.inductor.sizes.meter import Rise
 
 MEASURED_CALLS = 2
 """Calls of a graph that are measured; kernels may allocate what they keep in the first."""
 
 
-def measure_calls(module: dict[str, Any], record: CompiledGraph, start: int, device: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """How the calls of a graph are measured.
+
+    Parameters
+    ----------
+    device
+        The graph's device.
+    start
+        Planned bytes of inputs that the graph frees: they are live before the call.
+    freed
+        Positions of these inputs among all inputs.
+    """
+
+    device: str
+    start: int
+    freed: tuple[int, ...] = ()
+
+
+def measure_calls(module: dict[str, Any], record: CompiledGraph, meter: Meter) -> None:
     """Measure the first calls of a graph.
 
     Parameters
@@ -32,21 +55,17 @@ def measure_calls(module: dict[str, Any], record: CompiledGraph, start: int, dev
         function `call`.
     record
         The graph's record, which gets the bytes.
-    start
-        Planned bytes of inputs that the graph frees: they are live before the call.
-    device
-        The graph's device.
+    meter
+        How its calls are measured.
     """
     runner = module.get("Runner")
     if runner is None:
-        module["call"] = _measured(module["call"], record, start, device)
+        module["call"] = _measured(module["call"], record, meter)
     else:
-        runner.call = _measured(runner.call, record, start, device)
+        runner.call = _measured(runner.call, record, meter)
 
 
-def _measured(
-    call: Callable[..., Any], record: CompiledGraph, start: int, device: str
-) -> Callable[..., Any]:
+def _measured(call: Callable[..., Any], record: CompiledGraph, meter: Meter) -> Callable[..., Any]:
     left = MEASURED_CALLS
     lock = threading.Lock()
 
@@ -59,9 +78,46 @@ def _measured(
             return call(*args)
         from optsched.plugins.inductor.sizes.meter import measure_call
 
-        result, rise = measure_call(lambda: call(*args), device)
+        held, planned = dict[int, int](), set[int]()
+        if meter.device == "cpu":
+            # The last argument is the list of the graph's inputs, which the call empties.
+            held, planned = _find_blocks(args[-1], meter.freed)
+        result, rise = measure_call(lambda: call(*args), meter.device, held)
         if rise is not None:
-            note_measured(replace(record, measured=start + rise.most))
+            note_measured(_add_bytes(record, meter, rise, held, planned))
         return result
 
     return measure
+
+
+def _find_blocks(inputs: Sequence[Any], freed: Sequence[int]) -> tuple[dict[int, int], set[int]]:
+    """Return the bytes of the inputs' blocks by address, and the addresses of those to be freed."""
+    import torch
+
+    held, planned = dict[int, int](), set[int]()
+    for i, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+            # Only numbers are kept: a reference to the tensor would keep its bytes alive.
+            address = value.untyped_storage().data_ptr()
+            held[address] = value.untyped_storage().nbytes()
+            if i in freed:
+                planned.add(address)
+    return held, planned
+
+
+def _add_bytes(
+    record: CompiledGraph, meter: Meter, rise: Rise, held: Mapping[int, int], planned: set[int]
+) -> CompiledGraph:
+    """Return the record with the bytes of a call, and why they differ from the planned ones."""
+    if meter.device != "cpu":
+        return replace(record, measured=meter.start + rise.most)
+    # Inputs that were to be freed count even if they stay, and those that go count from the start:
+    # then no order can need less than the bound.
+    measured = rise.most + sum(held[block] for block in planned | rise.released)
+    parts = {
+        "that the plan frees are held by the program": planned - rise.released,
+        "that the plan leaves to the program are freed": rise.released - planned,
+    }
+    sizes = {text: sum(held[block] for block in blocks) for text, blocks in parts.items()}
+    causes = [f"inputs of {size:,} bytes {text}" for text, size in sizes.items() if size]
+    return replace(record, measured=measured, measured_note="; ".join(causes))

@@ -1,7 +1,9 @@
 """Measurement of the bytes that a call allocates, on the CPU or on a GPU.
 
 On a GPU the allocator counts requested bytes itself (`requested_bytes` of
-`torch.cuda.memory_stats`). On the CPU torch's profiler records allocations and releases.
+`torch.cuda.memory_stats`). On the CPU the blocks that torch's allocator takes and returns are
+counted (:mod:`optsched.runtime.heap`). Torch's profiler would miss the release of a block that was
+taken while no profiler ran, such as a gradient that autograd hands over.
 
 Example: a call allocates 8 bytes, then 16, frees the 8 and returns the 16. It rises by 24 bytes,
 and 16 remain.
@@ -14,29 +16,51 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
 
+from optsched.errors import UsageError
+from optsched.runtime.heap import AttachedHeap, attached_heap
+
 _lock = threading.Lock()
 """Both counters are the process's, so one call is measured at a time."""
 
 
+ALLOCATOR = "libc10.so"
+"""The library in which torch's CPU allocator asks the heap for blocks."""
+
+
 class Rise(NamedTuple):
-    """Bytes of a call: the most beyond those before it, and those that remain after it."""
+    """Bytes of a call: the most beyond those before it, and those that remain after it.
+
+    `released` has the addresses of older blocks that were returned while it ran.
+    """
 
     most: int
     kept: int
+    released: frozenset[int] = frozenset()
 
 
-def measure_call(call: Callable[[], Any], device: str) -> tuple[Any, Rise | None]:
+def missing_counter(device: str) -> str:
+    """Return the reason for which calls on a device cannot be measured; empty if they can."""
+    try:
+        if device == "cpu":
+            attached_heap(ALLOCATOR)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def measure_call(
+    call: Callable[[], Any], device: str, held: Mapping[int, int] | None = None
+) -> tuple[Any, Rise | None]:
     """Run a call; return its result and its bytes on a device.
 
-    The bytes are None if they cannot be measured: another call is being measured, a profiler runs,
-    or a CUDA graph is being recorded. Measuring on a GPU resets its peak counters.
+    The bytes are None if they cannot be measured: another call is being measured, the CPU has no
+    counter, or a CUDA graph is being recorded. Measuring on a GPU resets its peak counters.
 
     Parameters
     ----------
@@ -44,13 +68,15 @@ def measure_call(call: Callable[[], Any], device: str) -> tuple[Any, Rise | None
         Function without arguments.
     device
         `cpu`, or a CUDA device such as `cuda:0`.
+    held
+        On the CPU, bytes of live blocks by address, whose release lowers the count.
     """
-    if not _lock.acquire(blocking=False):
+    if missing_counter(device) or not _lock.acquire(blocking=False):
         return call(), None
     try:
         if device != "cpu":
             return _on_gpu(call, device)
-        return _on_cpu(call)
+        return _on_cpu(call, attached_heap(ALLOCATOR), held or {})
     finally:
         _lock.release()
 
@@ -69,19 +95,15 @@ def _requested(device: str, which: str) -> int:
     return int(torch.cuda.memory_stats(device).get(f"requested_bytes.all.{which}", 0))
 
 
-def _on_cpu(call: Callable[[], Any]) -> tuple[Any, Rise | None]:
-    if torch.autograd._profiler_enabled():
-        return call(), None
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    with (
-        quiet_profiler(),
-        torch.profiler.profile(activities=activities, profile_memory=True) as profile,
-    ):
+def _on_cpu(
+    call: Callable[[], Any], heap: AttachedHeap, held: Mapping[int, int]
+) -> tuple[Any, Rise]:
+    with heap.counting(held):
         result = call()
-    events = profile.profiler.kineto_results.events()
-    changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
-    live = [*accumulate((change for _, change in changes), initial=0)]
-    return result, Rise(max(live), live[-1])
+    # The blocks from before have the first numbers.
+    returned = {-step - 1 for step in heap.steps if step < 0}
+    released = (address for number, address in enumerate(held) if number in returned)
+    return result, Rise(heap.rise, heap.change, frozenset(released))
 
 
 @contextlib.contextmanager

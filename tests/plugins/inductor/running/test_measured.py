@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from optsched import plugins
+from optsched.errors import UsageError
 from optsched.plugins import CompiledGraph
-from optsched.plugins.inductor.running.measured import MEASURED_CALLS, measure_calls
+from optsched.plugins.inductor.running.measured import MEASURED_CALLS, Meter, measure_calls
 from optsched.plugins.records import note_measured, remember
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
@@ -119,7 +120,7 @@ def test_a_call_rises_by_what_it_holds_at_one_time() -> None:
     assert rise == Rise(most=6000, kept=2000)
 
 
-def test_one_call_is_measured_at_a_time_and_none_under_a_profiler() -> None:
+def test_one_call_is_measured_at_a_time_also_while_a_profiler_runs() -> None:
     inner: list[Rise | None] = []
 
     def outer() -> None:
@@ -128,7 +129,83 @@ def test_one_call_is_measured_at_a_time_and_none_under_a_profiler() -> None:
     assert measure_call(outer, "cpu")[1] == Rise(40, 0)
     assert inner == [None]
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
-        assert measure_call(lambda: torch.empty(10), "cpu")[1] is None
+        assert measure_call(lambda: torch.empty(10), "cpu")[1] == Rise(40, 40)
+
+
+def test_a_block_from_before_the_call_is_counted_when_it_is_returned() -> None:
+    older = [torch.empty(1000), torch.empty(500)]
+    addresses = [x.data_ptr() for x in older]
+    held = {address: x.nbytes for address, x in zip(addresses, older, strict=True)}
+
+    def call() -> Any:
+        older.pop(0)
+        return torch.empty(300)
+
+    assert measure_call(call, "cpu", held)[1] == Rise(0, -2800, frozenset(addresses[:1]))
+
+
+def test_without_a_counter_no_figure_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(library: str) -> Any:
+        raise UsageError("counting heap blocks needs a C compiler (cc)")
+
+    monkeypatch.setattr(meter, "attached_heap", fail)
+    assert measure_call(lambda: 5, "cpu") == (5, None)
+    with no_kernels(), config.patch(NO_CACHE), enabled(time_limit=1, measure=True):
+        torch.compile(torch.nn.Linear(8, 8))(torch.randn(4, 8)).sum().backward()
+    for record in plugins.records():
+        assert record.measured is None
+        assert "not measured: counting heap blocks needs a C compiler (cc)" in str(record)
+
+
+def _step_with_gradient(model: Any, x: Any) -> Any:
+    """Return a gradient that the program passes and holds, as it holds the output."""
+    output = model(x)
+    gradient = torch.ones_like(output)
+    output.backward(gradient)
+    return gradient
+
+
+@pytest.mark.parametrize("holds_first", [True, False])
+def test_inputs_that_the_program_holds_in_one_call_only_are_named(holds_first: bool) -> None:
+    x = torch.randn(64, 32, requires_grad=True)
+    with no_kernels(), config.patch(NO_CACHE), enabled(time_limit=1, measure=True):
+        model = torch.compile(torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.Tanh()))
+        if holds_first:
+            kept = _step_with_gradient(model, x)
+            model(x).sum().mul(2).backward()
+        else:
+            model(x).square().sum().backward()
+            kept = _step_with_gradient(model, x)
+    assert kept.shape == (64, 48)
+    _, backward = plugins.records()
+    # The output, which is saved for the backward graph, and its gradient.
+    size = 2 * 64 * 48 * 4
+    text = (
+        f"inputs of {size:,} bytes that the plan leaves to the program are freed"
+        if holds_first
+        else f"inputs of {size:,} bytes that the plan frees are held by the program"
+    )
+    assert backward.measured is not None
+    assert backward.bound is not None
+    assert backward.measured >= backward.bound
+    assert backward.measured_note == text
+    assert f"{text}), bound" in str(backward)
+
+
+def test_measured_is_not_below_the_bound_where_autograd_hands_gradients_over() -> None:
+    """Torch's profiler misses the release of the logits' gradient, and of what it took before."""
+    x, y = torch.randn(16, 8, 32), torch.randint(0, 10, (16 * 8,))
+    model = torch.nn.Sequential(torch.nn.LayerNorm(32), torch.nn.Linear(32, 64), torch.nn.GELU())
+    head = torch.nn.Linear(64, 10)
+    with no_kernels(), config.patch(NO_CACHE), enabled(time_limit=1, measure=True):
+        step = torch.compile(torch.nn.Sequential(model, head))
+        for _ in range(3):
+            logits = step(x).flatten(0, 1)
+            torch.nn.functional.cross_entropy(logits, y).backward()
+            del logits
+    for record in plugins.records():
+        assert record.measured == record.planned
+        assert record.measured_note == ""
 
 
 class FakeStatistics:
@@ -218,9 +295,9 @@ def test_the_first_calls_of_the_newest_graph_of_a_name_are_measured() -> None:
     remember(graph)
     kept: list[Any] = []
     module: dict[str, Any] = {"call": lambda args: kept.append(torch.empty(args[0]))}
-    measure_calls(module, graph, 4000, "cpu")
+    measure_calls(module, graph, Meter("cpu", 4000, (1,)))
     for count in (500, 1000, 2000):
-        module["call"]([count])
+        module["call"]([count, torch.empty(1000)])
     assert MEASURED_CALLS == 2
     assert [record.measured for record in plugins.records()] == [None, 8000]
     # A graph that was forgotten meanwhile is not remembered again.
