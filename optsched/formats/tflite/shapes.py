@@ -1,8 +1,9 @@
 """Dimensions of a TFLite model's tensors if the caller gives the open ones.
 
 With other input sizes, a runtime recomputes the outputs of each operator. Here, sizes are given for
-tensors, so they are compared with the result of each operator on its operands. An operator without
-a rule in this module is rejected if one of its sizes differs from the file.
+tensors, so they are compared with the result of each operator on its operands, and a size that the
+file does not have is that of the result. An operator without a rule in this module is rejected if
+one of its sizes differs from the file.
 """
 
 from __future__ import annotations
@@ -34,35 +35,71 @@ def shapes_of(model: Model, dims: Mapping[str, int]) -> list[list[int]]:
         raise unknown_dimension(unknown[0], _open_dims(model))
     # Without given sizes the file is taken as it is.
     if used:
+        _infer_unknown(model, shapes)
         _check_followed(model, shapes)
+    for tensor, shape in zip(model.tensors, shapes, strict=True):
+        _require_known(tensor, shape)
     return shapes
 
 
 def _shape(tensor: Tensor, dims: Mapping[str, int], used: set[str]) -> list[int]:
     shape = list(tensor.shape)
-    for axis, size in enumerate(tensor.signature):
+    for axis in _open_axes(tensor):
         # The name of a tensor and its axis, or an axis of all tensors.
         keys = (f"{tensor.name}:{axis}", str(axis))
-        key = next((key for key in keys if key in dims), None)
-        if size == -1 and key is not None:
+        if key := next((key for key in keys if key in dims), None):
             used.add(key)
             shape[axis] = dims[key]
+    return shape
+
+
+def _require_known(tensor: Tensor, shape: Shape) -> None:
     for axis, size in enumerate(shape):
         if size < 0:
             raise FormatError(
                 f"tensor {tensor.name!r}: dimension {axis} is unknown ({size}); "
                 f"give its size: --dim {f'{tensor.name}:{axis}=N'!r}"
             )
-    return shape
+
+
+def _open_axes(tensor: Tensor) -> list[int]:
+    """Return the axes that the signature leaves open, or the shape itself, as in older files."""
+    pairs = zip(tensor.shape, tensor.signature or tensor.shape, strict=True)
+    return [axis for axis, sizes in enumerate(pairs) if min(sizes) < 0]
 
 
 def _open_dims(model: Model) -> list[str]:
-    return [
-        f"{tensor.name}:{axis}"
-        for tensor in model.tensors
-        for axis, size in enumerate(tensor.signature)
-        if size == -1
-    ]
+    return [f"{tensor.name}:{axis}" for tensor in model.tensors for axis in _open_axes(tensor)]
+
+
+def _infer_unknown(model: Model, shapes: list[list[int]]) -> None:
+    """Fill in the shapes that neither the file nor the caller gives, where an operator has a rule.
+
+    An operator that comes before the one that makes its operand leaves its result unknown.
+    """
+    for op in model.operators:
+        inputs, outputs = ([t for t in row if t >= 0] for row in (op.inputs, op.outputs))
+        rule = _RULES.get(op.kind)
+        known = bool(inputs) and not any(size < 0 for t in inputs for size in shapes[t])
+        if (
+            rule is None
+            or not known
+            or len(outputs) != 1
+            or min(shapes[outputs[0]], default=0) >= 0
+        ):
+            continue
+        made = _result(model, shapes, rule, inputs, outputs[0])
+        # A size that is given stays, and is compared with the result.
+        if made is not None and len(made) == len(shapes[outputs[0]]):
+            pairs = zip(shapes[outputs[0]], made, strict=True)
+            shapes[outputs[0]] = [size if own < 0 else own for own, size in pairs]
+
+
+def _result(
+    model: Model, shapes: Sequence[Shape], rule: Rule, read: Sequence[int], made: int
+) -> Shape | None:
+    in_file = [model.tensors[t].shape for t in read]
+    return rule([shapes[t] for t in read], in_file, model.tensors[made].shape)
 
 
 def _check_followed(model: Model, shapes: Sequence[Shape]) -> None:
@@ -86,8 +123,7 @@ def _check_followed(model: Model, shapes: Sequence[Shape]) -> None:
 def _check_result(model: Model, shapes: Sequence[Shape], op: Operator, rule: Rule) -> None:
     read = [t for t in op.inputs if t >= 0]
     (made,) = (t for t in op.outputs if t >= 0)
-    in_file = [model.tensors[t].shape for t in read]
-    expected = rule([shapes[t] for t in read], in_file, model.tensors[made].shape)
+    expected = _result(model, shapes, rule, read, made)
     if expected is None or list(expected) != list(shapes[made]):
         makes = "nothing" if expected is None else _product(expected)
         raise FormatError(
@@ -98,7 +134,7 @@ def _check_result(model: Model, shapes: Sequence[Shape], op: Operator, rule: Rul
 
 def _hint(made: Tensor) -> str:
     """Return advice: how a result gets the size that its operator computes."""
-    if -1 in made.signature:
+    if _open_axes(made):
         return "give the sizes of all tensors with --dim AXIS=N"
     return "that size is fixed in the file, so give the model the shapes that it is to run with"
 

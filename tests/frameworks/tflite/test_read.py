@@ -264,6 +264,10 @@ def test_unknown_dimensions_are_refused_by_name_or_given(
     said = capsys.readouterr().err
     assert "tensor 'x': dimension 0 is unknown (-1); give its size: --dim 'x:0=N'" in said
     assert sizes(read_graph(path, dims={"0": 2})) == {"x": 128, "a": 64, "y": 32}
+    # The line's own advice works: results follow.
+    assert sizes(read_graph(path, dims={"x:0": 2})) == {"x": 128, "a": 64, "y": 32}
+    with pytest.raises(FormatError, match="makes 2 x 3 of tensor 'a' of 2 x 8, not tensor 'y' of"):
+        read_graph(path, dims={"x:0": 2, "y:0": 7})
     plan = tmp_path / "plan.json"
     assert main(["solve", str(path), "--dim", "0=2", "-o", str(plan)]) == 0
     out = str(tmp_path / "out.tflite")
