@@ -38,16 +38,6 @@ MOST_LINES = {
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""
 
-KNOWN_CIRCLES = {
-    # Pools are a second way through the solver until spilling is a stage of the first.
-    ("optsched.solver.in_pools", "optsched.solver.packing_result"),
-    ("optsched.solver.in_pools", "optsched.solver.result"),
-    ("optsched.solver.pack", "optsched.solver.spill.pack"),
-    ("optsched.solver.pipeline", "optsched.solver.spill.solve"),
-}
-"""Files that import each other until this is mended; an import of the second by the first closes
-the circle."""
-
 
 def files() -> dict[str, Path]:
     """Return all files of the product by module name."""
@@ -95,19 +85,10 @@ def test_no_room_has_more_lines_than_its_budget() -> None:
     assert too_large == {}, "delete as much, or raise MOST_LINES in this commit and say why"
 
 
-def test_no_circle_of_files_but_the_known_ones() -> None:
+def test_no_circle_of_files() -> None:
     graph = imports_between_files()
     assert len(graph) > 500
-    for importer, other in KNOWN_CIRCLES:
-        graph[importer].discard(other)
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         raise AssertionError(" -> ".join(error.args[1])) from None
-
-
-def test_known_circles_are_circles() -> None:
-    """A circle that is mended leaves the list."""
-    graph = imports_between_files()
-    mended = {pair for pair in KNOWN_CIRCLES if pair[1] not in graph[pair[0]]}
-    assert mended == set()

@@ -209,7 +209,7 @@ def _encode(outcome: Outcome) -> dict[str, Any]:
     record = asdict(outcome)
     if result := record.get("result"):
         # Methods are compared under the graph's own rules only, so the question adds nothing.
-        for key in ("question", "resume"):
+        for key in ("question", "resume", "packing", "before", "refuted"):
             del result[key]
         log = result.pop("log")
         result["trace"] = [tuple(event.values()) for event in log.pop("trace")]
@@ -229,8 +229,8 @@ def _decode(record: Mapping[str, Any]) -> Outcome:
         return Failed(**values)
     order = tuple(values.pop("order", ()))
     if (result := values.pop("result")) is not None:
-        for key in ("objective", "capacity", "moved"):
-            # Journals of older versions have these keys; they follow from the question now.
+        for key in ("objective", "capacity", "moved", "in_pools"):
+            # Journals of older versions have these keys; what they say follows from the others.
             result.pop(key, None)
         result["log"] = SearchLog(
             result.pop("runtime"),

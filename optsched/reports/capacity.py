@@ -25,7 +25,7 @@ from optsched.solver.result import Result
 from optsched.solver.status import Status
 
 if TYPE_CHECKING:
-    from optsched.solver.in_pools import Shortage
+    from optsched.solver.packing_result import Shortage
 
 SHOWN = 5
 """Maximum number of culprits named in text; records list all of them."""

@@ -66,7 +66,7 @@ def _saving(found: Result | PackingResult | ModuleResult) -> str:
     """Return the saving in one line; empty if the framework's own plan is unknown."""
     if isinstance(found, PackingResult):
         # Packings into pools have no single saving.
-        if found.problem is None or found.in_pools is not None:
+        if found.problem is None or found.in_pools:
             return ""
         table = packing_of(found.problem)
         return str(packing_saving(table, found.slab, found.slab_bound, found.restriction))
@@ -84,7 +84,7 @@ def _text(found: Result | PackingResult | ModuleResult) -> str:
         return _packing_text(found)
     if found.graph is None:
         return repr(found)
-    if found.in_pools is not None:
+    if found.in_pools:
         return pooled_text(found, pooled_record(found))
     return solve_text(found, solve_record(found.graph, found))
 
@@ -92,7 +92,7 @@ def _text(found: Result | PackingResult | ModuleResult) -> str:
 def _packing_text(found: PackingResult) -> str:
     if found.problem is None:
         return repr(found)
-    if found.in_pools is not None:
+    if found.in_pools:
         return pools_text(found.problem, found, pools_record(found.problem, found))
     return pack_text(found.problem, found, pack_record(found.problem, found))
 

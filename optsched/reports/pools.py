@@ -169,5 +169,5 @@ def _why_all_orders(graph: Graph, found: Result) -> Refusal:
 
 def _before(found: Result) -> Result:
     """Return the result with every buffer in its own pool."""
-    assert found.in_pools is not None
-    return found.in_pools.before
+    assert found.before is not None
+    return found.before

@@ -23,7 +23,7 @@ from optsched.solver.order_packing import (
     pack_order,
     pack_quickly,
 )
-from optsched.solver.pack import CONTINUED
+from optsched.solver.packing_stages import CONTINUED
 from optsched.solver.resume import Resume
 
 OTHER_ORDERS_LACK = Feature.INPLACE | Feature.POOLS | Feature.PEAK | Feature.MOVES

@@ -22,7 +22,7 @@ from optsched.solver.effort import JOINT, NEAR
 from optsched.solver.finding import MOVED, Bound, Finding, peak_bound
 from optsched.solver.known import Known
 from optsched.solver.order_packing import Findings, found_orders, pack_order, pack_quickly
-from optsched.solver.pack import WHOLE
+from optsched.solver.packing_stages import WHOLE
 from optsched.solver.resume import Resume
 
 _SOURCE = "orders near the baseline"

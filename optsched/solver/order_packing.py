@@ -31,7 +31,7 @@ from optsched.solver.features import Feature
 from optsched.solver.finding import Finding, slab_bound
 from optsched.solver.known import Known, Measured
 from optsched.solver.order_list import packing_key
-from optsched.solver.pack import CONTINUED, WHOLE, KnownPacking
+from optsched.solver.packing_stages import CONTINUED, WHOLE, KnownPacking
 from optsched.solver.resume import Resume
 
 _LOG = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from types import NoneType
 from typing import SupportsIndex, Unpack
 
@@ -231,7 +232,8 @@ def answer(
         from optsched.solver.spill.solve import answer_in_pools
 
         _refuse_with_pools(question, progress, independent)
-        return answer_in_pools(question, clock, engine, warm_start, on_event)
+        alone = partial(answer, engine=engine, on_event=on_event)
+        return answer_in_pools(question, alone, clock, warm_start, on_event)
     known, resume = Known(question, clock, on_event), Resume.of(question, progress)
     stages = schedule(known, engine, answer, independent=independent)
     for finding in take_up(known, resume, warm_start):

@@ -8,11 +8,12 @@ from typing import Any
 
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
+from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 from optsched.model.question import Question, rules_record
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
 from optsched.runtime.shown import Shown
-from optsched.solver.in_pools import PlanInPools, PlannedInPools
+from optsched.solver.packing_result import PackingResult, Shortage
 from optsched.solver.resume import Resume
 from optsched.solver.status import Status, judge, short
 
@@ -40,7 +41,7 @@ class SearchLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Result(Shown, PlannedInPools):
+class Result(Shown):
     """A solver's answer to a question; its status follows from its numbers.
 
     Parameters
@@ -67,9 +68,18 @@ class Result(Shown, PlannedInPools):
     moved_bound
         Ops of the baseline that every plan as good as this one moves; 0 unless `fewest_moves` was
         asked for.
-    in_pools
-        The buffers that leave their own pool, if pools were given to :func:`optsched.solve`;
-        `spilled_bytes` and `spilled_bound` are its attributes.
+    spilled_bytes, spilled_bound
+        Bytes of the buffers in a later pool than their own, and a lower bound on these bytes in any
+        plan, if pools were given; a group counts as one buffer, as large as its largest.
+    packing
+        The buffers as they are live in the plan's order, packed in the pools that were given; None
+        if no order has room.
+    before
+        Result of the search in which every buffer stays in its own pool; its capacity is that
+        pool's if there is only one.
+    refuted
+        Reason why no order has room in the pools, or None; its ids are those of buffers of the
+        graph.
 
     Examples
     --------
@@ -102,7 +112,11 @@ class Result(Shown, PlannedInPools):
     log: SearchLog = field(default_factory=SearchLog, repr=False)
     resume: Resume | None = field(default=None, repr=False, compare=False)
     moved_bound: int = 0
-    in_pools: PlanInPools | None = field(default=None, repr=False, compare=False)
+    spilled_bytes: int = 0
+    spilled_bound: int = 0
+    packing: PackingResult | None = field(default=None, repr=False, compare=False)
+    before: Result | None = field(default=None, repr=False, compare=False)
+    refuted: Shortage | None = field(default=None, repr=False, compare=False)
 
     @property
     def runtime(self) -> float:
@@ -187,20 +201,30 @@ class Result(Shown, PlannedInPools):
         value, bound, proof = self._objective_numbers()
         # Equal numbers are a proof only if the bound is proved.
         is_proved = value == bound and proof not in (None, Proof.CLAIMED)
-        if self.in_pools is not None:
-            return self._status_in_pools(self.in_pools, is_proved)
+        if self.in_pools:
+            return self._status_in_pools(is_proved)
         refuted = self.capacity is not None and self.slab_bound > self.capacity
         # A plan that is best by the objective may still move more ops than needed.
         return judge(value, bound, refuted=refuted, proved=is_proved and self.fewest_moves)
 
-    def _status_in_pools(self, found: PlanInPools, is_proved: bool) -> Status:
-        decides = bool(found.spilled_bytes) or found.is_limited
+    def _status_in_pools(self, is_proved: bool) -> Status:
+        is_limited = self.packing is not None and self.packing.is_limited
         return judge(
-            None if self.plan is None else found.spilled_bytes,
-            found.spilled_bound,
-            refuted=found.refuted is not None,
-            proved=None if decides else is_proved,
+            None if self.plan is None else self.spilled_bytes,
+            self.spilled_bound,
+            refuted=self.refuted is not None,
+            proved=None if self.spilled_bytes or is_limited else is_proved,
         )
+
+    @property
+    def in_pools(self) -> bool:
+        """True if pools were given, into which buffers may spill."""
+        return self.before is not None
+
+    @property
+    def problem(self) -> PackingProblem | None:
+        """The buffers as they are live in the plan's order, if pools were given."""
+        return None if self.packing is None else self.packing.problem
 
     @property
     def fewest_moves(self) -> bool:
@@ -273,7 +297,7 @@ class Result(Shown, PlannedInPools):
         }
 
     def _spilled_numbers(self) -> dict[str, int]:
-        names = () if self.in_pools is None else ("spilled_bytes", "spilled_bound")
+        names = ("spilled_bytes", "spilled_bound") if self.in_pools else ()
         return {name: getattr(self, name) for name in names}
 
     def order_record(self) -> dict[str, Any]:

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from optsched import PackingProblem, check, compare_methods, pack, read_packing, read_plan, solve
+from optsched import (
+    PackingProblem,
+    check_packing,
+    compare_methods,
+    pack,
+    read_packing,
+    read_plan,
+    solve,
+)
 from optsched.errors import MissingDependencyError, UsageError
 from tests.support.families.small import chain, diamond
 
@@ -47,7 +55,7 @@ def test_files_are_read_back(tmp_path: Path) -> None:
     packed = pack(PROBLEM)
     packed.save(tmp_path / "packing.csv")
     offsets = read_packing(tmp_path / "packing.csv").offsets
-    assert check(PROBLEM, offsets.tolist()) == packed.slab
+    assert check_packing(PROBLEM, offsets.tolist()) == packed.slab
     for ending in (".html", ".csv", ".md", ".json"):
         MADE["study"]().save(tmp_path / f"study{ending}")
         assert (tmp_path / f"study{ending}").stat().st_size > 100

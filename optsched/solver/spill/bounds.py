@@ -16,7 +16,7 @@ from optsched.model.pools import Pool, pinned_bytes, pool_graph
 from optsched.ordering.bound.single_ops import op_bound, peak_lower_bound
 from optsched.runtime.clock import Clock
 from optsched.solver.effort import SPILL_CHOICE
-from optsched.solver.in_pools import Shortage
+from optsched.solver.packing_result import Shortage
 from optsched.solver.result import Result
 from optsched.solver.spill.pooled import find_numbers, find_too_large, room_of
 from optsched.solver.spill.search import Steps, least_leaving

@@ -17,15 +17,14 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads, pair_choices
 from optsched.model.liveness import peak_memory
-from optsched.model.packing_problem import PackingProblem, packing_problem
+from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import pins_clash, pool_graph
 from optsched.model.selection import select
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import OnEvent, Proof, StopReason
 from optsched.solver.effort import SPILL
-from optsched.solver.in_pools import PackedPool, PackingInPools
-from optsched.solver.packing_result import PackingResult, result_in_pools
+from optsched.solver.packing_result import PackedPool, PackingResult, with_sums
 from optsched.solver.spill.bounds import OwnPools
 from optsched.solver.spill.pack import pack_in_pools
 from optsched.solver.spill.pooled import PooledProblem
@@ -33,10 +32,9 @@ from optsched.solver.spill.pooled import PooledProblem
 
 @dataclass(frozen=True)
 class PackedOrder:
-    """An order's live ranges, their packing in pools, and the plan of it if all have a place."""
+    """The packing of an order's live ranges in pools, and its plan if all have a place."""
 
     plan: Plan | None
-    problem: PackingProblem
     packing: PackingResult
 
     @property
@@ -61,9 +59,10 @@ def keep_places(
         proof = Proof.PACKING if slab == bound else None
         given = PackingResult(offsets[rows], slab, bound, proof, StopReason.DECIDED)
         packed.append(PackedPool(pool, rows, given))
-    packing = result_in_pools(problem, PackingInPools(tuple(packed)), stop_reason, clock)
+    found = PackingResult(None, None, 0, None, stop_reason, packed=tuple(packed))
+    packing = with_sums(problem, found, stop_reason, clock)
     kept = replace(plan, pools=tuple(buffer.pool for buffer in graph.buffers))
-    return PackedOrder(kept, problem, packing)
+    return PackedOrder(kept, packing)
 
 
 def orders_to_pack(graph: Graph, given: Sequence[Sequence[int]], clock: Clock) -> list[IntArray]:
@@ -129,15 +128,13 @@ def _pack_order(
     asked = PooledProblem.of(problem, names, own_pools.pools)
     packing = pack_in_pools(asked, clock, on_event)
     if packing.slab is None:
-        return PackedOrder(None, problem, packing)
+        return PackedOrder(None, packing)
     plan = _plan(graph, order, ids, chosen, packing)
     if chosen:
         # An output written in place lies in another buffer, but counts separately.
-        assert packing.in_pools is not None
         spilled = spilled_bytes(graph, plan)
-        counted = replace(packing.in_pools, spilled_bytes=spilled, spilled_bound=bound)
-        packing = replace(packing, in_pools=counted)
-    return PackedOrder(plan, problem, packing)
+        packing = replace(packing, spilled_bytes=spilled, spilled_bound=bound)
+    return PackedOrder(plan, packing)
 
 
 def _plan(

@@ -26,9 +26,8 @@ from optsched.model.selection import select
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, OnEvent, StopReason
 from optsched.solver.effort import SPILL
-from optsched.solver.in_pools import PackedPool, PackingInPools, Shortage
-from optsched.solver.pack import pack, try_to_fit
-from optsched.solver.packing_result import PackingResult, result_in_pools, status_in_pools
+from optsched.solver.packing_result import PackedPool, PackingResult, Shortage, with_sums
+from optsched.solver.packing_stages import pack_slab, try_to_fit
 from optsched.solver.spill.pooled import PooledProblem, refuse_groups_apart, room_of
 from optsched.solver.spill.search import choose_spill, steps_of_pool
 from optsched.solver.status import Status
@@ -44,10 +43,10 @@ def pack_in_pools(
     # Groups were packed as one buffer; give every member its offset.
     if asked.problem.must_share:
         found = _with_members(found, asked.problem.joined.place)
-    return result_in_pools(asked.problem, found, reason, clock)
+    return with_sums(asked.problem, found, reason, clock)
 
 
-def _with_members(found: PackingInPools, place: IntArray) -> PackingInPools:
+def _with_members(found: PackingResult, place: IntArray) -> PackingResult:
     """Return packings of one buffer for each group as packings of all buffers.
 
     Spilled bytes are those of the one buffer. `place` has the position of each buffer in it.
@@ -104,7 +103,7 @@ class _PoolFiller:
         self.interrupted = False
         self.spilled_bound = 0
 
-    def result(self) -> PackingInPools:
+    def result(self) -> PackingResult:
         """Pack all pools, or return the reason why that is impossible."""
         asked = self.asked
         shortage = asked.shortage()
@@ -125,7 +124,8 @@ class _PoolFiller:
                 shortage = Shortage(ids, bytes_, room, text)
         unplaced = np.flatnonzero(at == len(asked.pools))
         spilled = np.flatnonzero((at > asked.own_pool) & (at < len(asked.pools)))
-        return PackingInPools(
+        return PackingResult(
+            *(None, None, 0, None, StopReason.EXHAUSTED),
             packed=tuple(packed),
             spilled=tuple(spilled.tolist()),
             spilled_bytes=int(asked.problem.size[spilled].sum()),
@@ -189,7 +189,7 @@ class _PoolFiller:
     def pack(self, ids: IntArray, capacity: int | None, limits: Limits | Clock) -> PackingResult:
         """Pack some buffers."""
         part = select(self.asked.problem, ids)
-        return self.noted(pack(part, capacity=capacity, limits=limits, on_event=self.on_event))
+        return self.noted(pack_slab(part, capacity, limits, self.on_event))
 
     def noted(self, result: PackingResult) -> PackingResult:
         """Return a result; an interrupt leaves no time for more."""
@@ -198,14 +198,14 @@ class _PoolFiller:
             self.clock.stop()
         return result
 
-    def stop_reason(self, found: PackingInPools) -> StopReason:
+    def stop_reason(self, found: PackingResult) -> StopReason:
         """Return why it ended."""
         if self.interrupted:
             return StopReason.INTERRUPTED
         if found.shortage is not None:
             return StopReason.DECIDED
         minimum = all(part.result.status is Status.OPTIMAL for part in found.packed)
-        if status_in_pools(found) is Status.OPTIMAL and (found.spilled or minimum):
+        if found.status is Status.OPTIMAL and (found.spilled or minimum):
             return StopReason.PROVED
         reasons = {part.result.stop_reason for part in found.packed}
         in_own_pool = not found.spilled and not found.unplaced

@@ -13,7 +13,7 @@ from optsched.model.arrays import BoolArray, IntArray
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.pools import Pool
 from optsched.model.selection import select
-from optsched.solver.in_pools import Shortage
+from optsched.solver.packing_result import Shortage
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ for the order, and minimum over all orders if they meet the bound over all order
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from optsched.check.plan import check_plan
@@ -18,11 +19,8 @@ from optsched.model.question import Question
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Objective, OnEvent, Proof, StopReason
 from optsched.solver.effort import SPILL
-from optsched.solver.in_pools import PlanInPools
 from optsched.solver.known import written_plan
-from optsched.solver.pipeline import answer
 from optsched.solver.result import Result
-from optsched.solver.schedule import Engine
 from optsched.solver.spill.bounds import OwnPools, find_own_pools, find_shortage, spilled_bound
 from optsched.solver.spill.orders import PackedOrder, keep_places, orders_to_pack, pack_orders
 from optsched.solver.status import Status
@@ -30,8 +28,8 @@ from optsched.solver.status import Status
 
 def answer_in_pools(
     question: Question,
+    answer: Callable[..., Result],
     clock: Clock,
-    engine: Engine = Engine.AUTO,
     plan: Plan | None = None,
     on_event: OnEvent | None = None,
 ) -> Result:
@@ -39,8 +37,11 @@ def answer_in_pools(
 
     Parameters
     ----------
-    question, clock, engine, on_event
+    question, clock, on_event
         As for :func:`optsched.solver.pipeline.answer`.
+    answer
+        :func:`optsched.answer` with its engine and callback, for the question with every buffer in
+        its own pool.
     plan
         A plan to start from. Only its order is used if it says in which pools buffers lie.
 
@@ -52,15 +53,15 @@ def answer_in_pools(
     question.graph.refuse_streams("pools that spill into each other")
     own_pools = find_own_pools(question.planned, question.pools)
     start = None if plan is None or plan.pools else plan
-    before = _in_own_pools(own_pools, question.objective, clock, engine, start, on_event)
+    before = _in_own_pools(own_pools, question.objective, answer, clock, start)
     assert before.question is not None
     asked = replace(question, graph=own_pools.graph, objective=before.question.objective)
     # If no order has room, no choice of pools does: the answer needs no packing.
     refuted = find_shortage(own_pools, before)
     if refuted is not None:
         none = replace(before, plan=None, peak=None, slab=None, peak_proof=None, slab_proof=None)
-        why = PlanInPools(before, refuted=refuted)
-        return replace(none, question=asked, stop_reason=StopReason.DECIDED, in_pools=why)
+        none = replace(none, question=asked, stop_reason=StopReason.DECIDED)
+        return replace(none, before=before, refuted=refuted)
     if before.plan is not None and own_pools.fits(before.plan):
         bound, packed = 0, keep_places(own_pools, before.plan, before.stop_reason, clock)
         result = replace(before, plan=packed.plan)
@@ -73,21 +74,24 @@ def answer_in_pools(
         packed = pack_orders(own_pools, orders, bound, clock, on_event)
         result = _with_figures(own_pools.graph, before, packed)
     _check(own_pools, result)
-    spilled = PlanInPools(
-        before, packed.problem, packed.packing, packed.packing.spilled_bytes, bound
+    found = replace(
+        result,
+        question=asked,
+        log=replace(result.log, seconds=clock.seconds()),
+        spilled_bytes=packed.packing.spilled_bytes,
+        spilled_bound=bound,
+        packing=packed.packing,
+        before=before,
     )
-    log = replace(result.log, seconds=clock.seconds())
-    found = replace(result, question=asked, log=log, in_pools=spilled)
     return replace(found, stop_reason=_stop_reason(found, result, clock))
 
 
 def _in_own_pools(
     own_pools: OwnPools,
     objective: Objective,
+    answer: Callable[..., Result],
     clock: Clock,
-    engine: Engine,
     start: Plan | None,
-    on_event: OnEvent | None,
 ) -> Result:
     """Plan the graph with every buffer in its own pool."""
     graph, capacity, refuted = own_pools.graph, own_pools.capacity(), 0
@@ -95,9 +99,7 @@ def _in_own_pools(
         fitting = answer(
             Question(graph, capacity=capacity),
             limits=clock.share(SPILL.fit_share),
-            engine=engine,
             warm_start=start,
-            on_event=on_event,
         )
         if fitting.stop_reason is StopReason.INTERRUPTED or (
             fitting.plan is not None and own_pools.fits(fitting.plan)
@@ -109,9 +111,7 @@ def _in_own_pools(
     best = answer(
         asked,
         limits=clock.share(SPILL.solve_share),
-        engine=engine,
         warm_start=start,
-        on_event=on_event,
     )
     # The refuted capacity is a bound on the slab too, perhaps a better one.
     if refuted > best.slab_bound:

@@ -22,8 +22,9 @@ from optsched.reports.pools import pools_record, pools_text
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.finding import Finding
-from optsched.solver.pack import KnownPacking, pack, try_heuristics, try_to_fit
+from optsched.solver.pack import pack
 from optsched.solver.packing_result import PackingResult
+from optsched.solver.packing_stages import KnownPacking, try_heuristics, try_to_fit
 from optsched.solver.spill.pack import check_pools
 from optsched.solver.status import Status
 from tests.support.brute import least_slab
@@ -299,7 +300,7 @@ def test_only_a_packing_that_fits_is_a_result_of_an_attempt(
         checked.append(slab)
         return 0
 
-    monkeypatch.setattr("optsched.solver.pack.check_packing", check)
+    monkeypatch.setattr("optsched.solver.packing_stages.check_packing", check)
     found = try_to_fit(problem, least - 1, LIMITS, None)
     assert (found.offsets, found.slab, found.status) == (None, None, Status.INFEASIBLE)
     assert not checked
@@ -318,11 +319,11 @@ def test_a_packer_that_takes_longer_than_what_is_left_is_not_tried(
         clock.spend(60)
         yield Finding(name, plans=(np.cumsum(problem.size * 8),), trial=True)
 
-    monkeypatch.setattr("optsched.solver.pack._packed_by", packed_by)
+    monkeypatch.setattr("optsched.solver.packing_stages._packed_by", packed_by)
     for _ in try_heuristics(known := KnownPacking(problem, clock), None, clock):
         known.offsets, known.slab = problem.size * 0, 10**6
     assert len(tried) == 2
-    monkeypatch.setattr("optsched.solver.pack.MANY_BUFFERS", 1)
+    monkeypatch.setattr("optsched.solver.packing_stages.MANY_BUFFERS", 1)
     clock, tried = Clock.of(Limits(work=100)), []
     for _ in try_heuristics(known := KnownPacking(problem, clock), None, clock):
         known.offsets, known.slab = problem.size * 0, 10**6
