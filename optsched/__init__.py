@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from heuristics import register_ordering, register_packing
     from optsched.api import certify, explain, hunt, recompute, report
+    from optsched.capacity import Fit, fits
     from optsched.check.module import check_module
     from optsched.check.packing import check_packing
     from optsched.check.plan import check_plan
@@ -81,6 +82,7 @@ _HOME = {
     "optsched.compare": "compare_methods",
     "optsched.compare.methods": "methods",
     "optsched.errors": "OptschedError",
+    "optsched.capacity": "Fit fits",
     "optsched.fleet": "tune",
     "optsched.formats": "register_format read_graph read_module read_packing read_plan "
     "write_graph write_module write_plan",
@@ -119,6 +121,7 @@ __all__ = [
     "Buffer",
     "Call",
     "Engine",
+    "Fit",
     "Graph",
     "GraphBuilder",
     "InputPolicy",
@@ -151,6 +154,7 @@ __all__ = [
     "compare_methods",
     "explain",
     "export_plan",
+    "fits",
     "from_fx",
     "from_networkx",
     "hunt",

@@ -16,6 +16,7 @@ from optsched.cli import common, files
 from optsched.cli.check import CHECK
 from optsched.cli.compare import COMPARE
 from optsched.cli.examples import EXAMPLES
+from optsched.cli.fits import FITS
 from optsched.cli.hunt import HUNT
 from optsched.cli.measure import MEASURE
 from optsched.cli.options import Command, add_commands
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Command] = {
     "measure": MEASURE,
     "pack": PACK,
     "recompute": RECOMPUTE,
+    "fits": FITS,
     "store": STORE,
     "warmup": files.WARMUP,
 }

@@ -73,6 +73,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "step.json --points 6 --page front.html",
         "step.json --peak 8GiB --cost flops --certificate why.json",
     ),
+    "fits": ("step.json 8GiB", "graph.json 64KiB --time-limit 10"),
     "store": (
         "ls plans.store",
         "show plans.store graph.json --plan plan.json",

@@ -58,6 +58,7 @@ STORE_LINES = (
 """A call of each action of `store`, in this order."""
 """A call of each command that has a plan or a graph."""
 WITHOUT = {
+    "fits": "its first line is the answer, yes or no: tests/test_capacity.py",
     "apply": "needs a model file: tests/frameworks/test_saving.py",
     "measure": "needs a model file and its runtime: tests/frameworks/test_saving.py",
     "warmup": "plans nothing, and says so: tests/cli/test_saving.py",

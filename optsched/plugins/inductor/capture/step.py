@@ -34,7 +34,7 @@ def capture_step(
     Parameters
     ----------
     model
-        A `torch.nn.Module`, in the mode (`train` or `eval`) that is to be planned.
+        A `torch.nn.Module`, in the mode (`train` or `eval`) to plan.
     batch
         Inputs of the model: a tensor, a tuple of positional or a mapping of keyword arguments. If
         `loss` takes two arguments, a pair of the inputs and the target.
@@ -100,7 +100,11 @@ def _divide(batch: Any, loss: Loss | None) -> tuple[Any, tuple[Any, ...]]:
 def _required(loss: Loss) -> int:
     """Return the number of positional arguments that a loss requires."""
     # A module's own signature is `(*args, **kwargs)`.
-    found = inspect.signature(getattr(loss, "forward", loss)).parameters.values()
+    try:
+        found = inspect.signature(getattr(loss, "forward", loss)).parameters.values()
+    # Builtins such as `torch.sum` have no signature; they are given the output alone.
+    except ValueError:
+        return 1
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(x.kind in positional and x.default is inspect.Parameter.empty for x in found)
 
@@ -178,7 +182,8 @@ def _number(loss: Any) -> Any:
     if isinstance(loss, torch.Tensor) and loss.numel() == 1:
         return loss
     shape = f"of shape {list(loss.shape)}" if isinstance(loss, torch.Tensor) else "not a tensor"
-    raise UsageError(f"the loss must be one number, but it is {shape}: give a function as loss")
+    hint = "give a function as loss, such as torch.sum"
+    raise UsageError(f"the loss must be one number, but it is {shape}: {hint}")
 
 
 def _cleaned(joint: Any) -> Any:
