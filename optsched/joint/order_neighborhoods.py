@@ -4,7 +4,7 @@ The others run in the sequence of the order, but the free ops may run anywhere a
 dependencies allow. Control edges between the others say so, and the exact search solves the graph
 with these edges: a problem far narrower than the whole graph, so that a second often suffices to
 find an order of smaller peak or to prove that there is none. In contrast to a window of consecutive
-steps (:mod:`optsched.joint.order_windows`), an op may leave the steps around the peak.
+steps, an op may leave the steps around the peak.
 
 A neighborhood that is refuted makes the next one larger, and one that is not decided makes it
 smaller. What is refuted says nothing about the orders of the whole graph.
@@ -22,7 +22,6 @@ from itertools import pairwise
 import numpy as np
 
 from optsched.joint.oracle import portion
-from optsched.joint.part_size import resized
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
 from optsched.ordering import solve_order
@@ -30,6 +29,8 @@ from optsched.runtime.clock import Clock
 
 LEAST_OPS = 8
 """Smallest number of free ops."""
+LARGER, SMALLER = 1.15, 0.8
+"""Factors of the number of free ops after a neighborhood that was decided, and after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,8 @@ class _Neighborhoods:
         outcome = solve_order(graph, limits=part, warm_start=self.order.tolist(), bound=floor)
         outcome.stop_reason.raise_if_interrupted()
         decided = outcome.peak < peak or outcome.bound >= peak
-        self.ops = resized(self.ops, decided, (LEAST_OPS, len(self.order)))
+        more = int(self.ops * (LARGER if decided else SMALLER) + 1)
+        self.ops = min(len(self.order), max(LEAST_OPS, more))
         if outcome.peak < peak:
             self.order = np.array(outcome.order, np.int64)
             self.running = timeline(self.graph, self.order).running

@@ -236,13 +236,6 @@ def segments(program: OrderProgram) -> list[Segment]:
     return found
 
 
-def window(program: OrderProgram, order: Sequence[int], low: int, high: int) -> Segment:
-    """Return the ops of the steps `[low, high)` of an order, after the steps before them."""
-    state = _State(program)
-    state.cut(order[:low])
-    return state.cut(order[low:high])
-
-
 class _State:
     """Units live after the ops that have been cut off.
 

@@ -77,10 +77,6 @@ class JointEffort:
     """Share for freeing ops of the best order, each round, while its peak is not proved."""
     order_neighborhood_part: float = 0.7
     """Part of that share for orders; the rest is for packing a better one."""
-    windows_share: float = 0.1
-    """Share for windows of the best order, each round, while its peak is not proved."""
-    neighborhood_share: float = 0.5
-    """Share for order and offsets near the top of the slab, each round."""
     milp_ops: int = 200
     """Maximum number of ops for the MILP, which takes too long to build for more."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import numpy as np
 
 from optsched.errors import GraphError, UsageError
@@ -137,44 +135,6 @@ def order_neighborhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
     if better and not Feature.PEAK & known.features:
         # The best plan may be of an order of larger peak that has been searched for long.
         yield from pack_order(known, resume, order, clock, CONTINUED)
-
-
-def order_windows(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Reorder windows of the best order around its fullest steps by CP-SAT, and pack the result."""
-    if known.order_done() or clock.left() is None or not len(known.orders):
-        return
-    from optsched.joint.order_windows import lower_orders
-
-    resume.searches += 1
-    floor, seed, order = known.peak_bound, resume.searches, known.best_orders(1)[0][1]
-    better = False
-    # Sizes may be outside the range in which CP-SAT is exact.
-    with suppress(UsageError):
-        for found in lower_orders(known.graph, order.tolist(), clock=clock, seed=seed, floor=floor):
-            better, order = True, np.array(found, np.int64)
-            yield Finding("order window", orders=(order,), more=True)
-    if better:
-        yield from pack_quickly(known, order, "order window")
-
-
-def neighborhoods(known: Known, resume: Resume, clock: Clock) -> Findings:
-    """Free order and offsets near the top of the slab, all else fixed, and let CP-SAT lower it."""
-    # Without a time limit the neighborhoods never end, and a capacity asks for no minimum.
-    if known.plan is None or clock.left() is None or known.capacity is not None:
-        return
-    from optsched.joint.neighborhood import better_plans
-
-    # While the peak is open, a packing proves nothing, so that the last one needs no time of its
-    # own.
-    if known.order_done():
-        clock = before_last_packing(known, resume, clock)
-    # Each round draws other neighborhoods, also where a search is resumed.
-    resume.searches += 1
-    floor, seed = known.slab_bound, resume.searches
-    # Sizes may be outside the range in which CP-SAT is exact.
-    with suppress(UsageError):
-        for plan in better_plans(known.graph, known.plan, clock=clock, seed=seed, floor=floor):
-            yield Finding("neighborhood", plans=(plan,), more=True)
 
 
 def joint_model(

@@ -19,9 +19,7 @@ from optsched.solver.joint_stages import (
     joint_model,
     joint_model_if_exact,
     milp_order,
-    neighborhoods,
     order_neighborhoods,
-    order_windows,
     other_orders,
 )
 from optsched.solver.known import Known
@@ -142,16 +140,9 @@ def _searches(answer: Answer) -> Stages:
             lacks=Feature.MOVES,
             repeat=True,
         ),
-        Stage(order_windows, share=JOINT.windows_share, lacks=Feature.MOVES, repeat=True),
         Stage(
             other_orders,
             share=PACKING.others_share,
-            lacks=OTHER_ORDERS_LACK,
-            repeat=True,
-        ),
-        Stage(
-            neighborhoods,
-            share=JOINT.neighborhood_share,
             lacks=OTHER_ORDERS_LACK,
             repeat=True,
         ),
