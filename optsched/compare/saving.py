@@ -79,6 +79,7 @@ def _runner(what: Graph | Module) -> MethodRunner:
 
 def _stock_plan(runner: MethodRunner, stock: Stock, method: Method) -> StockPlan:
     """Return the plan of a method; raise its error if it fails or its plan is invalid."""
+    held = None if stock is FILE_ORDER else held_by(runner.graph)
     # Without offsets of its own, a framework has a peak and no slab.
     if stock.peak_only and isinstance(method, Heuristic) and not isinstance(runner, ModuleRunner):
         order, _ = runner.order_of(method)
@@ -87,7 +88,15 @@ def _stock_plan(runner: MethodRunner, stock: Stock, method: Method) -> StockPlan
     found = runner.measure(method)
     if isinstance(found, Failed):
         raise UsageError(found.reason)
-    return StockPlan(stock, method.name, found.peak, found.slab)
+    return StockPlan(stock, method.name, found.peak, found.slab if held is None else held)
+
+
+def held_by(graph: Graph) -> int | None:
+    """Return the bytes that the framework holds for a graph's file; None if they are not known.
+
+    They are those of the file's own memory model: options may have changed the graph's.
+    """
+    return None if graph.origin is None else graph.origin.held.get(graph.model_name)
 
 
 def saving(
@@ -140,7 +149,8 @@ def comparison_saving(found: Comparison) -> Saving:
     row, known = stock_row(found), found.own_plan
     if row is not None:
         used = found.stock if row.method in found.stock.methods else FILE_ORDER
-        known = StockPlan(used, row.method, row.peak, row.slab)
+        held = None if used is FILE_ORDER else held_by(found.graph)
+        known = StockPlan(used, row.method, row.peak, row.slab if held is None else held)
     return saving(
         known,
         peak=found.best_peak,

@@ -202,6 +202,9 @@ class Format:
         Advice for users of a format that is only recognized.
     order_options
         Names of the options of `orders`: of `dims` and `profile`.
+    held
+        `held(source)` returns the bytes that the framework holds for a file as it is, by its own
+        rules, or None; it takes the same options as `orders`.
     describe
         `describe(source)` returns what a file says without the sizes that a plan needs.
     load
@@ -227,5 +230,6 @@ class Format:
     advice: str = ""
     stock: Stock = FILE_ORDER
     order_options: Collection[str] = ()
+    held: Callable[..., int | None] | None = None
     describe: Callable[[Source], FileFacts] | None = None
     load: str = ""

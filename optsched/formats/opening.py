@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,8 @@ def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
         if not isinstance(found, Graph):
             return found
         origin = _origin_of(row, source, options)
+        if (held := _held(row, source, options)) is not None:
+            origin = replace(origin, held={found.model_name: held})
     # A graph whose recorded orders cannot be read is still a graph; the error is kept for those
     # who ask for the orders.
     return found.read_from(origin, options.get("dims") or {})
@@ -86,6 +88,16 @@ def _origin_of(row: Format, source: Source, options: Mapping[str, Any]) -> Origi
         return Origin(row.name, read_orders(row, source, options))
     except FormatError as error:
         return Origin(row.name, trouble=str(error))
+
+
+def _held(row: Format, source: Source, options: Mapping[str, Any]) -> int | None:
+    if row.held is None:
+        return None
+    used = {key: options[key] for key in row.order_options if options.get(key)}
+    # The graph can be planned also where its framework would refuse the file.
+    with suppress(FormatError):
+        return row.held(source, **used)
+    return None
 
 
 def read_orders(

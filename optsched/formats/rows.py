@@ -266,6 +266,7 @@ ROWS: Final = (
         options=("dims",),
         orders=later("tflite.graph", "read_orders"),
         order_options=("dims",),
+        held=later("tflite.graph", "held"),
         describe=later("tflite.describe", "describe"),
         apply=later("tflite.apply", "apply"),
         load="Flash this file; arena: {slab:,} bytes + tail",

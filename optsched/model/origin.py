@@ -1,4 +1,4 @@
-"""Origin of a graph: the format of its file, and the orders of ops that the file records.
+"""Origin of a graph: the format of its file, and what the file says beside the graph.
 
 The origin decides which framework's own plan a saving is measured against, and its orders are among
 those that the solver packs first. It stays with a graph while memory model and order rules are
@@ -24,6 +24,9 @@ class Origin:
     trouble
         Message of the error in the recorded orders; empty if they could be read. The graph itself
         is intact, and can be planned.
+    held
+        Bytes that the framework holds for the file as it is, by the name of the graph's memory
+        model in which they are counted; empty if the format's rules do not tell.
 
     Examples
     --------
@@ -37,3 +40,4 @@ class Origin:
     format: str
     orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     trouble: str = ""
+    held: Mapping[str, int] = field(default_factory=dict)

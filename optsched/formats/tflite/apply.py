@@ -29,11 +29,10 @@ from optsched.formats.tflite.head import (
     Text,
     with_head,
 )
-from optsched.formats.tflite.model import damage_named, read_model
+from optsched.formats.tflite.model import METADATA_NAME, damage_named, read_model
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 
-METADATA_NAME = b"OfflineMemoryAllocation"
 UNPLANNED = -1
 """Offset of a tensor that the runtime places."""
 
@@ -98,7 +97,7 @@ def _require_own_packing(made: TfliteGraph, plan: Plan, order: Sequence[int]) ->
     """
     pairs = zip(made.graph.buffers, plan.offsets, strict=True)
     slab = max((at + buffer.size for buffer, at in pairs if at is not None), default=0)
-    head = arena_head(made, order)
+    head = arena_head(made.model, order)
     if head > slab:
         raise FormatError(
             f"TFLite Micro takes no offsets for models with several subgraphs, and packs this "

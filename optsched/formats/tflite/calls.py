@@ -9,7 +9,8 @@ after the other, so they share bytes. For example, `A, IF(then: B, C; else: D), 
 
 A subgraph has a step of its own first, at which its inputs are there; its outputs stay to its
 last step. The planner then places all tensors of all subgraphs, large ones first and among equal
-ones the last one first, as low as they fit.
+ones the last one first, as low as they fit. Offsets that the file gives come first; the entry of a
+number is that of the tensors with this number in all subgraphs.
 
 References
 ----------
@@ -83,9 +84,13 @@ _SCRATCH: Final = 1 << 30
 
 @dataclass
 class Layout:
-    """Steps at which tensors and scratch are first and last there, over all subgraphs."""
+    """Steps at which tensors and scratch are first and last there, over all subgraphs.
+
+    `planned` are the offsets of the file by number of the tensor, -1 where it gives none.
+    """
 
     parts: Callable[[Model], Part]
+    planned: Sequence[int] = ()
     step: int = 0
     first: dict[Key, int] = field(default_factory=dict)
     last: dict[Key, int] = field(default_factory=dict)
@@ -135,9 +140,11 @@ class Layout:
 
     def head(self) -> int:
         """Return the bytes of the arena's head: as TFLite Micro's planner packs all of it."""
-        placed: list[tuple[int, Key]] = []
+        given = [key for key in self.sizes if self._offset(key) >= 0]
+        placed = [(self._offset(key), key) for key in given]
+        free = self.sizes.keys() - given
         # By size, then by key: the planner's own sequence among equals.
-        for key in sorted(self.sizes, key=lambda key: (self.sizes[key], key), reverse=True):
+        for key in sorted(free, key=lambda key: (self.sizes[key], key), reverse=True):
             beside = [(at, other) for at, other in placed if self._overlap(key, other)]
             place = 0
             for at, other in sorted(beside, key=lambda pair: pair[0]):
@@ -147,6 +154,11 @@ class Layout:
                 place = max(place, at + self.sizes[other])
             placed.append((place, key))
         return max((at + self.sizes[key] for at, key in placed), default=0)
+
+    def _offset(self, key: Key) -> int:
+        """Return the offset that the file gives to a tensor, or -1."""
+        is_given = key[0] != _SCRATCH and key[1] < len(self.planned)
+        return self.planned[key[1]] if is_given else -1
 
     def _overlap(self, one: Key, other: Key) -> bool:
         return self.first[one] <= self.last[other] and self.first[other] <= self.last[one]

@@ -216,14 +216,25 @@ def part_of(model: Model) -> Part:
     return _TfliteGraphMaker(model, {}).part()
 
 
-def arena_head(made: TfliteGraph, order: Sequence[int]) -> int:
-    """Return the head of the arena if TFLite Micro plans all subgraphs of a model itself.
+def arena_head(
+    model: Model, order: Sequence[int] | None = None, planned: Sequence[int] = ()
+) -> int:
+    """Return the head of the arena as TFLite Micro plans all subgraphs of a model itself.
 
-    `order` are the numbers of the main subgraph's operators in the order of the file.
+    `order` are the numbers of the main subgraph's operators (default: the order of the file), and
+    `planned` offsets by number of the tensor, -1 for none.
     """
-    layout = Layout(part_of)
-    layout.walk(0, made.model, order)
+    layout = Layout(part_of, planned)
+    layout.walk(0, model, order)
     return layout.head()
+
+
+def held(source: Source, dims: Mapping[str, int] | None = None) -> int | None:
+    """Return the head of the arena that TFLite Micro takes for a file; None with other sizes."""
+    if dims:
+        return None
+    model = read_model(source.data)
+    return arena_head(model, planned=model.planned)
 
 
 def holds_subgraphs(model: Model) -> bool:

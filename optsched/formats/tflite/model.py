@@ -18,6 +18,9 @@ from optsched.errors import FormatError
 IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of every file."""
 
+METADATA_NAME = b"OfflineMemoryAllocation"
+"""Name of the metadata with the offsets of a plan."""
+
 MAX_TABLES = 2**20
 """More tensors, operators, buffers or subgraphs than this are refused."""
 
@@ -70,13 +73,18 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The main subgraph of a model, or another one; the main one has all `others` in order."""
+    """The main subgraph of a model, or another one; the main one has all `others` in order.
+
+    `planned` are the offsets that the file gives to tensors by number, -1 for the runtime's choice;
+    empty if the file has none.
+    """
 
     tensors: tuple[Tensor, ...]
     operators: tuple[Operator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     others: tuple[Model, ...] = ()
+    planned: tuple[int, ...] = ()
 
 
 def options_of(op: Operator, schema: type) -> Any:
@@ -128,7 +136,20 @@ class _Reader:
             raise FormatError("the model has no subgraph")
         # The first one is the main subgraph, others run inside operators.
         others = tuple(self._subgraph(root.Subgraphs(i)) for i in range(1, subgraphs))
-        return replace(self._subgraph(root.Subgraphs(0)), others=others)
+        main = self._subgraph(root.Subgraphs(0))
+        return replace(main, others=others, planned=self._planned())
+
+    def _planned(self) -> tuple[int, ...]:
+        """Read the offsets of the metadata: a version, a subgraph, a count, and an entry each."""
+        for i in range(self._count(self.root.MetadataLength(), "metadata")):
+            entry = self.root.Metadata(i)
+            if entry.Name() == METADATA_NAME and entry.Buffer() < self.root.BuffersLength():
+                buffer = self.root.Buffers(entry.Buffer())
+                self._spend(buffer.DataLength())
+                data = bytes(buffer.DataAsNumpy()) if buffer.DataLength() else b""
+                values = struct.unpack(f"<{len(data) // 4}i", data[: len(data) // 4 * 4])
+                return values[3 : 3 + max(0, values[2])] if len(values) > 3 else ()
+        return ()
 
     def _subgraph(self, main: Any) -> Model:
         count = self._count(main.TensorsLength(), "tensors")

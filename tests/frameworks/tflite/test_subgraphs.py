@@ -77,12 +77,12 @@ def check(net: TfliteNet) -> None:
     """Compare the layout with the interpreter, before and after a plan."""
     data = net.bytes()
     made, before = read_tflite(data, "net"), run_model(data)
-    assert arena_head(made, range(len(made.model.operators))) == before.head
+    assert arena_head(made.model) == before.head
     result = solve(made.graph, time_limit=5)
     assert result.plan is not None
     assert result.slab is not None
     numbers = [op.number for v in result.plan.order if (op := made.operators[v]) is not None]
-    if arena_head(made, numbers) > result.slab:
+    if arena_head(made.model, numbers) > result.slab:
         with pytest.raises(FormatError, match="takes no offsets for models with several subgraphs"):
             apply_tflite(data, made, result.plan)
         return
