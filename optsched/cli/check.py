@@ -73,7 +73,7 @@ def _check_plan(args: argparse.Namespace) -> int:
     if args.certificate is not None:
         own = rules_of_record(claims.get("order_rules", {}))
         proved = _check_bound(asked, own, args.certificate, checked.peak)
-    record: dict[str, Any] = {"valid": True, "instance": graph.name}
+    record: dict[str, Any] = {"valid": True, "graph": graph.name}
     record |= {"peak": checked.peak, "slab": checked.slab}
     record["memory_model"] = graph.model_name
     record |= {key: claims[key] for key in ("order_rules",) if key in claims}
@@ -187,7 +187,7 @@ def _check_packing(args: argparse.Namespace, packing: Any) -> int:
         slab = check_pools(packing.problem, packing.pools, offsets)
     else:
         slab = check_packing(packing.problem, offsets, capacity=packing.problem.capacity)
-    record: dict[str, Any] = {"valid": True, "instance": packing.problem.name, "slab": slab}
+    record: dict[str, Any] = {"valid": True, "graph": packing.problem.name, "slab": slab}
     text = f"valid: slab {counted(slab, 'byte')}"
     if args.replay:
         from optsched.check.replay import replay_packing

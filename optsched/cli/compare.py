@@ -31,6 +31,7 @@ from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.compare import Journal, Method, Study
+    from optsched.fleet import Fleet
 
 _METHODS = """\
 methods, separated by commas: orderings (lpmf), packings of the best order (greedy_by_size), both
@@ -96,18 +97,20 @@ def _compare(args: argparse.Namespace) -> int:
     return _exit_code(study)
 
 
-def write_study(args: argparse.Namespace, study: Study, *, fleet: bool = False) -> list[str]:
+def write_study(args: argparse.Namespace, study: Study, fleet: Fleet | None = None) -> list[str]:
     """Write the files that the options ask for; return the names of the options."""
     from optsched.formats import write_bytes
+    from optsched.reports.fleet import fleet_csv
     from optsched.reports.study_files import study_csv, study_markdown
     from optsched.reports.study_page import study_html
 
     if args.csv:
-        write_bytes(args.csv, study_csv(study).encode())
+        text = study_csv(study) if fleet is None else fleet_csv(fleet)
+        write_bytes(args.csv, text.encode())
     if args.markdown:
-        write_bytes(args.markdown, study_markdown(study, fleet=fleet).encode())
+        write_bytes(args.markdown, study_markdown(study, fleet=fleet is not None).encode())
     if args.report and study.comparisons:
-        write_bytes(args.report, study_html(study, fleet=fleet).encode())
+        write_bytes(args.report, study_html(study, fleet=fleet is not None).encode())
     # A page of no graphs is not written.
     named = ("csv", "markdown", *(["report"] if study.comparisons else []))
     return [name for name in named if getattr(args, name)]

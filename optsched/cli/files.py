@@ -163,19 +163,19 @@ def _convert(args: argparse.Namespace) -> int:
         from optsched.measure.onnxruntime import write_fused
 
         left = write_fused(args.graph, args.output)
-        record = {"instance": args.output, "ops": left}
+        record = {"graph": args.output, "ops": left}
         text = f"{args.output}: {counted(left, 'op')}, fused by ONNX Runtime"
     elif args.to in ("optsched-module", "xla-logical"):
         as_xla = args.to == "xla-logical"
         module = _logical(args.graph) if as_xla else read_module(args.graph, **options)
         write_module(module, args.output)
-        record = {"instance": module.name, "computations": len(module.graphs)}
+        record = {"graph": module.name, "computations": len(module.graphs)}
         text = f"{args.output}: {counted(len(module.graphs), 'computation')}"
         text = add_saving(module, record, text, peak=None, slab=None)
     else:
         graph = read_graph(args.graph, **options)
         write_graph(graph, args.output, format=args.to)
-        record = {"instance": graph.name, "ops": len(graph.ops), "buffers": len(graph.buffers)}
+        record = {"graph": graph.name, "ops": len(graph.ops), "buffers": len(graph.buffers)}
         ops, buffers = counted(len(graph.ops), "op"), counted(len(graph.buffers), "buffer")
         text = f"{args.output}: {ops}, {buffers}"
         text = add_saving(graph, record, text, peak=None, slab=None)
@@ -190,7 +190,7 @@ def _apply(args: argparse.Namespace) -> int:
     done = apply_plan(args.graph, args.plan, args.output, **common.reading(args).options)
     ops, slab = len(done.graph.ops), done.checked.slab
     record = {
-        "instance": done.graph.name,
+        "graph": done.graph.name,
         "format": done.format,
         "ops": ops,
         "moved": done.moved,
@@ -236,7 +236,7 @@ def _export(args: argparse.Namespace) -> int:
         **common.reading(args).options,
     )
     if not to_stdout:
-        record = {"instance": layout.graph, "form": args.to, "buffers": len(layout.buffers)}
+        record = {"graph": layout.graph, "form": args.to, "buffers": len(layout.buffers)}
         record["slab"] = sum(layout.slabs.values())
         text = f"{args.output}: {counted(len(layout.buffers), 'buffer')}"
         common.print_result(args, record, _add_export_saving(args, record, text))

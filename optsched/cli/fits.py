@@ -17,7 +17,7 @@ def _fits(args: argparse.Namespace) -> int:
     graph = common.read_graph(args, args.graph, ordered=False)
     found = answer_fit(graph, capacity, tuple(args.loss), common.clock(args))
     record = {
-        "instance": graph.name,
+        "graph": graph.name,
         "capacity": capacity,
         "fits": found.fits,
         "way": found.way,

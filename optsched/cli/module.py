@@ -68,7 +68,7 @@ def check_module(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
     checked = check_module_claims(module, plans, claims)
     peak, slab = checked.peaks[module.entry], checked.slabs[module.entry]
-    record: dict[str, Any] = {"valid": True, "instance": module.name, "peak": peak, "slab": slab}
+    record: dict[str, Any] = {"valid": True, "graph": module.name, "peak": peak, "slab": slab}
     record["computations"] = {
         name: {"peak": checked.peaks[name], "slab": checked.slabs[name]} for name in checked.peaks
     }

@@ -183,7 +183,7 @@ def check_repeats(args: argparse.Namespace, graph: Graph, claims: dict[str, Any]
     same = claims["cost_unit"] == graph.cost_unit
     if same and found.extra != claims["extra"]:
         raise PlanError(f"plan claims an extra cost of {claims['extra']}, it is {found.extra}")
-    record: dict[str, Any] = {"valid": True, "instance": graph.name}
+    record: dict[str, Any] = {"valid": True, "graph": graph.name}
     record |= {"peak": found.peak, "slab": checked.slab}
     record |= {"extra": found.extra, "repeats": found.repeats, "cost_unit": graph.cost_unit}
     text = f"valid: peak {counted(found.peak, 'byte')}, slab {counted(checked.slab, 'byte')}, "

@@ -59,7 +59,7 @@ def _report(args: argparse.Namespace) -> int:
     views, result = report.views, report.result
     named = {"report" if kind == "html" else kind: path for kind, path in files.items()}
     record = {
-        "instance": views[0].subject.name,
+        "graph": views[0].subject.name,
         "plans": [{"name": v.name, "peak": v.peak, "slab": v.slab} for v in views],
         "peak_bound": result.peak_bound,
         "slab_bound": result.slab_bound,

@@ -46,7 +46,10 @@ def _ls(args: argparse.Namespace) -> int:
     common.show(first)
     print_table(console(), records_table(records), "--json has them")
     proved = sum(record.is_proved for record in records)
-    common.show(f"{counted(len(records), 'record')}, {proved:,} proved")
+    graphs = len({record.key for record in records})
+    # Equal graphs share a record, so that a store may have fewer than a fleet has files.
+    of = counted(graphs, "different graph")
+    common.show(f"{counted(len(records), 'record')} of {of}, {proved:,} proved")
     if legend := records_legend(records):
         common.show(legend)
     return common.OK

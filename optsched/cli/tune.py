@@ -75,7 +75,7 @@ def _tune(args: argparse.Namespace) -> int:
     if any(outputs):
         from optsched.fleet.study import fleet_study
 
-        show_files(args, write_study(args, fleet_study(fleet, args.store), fleet=True))
+        show_files(args, write_study(args, fleet_study(fleet, args.store), fleet))
     return _exit_code(fleet)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,13 +14,14 @@ from optsched.cli import common
 from optsched.cli.folders import graph_files
 from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats.fused import SPLIT_FORMAT
+from optsched.formats.labels import distinct_labels
 from optsched.formats.source import write_bytes
 from optsched.model.saving import Saving, change
-from optsched.reports.tables import Column, Table, as_markdown, print_table
+from optsched.reports.tables import Column, Table, as_csv, as_markdown, print_table
 from optsched.reports.terminal import console
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Objective, StopReason
-from optsched.runtime.text import counted, shield
+from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.compare import Skipped
@@ -92,11 +91,14 @@ def compare_unfused(args: argparse.Namespace) -> int:
             # The rows of other files are not lost.
             skipped.append(Skipped(path, str(error), bad=named))
             continue
-        records.append({"graph": path, **_record(result, front.points)})
+        records.append({"path": path, **_record(result, front.points)})
         saved[path] = _saving(result, front.points)
         rows.append(_row(path, result, front.points))
         if interrupted := _reason(result, front) is StopReason.INTERRUPTED:
             break
+    names, paths = ([row[key] for row in rows] for key in ("graph", "path"))
+    for row, label in zip(rows, distinct_labels(names, paths), strict=True):
+        row["graph"] = label
     try:
         _write_table(args, rows)
     finally:
@@ -108,11 +110,7 @@ def compare_unfused(args: argparse.Namespace) -> int:
 
 def _write_table(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> None:
     if args.csv:
-        text = io.StringIO()
-        table = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-        write_bytes(args.csv, text.getvalue().encode())
+        write_bytes(args.csv, as_csv(list(rows[0]) if rows else [], rows).encode())
     if args.markdown:
         write_bytes(args.markdown, f"{as_markdown(_table(rows))}\n".encode())
 
@@ -169,7 +167,7 @@ def check_split_file(args: argparse.Namespace, split: StatedSplit) -> int:
             raise PlanError(
                 f"{args.plan}: states {what} {value:,}, it is {getattr(checked, what):,}"
             )
-    record: dict[str, Any] = {"valid": True, "instance": fused.graph.name, **asdict(checked)}
+    record: dict[str, Any] = {"valid": True, "graph": fused.graph.name, **asdict(checked)}
     bound = None
     text = f"valid: peak {counted(checked.peak, 'byte')}, {counted(checked.kernels, 'kernel')}"
     if args.certificate is not None:
@@ -245,7 +243,7 @@ def _record(result: FusionResult, front: Sequence[Point]) -> dict[str, Any]:
     from optsched.solver.fusion.front import knee
 
     return {
-        "instance": result.fused.graph.name,
+        "graph": result.fused.graph.name,
         "saving": _saving(result, front).to_dict(),
         "all_fused": _point(result.fused, result.whole),
         "best_split": _point(result.fused, front[-1]),
@@ -302,11 +300,12 @@ def _row(path: str, result: FusionResult, front: Sequence[Point]) -> dict[str, A
     """Return the figures of a file; the price is that of the cheapest cuts found for the peak."""
     whole, best = result.whole, front[-1]
     return {
-        "graph": shield(path, ""),
+        "path": path,
+        "graph": result.fused.graph.name,
         "all_fused": whole.peak,
         "best_split": best.peak,
         "bound": result.bound,
-        "proved": "yes" if result.proved else "no",
+        "proved": result.proved,
         "cut": len(best.cut_nodes(result.fused)),
         "kernels_fused": whole.kernels,
         "kernels": best.kernels,
@@ -319,7 +318,7 @@ def _row(path: str, result: FusionResult, front: Sequence[Point]) -> dict[str, A
 def _cells(row: dict[str, Any]) -> dict[str, str]:
     """Return a row of the printed table."""
     return {
-        "graph": Path(row["graph"]).name,
+        "graph": row["graph"],
         "all fused": f"{row['all_fused']:,}",
         "best split": f"{row['best_split']:,}",
         "bound": f"{row['bound']:,}",

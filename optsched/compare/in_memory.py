@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from types import NoneType
 from typing import Unpack, overload
 
@@ -24,7 +23,6 @@ from optsched.model.graph import Graph
 from optsched.model.module import Module, listed_graph, module_of
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, choose_limits, choose_member
-from optsched.runtime.text import free_name
 from optsched.runtime.worker_pool import GRACE
 from optsched.solver.schedule import Engine
 
@@ -128,23 +126,21 @@ def compare_methods(
 def _study(
     graphs: Sequence[Graph | Module], settings: StudySettings, on_event: OnEvent | None
 ) -> Study:
-    """Compare the methods on each graph; a second graph of a name gets a number."""
+    """Compare the methods on each graph."""
     if not graphs:
         raise UsageError("compare_methods wants at least one graph, got an empty list")
     # Before the first run, which may take long.
     for each in graphs:
         expect("compare_methods", each, Graph, Module)
-    found: dict[str, Comparison] = {}
-    skipped = []
+    found, skipped = [], []
     for each in graphs:
-        name = free_name(each.name, found)
         try:
-            found[name] = _compare(replace(each, name=name), settings, on_event)
+            found.append(_compare(each, settings, on_event))
         except UsageError as error:
             # One graph that fails does not end the study of the others.
-            skipped.append(Skipped(name, str(error), bad=True))
+            skipped.append(Skipped(each.name, str(error), bad=True))
     methods, _ = with_reference(settings.methods)
-    return Study(methods, settings, tuple(found.values()), tuple(skipped))
+    return Study(methods, settings, tuple(found), tuple(skipped))
 
 
 def _compare(

@@ -6,7 +6,6 @@ is proved to be the minimum, this is the excess over the optimum.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -14,7 +13,7 @@ from enum import StrEnum
 from optsched.compare.methods import Kind, Method
 from optsched.formats import stock_of
 from optsched.formats.format import Stock
-from optsched.formats.opening import stem_of
+from optsched.formats.labels import distinct_labels
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.runtime.shown import Shown
@@ -83,7 +82,7 @@ class MethodRow:
 
     Parameters
     ----------
-    instance, method
+    graph, method
         Name of the graph and of the method.
     kind
         `order` (judged by its peak; packed greedily by size), `packing` (of the best order) or
@@ -106,7 +105,7 @@ class MethodRow:
         Op ids in the order that was measured, first to run first.
     """
 
-    instance: str
+    graph: str
     method: str
     kind: Kind
     peak: int
@@ -216,19 +215,16 @@ class Comparison(Shown):
 
 
 def told_apart(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Give graphs that share a name the names of their files: compilers reuse names of modules."""
-    times = Counter(comparison.graph.name for comparison in found)
-    return tuple(
-        _named(comparison, stem_of(comparison.path))
-        if comparison.path and times[comparison.graph.name] > 1
-        else comparison
-        for comparison in found
-    )
+    """Give graphs that share a name as much of their paths as tells them apart."""
+    labels = distinct_labels([c.graph.name for c in found], [c.path for c in found])
+    return tuple(map(_named, found, labels))
 
 
 def _named(comparison: Comparison, name: str) -> Comparison:
+    if comparison.graph.name == name:
+        return comparison
     graph = replace(comparison.graph, name=name)
-    rows = tuple(replace(row, instance=name) for row in comparison.rows)
+    rows = tuple(replace(row, graph=name) for row in comparison.rows)
     return replace(comparison, graph=graph, rows=rows)
 
 
@@ -280,12 +276,12 @@ def judge(
 
 
 def _row(
-    instance: str, x: Measured, peak: int, slab: int, peak_bound: int, slab_bound: int
+    graph: str, x: Measured, peak: int, slab: int, peak_bound: int, slab_bound: int
 ) -> MethodRow:
     by_peak = x.kind is Kind.ORDER
     value, best, bound = (x.peak, peak, peak_bound) if by_peak else (x.slab, slab, slab_bound)
     return MethodRow(
-        instance=instance,
+        graph=graph,
         method=x.method,
         kind=x.kind,
         peak=x.peak,

@@ -43,13 +43,27 @@ class Study(Shown):
     """All requested methods, with our own solver."""
     settings: StudySettings
     comparisons: tuple[Comparison, ...]
-    """One comparison per graph with figures, in the order of the files."""
+    """One comparison per graph with figures, in the order of the files, each of another name."""
     skipped: tuple[Skipped, ...]
     """Files without figures."""
     interrupted: bool = False
     """True if the run was interrupted."""
     reused: int = 0
     """Number of outcomes taken from the journal."""
+
+    def __post_init__(self) -> None:
+        # Every table, page and record of a study has a row per graph, known by its name.
+        object.__setattr__(self, "comparisons", told_apart(self.comparisons))
+
+    @property
+    def equals(self) -> dict[str, str]:
+        """Names of graphs that equal an earlier one except for names, each with that one's name."""
+        found, first = {}, dict[bytes, str]()
+        # A digest takes a while for a large graph, and one graph equals no other.
+        for graph in (c.graph for c in self.comparisons if len(self.comparisons) > 1):
+            if (known := first.setdefault(graph.digest, graph.name)) != graph.name:
+                found[graph.name] = known
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +72,7 @@ class Standing:
 
     done: int
     total: int
-    instance: str
+    path: str
     """Path of the graph's file."""
     method: str = ""
     """Method that is running on the graph; empty between methods."""
@@ -123,7 +137,7 @@ class _StudyRun:
         return Study(
             self.methods,
             settings,
-            told_apart([x for x in found if isinstance(x, Comparison)]),
+            tuple(x for x in found if isinstance(x, Comparison)),
             tuple(x for x in found if isinstance(x, Skipped)),
             not complete,
             self.reused,

@@ -29,7 +29,7 @@ class Summary:
     mean_excess: float
     """Geometric mean of `value / best known`, less 1."""
     worst_excess: float
-    worst_instance: str
+    worst_graph: str
     """First graph with the worst excess; empty if the worst excess is 0."""
     at_optimum: int
     """Number of graphs on which the method's value is proved minimal by any method."""
@@ -123,7 +123,7 @@ def _summary(method: Method, own: Sequence[tuple[MethodRow, int]], asked: int) -
         # A geometric mean, as ratios multiply; by logarithms, so that nothing overflows.
         mean_excess=math.expm1(math.fsum(math.log1p(row.excess) for row in rows) / len(rows)),
         worst_excess=worst.excess,
-        worst_instance=worst.instance if worst.excess else "",
+        worst_graph=worst.graph if worst.excess else "",
         at_optimum=sum(row.status is Status.OPTIMAL for row in rows),
         proved=sum(row.proof not in (None, Proof.CLAIMED) for row in rows),
         against_optimum=sum(row.against_optimum for row in rows),

@@ -109,6 +109,11 @@ class Skipped:
     bad: bool
     cut_off: bool = False
 
+    @property
+    def state(self) -> str:
+        """State of the graph, as the table of a fleet names it."""
+        return "failed" if self.bad else "waiting" if self.cut_off else "skipped"
+
     def __str__(self) -> str:
         return named(label_of(self.path), self.reason)
 

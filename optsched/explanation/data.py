@@ -160,7 +160,7 @@ class Explanation:
             return None if v is None else ops[v]
 
         record: dict[str, Any] = {
-            "instance": self.graph.name,
+            "graph": self.graph.name,
             "memory_model": self.graph.model_name,
             "bound": self.bound,
             "peak": self.peak,

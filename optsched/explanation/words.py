@@ -40,7 +40,7 @@ def explain_text(record: dict[str, Any]) -> str:
     # Names come from files; they must not move the cursor of a terminal.
     record = _shown(record)
     lines = [
-        f"{record['instance']}: no order has a peak below {spelled_bytes(record['bound'])}",
+        f"{record['graph']}: no order has a peak below {spelled_bytes(record['bound'])}",
         f"  (memory model: {record['memory_model']})",
         *_because(record),
     ]

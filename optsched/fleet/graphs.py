@@ -46,7 +46,7 @@ class FleetGraph:
     number, source
         Index in the fleet; the file's path or the graph itself.
     label
-        The file's path or the graph's name.
+        The file's path or the graph's name in the log, for weights and for reasons.
     weight
         Factor by which the bytes of this graph count.
     size
@@ -54,7 +54,8 @@ class FleetGraph:
     named
         True if the user named the file; it is then an error if it does not contain a graph.
     name, ops, buffers, before, among
-        Facts about the graph, once it was read; `before` is the plan of its file's own framework,
+        Facts about the graph, once it was read; after a run each name is another, with as much of
+        the path as that takes; `before` is the plan of its file's own framework,
         `among` the plans that bounds are about, in words, if they are not all.
     peak, slab, peak_bound, slab_bound, proof
         Figures of the best plan, in bytes, and the proof of its optimality.
@@ -100,6 +101,17 @@ class FleetGraph:
     losses: int = 0
     equals: list[FleetGraph] = field(default_factory=list, repr=False, compare=False)
     earlier: Result | None = field(default=None, repr=False)
+
+    @property
+    def path(self) -> str:
+        """Path of the graph's file; empty if it has none."""
+        return self.source if isinstance(self.source, str) else ""
+
+    @property
+    def equal_to(self) -> FleetGraph | None:
+        """The first graph of the fleet that equals this one except for names, if it is another."""
+        first = min(self.equals, key=lambda graph: graph.number, default=self)
+        return None if first is self else first
 
     def value(self, objective: Objective) -> int | None:
         """Return the objective's value (bytes) of the best plan."""
@@ -177,21 +189,23 @@ class FleetGraph:
     def record(self, objective: Objective) -> dict[str, Any]:
         """Return the graph's row of the table, which does not depend on time or place."""
         value, bound = self.value(objective), self.bound(objective)
+        saving, equal = self.saving(objective), self.equal_to
         return {
-            "path": self.label,
+            "path": self.path,
             "graph": self.name,
+            "equals": "" if equal is None else equal.name,
             "ops": self.ops,
             "buffers": self.buffers,
             "weight": self.weight,
             "state": self.state.value,
-            "baseline": self.saving(objective).before,
+            "before": saving.before,
+            "saved": saving.saved,
             "peak": self.peak,
             "slab": self.slab,
             "peak_bound": self.peak_bound,
             "slab_bound": self.slab_bound,
             "proof": None if self.proof is None else self.proof.value,
             "gap": None if value is None else optimality_gap(value, bound),
-            "saved": self.saved(objective),
             "reason": self.reason,
         }
 

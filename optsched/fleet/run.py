@@ -19,12 +19,14 @@ from optsched.fleet.settings import FleetKeywords, FleetSettings
 from optsched.fleet.unit import Found, Unit, UnitContext, UnitFailed, UnitRefused, work_on_unit
 from optsched.fleet.weights import parse_weight, weight_of
 from optsched.fleet.writer import StoreWriter
+from optsched.formats.labels import distinct_labels
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.engines import TaskEngine, open_engine
 from optsched.runtime.facts import code_digest, machine, versions
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import Limits, Objective
+from optsched.runtime.shown import Shown
 from optsched.runtime.worker_pool import WorkerLoss
 
 
@@ -55,7 +57,7 @@ class FleetStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(Shown):
     """The state of a fleet after a run.
 
     Parameters
@@ -81,6 +83,11 @@ class Fleet:
     lost: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+
+    @property
+    def equals(self) -> list[str]:
+        """Names of the graphs that equal an earlier one except for names."""
+        return [graph.name for graph in self.graphs if graph.equal_to is not None]
 
     def count(self, state: FleetState) -> int:
         """Return the number of graphs in a state."""
@@ -242,7 +249,7 @@ class _FleetRun:
         on_progress: Callable[[FleetStanding], None] | None,
     ) -> None:
         self.context, self.graphs, self.engine = context, graphs, engine
-        self.writer = StoreWriter(context)
+        self.writer = StoreWriter(context, [graph.path for graph in graphs])
         self.log = FleetLog(log)
         self.on_progress = on_progress
         settings = context.settings
@@ -279,6 +286,9 @@ class _FleetRun:
             self.writer.close()
         for number, reason in self.writer.refused.items():
             self.graphs[number].fail(UnitFailed(reason))
+        labels = distinct_labels([x.name for x in self.graphs], [x.path for x in self.graphs])
+        for graph, label in zip(self.graphs, labels, strict=True):
+            graph.name = label
         fleet = Fleet(
             settings,
             tuple(self.graphs),

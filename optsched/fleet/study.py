@@ -9,7 +9,7 @@ from pathlib import Path
 from optsched.compare import Comparison, Skipped, Study, StudySettings, parse_methods
 from optsched.compare.measure import MethodRunner
 from optsched.compare.methods import Method, with_reference
-from optsched.compare.rows import Measured, judge, told_apart
+from optsched.compare.rows import Measured, judge
 from optsched.compare.saving import own_methods
 from optsched.compare.task import digest_of
 from optsched.errors import OptschedError
@@ -37,7 +37,7 @@ def fleet_study(fleet: Fleet, store: str | Path) -> Study:
     return Study(
         methods,
         StudySettings(methods, limits, reading=settings.reading),
-        told_apart([x for x in found if isinstance(x, Comparison)]),
+        tuple(x for x in found if isinstance(x, Comparison)),
         tuple(x for x in found if isinstance(x, Skipped)),
         fleet.interrupted,
     )

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -38,6 +39,8 @@ class StoreWriter:
     ----------
     context
         Store and question.
+    paths
+        Path of the file of each graph; empty if it has none.
 
     Attributes
     ----------
@@ -45,8 +48,9 @@ class StoreWriter:
         Reasons, by graph number, why the store rejected a result: its bound is above a stored plan.
     """
 
-    def __init__(self, context: UnitContext) -> None:
+    def __init__(self, context: UnitContext, paths: Sequence[str]) -> None:
         self.context, self.store = context, PlanStore(context.store)
+        self.paths = paths
         self.store.require_writable()
         self.store.file.patience = PATIENCE
         self.origin = provenance(code=context.code[:12])
@@ -139,6 +143,7 @@ class StoreWriter:
             for number, found, saving in batch:
                 if found.prepared is not None:
                     origin: dict[str, Any] = {**self.origin, "worker": found.worker}
+                    origin |= {"path": self.paths[number]} if self.paths[number] else {}
                     origin |= own_plan(saving)
                     try:
                         store.put_prepared(found.prepared, origin=origin)

@@ -122,7 +122,7 @@ class Measurement:
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as JSON values."""
         return {
-            "instance": self.model,
+            "graph": self.model,
             "runtime": self.runtime,
             "before": self.before.to_dict(),
             "after": None if self.after is None else self.after.to_dict(),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from optsched.fleet import Fleet, FleetGraph, FleetStanding, FleetState
 from optsched.model.saving import Saving
 from optsched.reports.progress import PausedLine, duration
-from optsched.reports.saving import print_headline, savings_record
-from optsched.reports.tables import Column, Table, print_line, print_table
+from optsched.reports.saving import counted_graphs, print_headline, savings_record
+from optsched.reports.tables import Column, Table, as_csv, print_line, print_table
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import machine, versions
 from optsched.runtime.limits import Objective, optimality_gap, proof_legend
@@ -53,7 +53,8 @@ def print_fleet(fleet: Fleet, console: Console, *, top: int) -> None:
     # A gap is what more search could save: open graphs come first.
     is_open = any(graph.gap(fleet.settings.objective) for graph in planned)
     # If nothing is open, the table below lists the graphs that save most.
-    print_headline(fleet_savings(fleet), console, listed=is_open)
+    savings = fleet_savings(fleet)
+    print_headline(savings, console, listed=is_open, equal=fleet.equals)
     shown = _largest(planned, top, fleet.settings.objective) if top else planned
     if len(shown) < len(planned):
         which = "of largest gap" if is_open else "that save most"
@@ -134,18 +135,25 @@ def summary(fleet: Fleet) -> str:
     lost = f"; {fleet.lost:,} lost with their process and repeated" if fleet.lost else ""
     # Sums count the bytes of a graph as often as its weight says.
     weighted = " (times weight)" if any(graph.weight != 1 for graph in fleet.graphs) else ""
+    graphs = counted_graphs(len(fleet.graphs), len(fleet.equals))
     return (
-        f"{counted(len(fleet.graphs), 'graph')}: {states}; saved {_bytes(totals['saved'])}, "
+        f"{graphs}: {states}; saved {_bytes(totals['saved'])}, "
         f"gap left {_bytes(totals['gap'])}{weighted}; {counted(fleet.units, 'unit')} in "
         f"{duration(fleet.seconds)}{lost}"
     )
 
 
 def fleet_savings(fleet: Fleet) -> dict[str, Saving]:
-    """Return the saving of every planned graph against its framework's own plan, by path."""
+    """Return the saving of every planned graph against its framework's own plan, by name."""
     objective = fleet.settings.objective
     planned = (graph for graph in fleet.graphs if graph.peak is not None)
-    return {graph.label: graph.saving(objective) for graph in planned}
+    return {graph.name: graph.saving(objective) for graph in planned}
+
+
+def fleet_csv(fleet: Fleet) -> str:
+    """Return the CSV text: the row of each graph."""
+    rows = fleet.rows()
+    return as_csv(list(rows[0]) if rows else [], rows)
 
 
 def fleet_record(fleet: Fleet) -> dict[str, Any]:

@@ -23,7 +23,7 @@ _LEGEND = (
 def recompute_record(result: RecomputeResult) -> dict[str, Any]:
     """Return a result as plain numbers and names, ready for JSON."""
     return {
-        "instance": result.graph.name,
+        "graph": result.graph.name,
         "budget": result.budget,
         "status": result.status,
         "peak": result.peak,

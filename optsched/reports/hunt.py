@@ -70,7 +70,7 @@ def hunt_record(hunt: Hunt, files: dict[str, str]) -> dict[str, Any]:
     if hunt.counterexample is not None:
         example = hunt.counterexample
         record |= {
-            "instance": example.item.name,
+            "graph": example.item.name,
             **_counts(example.item),
             "value": example.loss.value,
             "rival_value": example.loss.rival,

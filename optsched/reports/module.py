@@ -24,7 +24,7 @@ def module_record(found: ModuleResult) -> dict[str, Any]:
             rows[name].pop("versions")
     whole = {key: x for key, x in found.to_dict().items() if key not in ("graph", "computations")}
     return {
-        "instance": found.module.name,
+        "graph": found.module.name,
         **whole,
         "memory_model": found.module.graphs[found.module.entry].model_name,
         "computations": rows,

@@ -18,7 +18,9 @@ from optsched.compare import Comparison, Study, StudySettings
 from optsched.compare.methods import Exact
 from optsched.compare.saving import figures_of, packing_saving, saving, stock_plan
 from optsched.errors import MissingDependencyError, UsageError
+from optsched.fleet import Fleet
 from optsched.formats import packing_of, write_bytes, write_packing, write_plan
+from optsched.reports.fleet import fleet_csv, fleet_record, fleet_savings, fleet_table, print_fleet
 from optsched.reports.module import module_claims, module_record, module_text
 from optsched.reports.pools import pooled_record, pooled_text, pools_record, pools_text
 from optsched.reports.report import make_packing_report, make_report, saving_of
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-Found = Result | PackingResult | ModuleResult | Comparison | Study
+Found = Result | PackingResult | ModuleResult | Comparison | Study | Fleet
 RECTANGLES = 400
 """Maximum number of buffers drawn in a notebook, which keeps every picture."""
 WIDTH = 100
@@ -50,14 +52,15 @@ _ENDINGS = {
     ModuleResult: (".json",),
     Comparison: (".html", ".csv", ".md", ".json"),
     Study: (".html", ".csv", ".md", ".json"),
+    Fleet: (".csv", ".json"),
 }
 """Endings of the files that each class can be written to, before `.gz`."""
 
 
 def summary(found: Found) -> str:
     """Return the text that the command prints: the saving first, then the figures and proofs."""
-    if isinstance(found, Comparison | Study):
-        return _study_text(found)
+    if isinstance(found, Comparison | Study | Fleet):
+        return _table_text(found)
     lines = [line for line in (_saving(found), _text(found)) if line]
     return "\n".join(lines)
 
@@ -97,11 +100,15 @@ def _packing_text(found: PackingResult) -> str:
     return pack_text(found.problem, found, pack_record(found.problem, found))
 
 
-def _study_text(found: Comparison | Study) -> str:
+def _table_text(found: Comparison | Study | Fleet) -> str:
     from rich.console import Console
 
-    screen, study = io.StringIO(), as_study(found)
-    print_study(study, Console(file=screen, width=WIDTH, emoji=False), top=10)
+    screen = io.StringIO()
+    to = Console(file=screen, width=WIDTH, emoji=False)
+    if isinstance(found, Fleet):
+        print_fleet(found, to, top=10)
+    else:
+        print_study(as_study(found), to, top=10)
     return screen.getvalue().rstrip()
 
 
@@ -116,8 +123,12 @@ def as_study(found: Comparison | Study) -> Study:
 
 def html(found: Found) -> str:
     """Return the result for a notebook: saving, verdict, packed slab, and the text folded."""
+    if isinstance(found, Fleet):
+        table = fleet_table(found, [graph for graph in found.graphs if graph.peak is not None])
+        return _page(headline(fleet_savings(found), found.equals), as_html(table))
     if isinstance(found, Comparison | Study):
-        return _page(headline(study_savings(as_study(found))), _study_body(found))
+        study = as_study(found)
+        return _page(headline(study_savings(study), study.equals), _study_body(found))
     # The record is long and kept for those who unfold it.
     text = f"<details><summary>figures and proofs</summary><pre>{safe(_text(found), 4000)}</pre>"
     # Line ends are part of this text, which `safe` would show as escapes.
@@ -187,6 +198,9 @@ def save(found: Found, path: str | Path) -> None:
     endings = _ENDINGS[type(found)]
     if name not in endings:
         raise UsageError(f"{path}: a {type(found).__name__} is saved as {', '.join(endings)}")
+    if isinstance(found, Fleet):
+        text = fleet_csv(found) if name == ".csv" else json.dumps(fleet_record(found), indent=2)
+        return write_bytes(path, f"{text.rstrip()}\n".encode())
     if isinstance(found, Comparison | Study):
         return _save_study(as_study(found), path, name)
     if name in (".html", ".png", ".svg", ".pdf"):
@@ -253,6 +267,8 @@ def plot(found: Found) -> Figure:
         raise MissingDependencyError("matplotlib", "report") from None
     from optsched.reports import static
 
+    if isinstance(found, Fleet):
+        raise UsageError("a Fleet has nothing to draw: summary() has its table")
     if isinstance(found, Comparison | Study):
         return _with_picture(static.excess_figure(as_study(found)))
     shown = _drawn(found)
@@ -287,10 +303,12 @@ def dataframe(found: Found) -> DataFrame:
 
 def rows(found: Found) -> Sequence[dict[str, Any]]:
     """Return the rows of the data frame, bytes and steps as integers."""
+    if isinstance(found, Fleet):
+        return found.rows()
     if isinstance(found, Comparison | Study):
-        from optsched.reports.study_files import study_record
+        from optsched.reports.study_files import FIGURES, study_rows
 
-        return list(study_record(as_study(found))["rows"])
+        return [{name: row[name] for name in FIGURES} for row in study_rows(as_study(found))]
     if isinstance(found, ModuleResult):
         names = ("peak", "peak_bound", "slab", "slab_bound", "status")
         return [

@@ -32,7 +32,7 @@ def pools_record(problem: PackingProblem, result: PackingResult) -> dict[str, An
     # Buffers without an offset were not placed.
     placed = zip(problem.names, offsets.tolist(), strict=True)
     return {
-        "instance": problem.name,
+        "graph": problem.name,
         "buffers": len(problem),
         "status": result.status,
         "stop_reason": result.stop_reason,

@@ -202,7 +202,7 @@ class StudyProgress(PausedLine):
 
     def show(self, standing: Standing) -> None:
         """Show the progress of the run."""
-        text = Path(standing.instance).name.removesuffix(".gz").removesuffix(".json")
+        text = Path(standing.path).name.removesuffix(".gz").removesuffix(".json")
         if standing.method:
             text += f"  {standing.method}"
         if standing.event is not None:

@@ -52,7 +52,7 @@ def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
     """Return the record that `optsched solve --json` prints."""
     slabs = {} if result.plan is None else result.plan.slabs(graph)
     return {
-        "instance": graph.name,
+        "graph": graph.name,
         "ops": len(graph.ops),
         "buffers": len(graph.buffers),
         # The graph is too large for a record of its result.
@@ -97,7 +97,7 @@ def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any
     # Reserved regions count as buffers: they take room too, and can be why the others do not fit.
     planned = Reserved(result.reserved, result.capacity).reduce(problem)[0]
     return {
-        "instance": problem.name,
+        "graph": problem.name,
         "buffers": len(problem),
         "status": result.status,
         "stop_reason": result.stop_reason,
@@ -188,7 +188,7 @@ def end_line(result: Any) -> str:
 def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
     """Return all lines of a result except the last, which tells how the search ended."""
     lines = [
-        f"{readable(record['instance'])}: {counted(record['ops'], 'op')}, "
+        f"{readable(record['graph'])}: {counted(record['ops'], 'op')}, "
         f"{counted(record['buffers'], 'buffer')}"
         f"  (memory model: {readable(record['memory_model'])})",
         *([f"  only {result.restriction}:"] if result.restriction else []),
@@ -274,7 +274,7 @@ def describe(graph: Graph) -> dict[str, Any]:
     order = ORDERINGS["program"](graph, 0)
     bound = peak_lower_bound(graph, [order])
     return {
-        "instance": graph.name,
+        "graph": graph.name,
         "memory_model": graph.model_name,
         "ops": len(graph.ops),
         "buffers": len(graph.buffers),
@@ -330,7 +330,7 @@ def info_text(found: dict[str, Any]) -> str:
         "any order": bound if at is None else f"{bound}, at op {at!r}",
     }
     lines = [f"  {name:14} {text}" for name, text in rows.items() if text]
-    return "\n".join([readable(found["instance"]), *lines])
+    return "\n".join([readable(found["graph"]), *lines])
 
 
 def packing_facts(table: PackingTable) -> dict[str, Any]:
@@ -338,7 +338,7 @@ def packing_facts(table: PackingTable) -> dict[str, Any]:
     problem = table.problem
     pools = sorted({name for name in table.pools or [] if name})
     return {
-        "instance": problem.name,
+        "graph": problem.name,
         "buffers": len(problem),
         "steps": len({*problem.start.tolist(), *problem.end.tolist()}),
         "pools": pools,
@@ -359,7 +359,7 @@ def packing_info_text(found: dict[str, Any]) -> str:
         "plan": "optsched pack FILE",
     }
     lines = [f"  {name:14} {text}" for name, text in rows.items() if text]
-    return "\n".join([readable(found["instance"]), *lines])
+    return "\n".join([readable(found["graph"]), *lines])
 
 
 def blocked_text(path: str, facts: FileFacts, blocked: str) -> str:

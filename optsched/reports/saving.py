@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from optsched.compare.saving import total_saving
@@ -35,10 +35,11 @@ def _row(name: str, saving: Saving) -> list[str]:
     return [name, f"{before:,}", f"{after:,}", change(before, after), saving.verdict]
 
 
-def headline(found: Mapping[str, Saving]) -> str:
+def headline(found: Mapping[str, Saving], equal: Collection[str] = ()) -> str:
     """Return the saving of a graph, or the sum over several graphs, in one line.
 
-    It is empty if there is nothing to compare the plans with.
+    It is empty if there is nothing to compare the plans with. `equal` are the names of the graphs
+    that equal another one.
     """
     if len(found) == 1:
         return str(next(iter(found.values())))
@@ -46,13 +47,31 @@ def headline(found: Mapping[str, Saving]) -> str:
     if total is None:
         return ""
     # Graphs without a plan of the framework have no saving.
-    known = sum(saving.saved is not None for saving in found.values())
-    return f"{counted(known, 'graph')}: {total}"
+    known = [name for name, saving in found.items() if saving.saved is not None]
+    return f"{counted_graphs(len(known), len({*known}.intersection(equal)))}: {total}"
 
 
-def print_headline(found: Mapping[str, Saving], console: Console, *, listed: bool = True) -> None:
+def counted_graphs(count: int, equal: int) -> str:
+    """Return a number of graphs in words, and how many of them equal another one.
+
+    Examples
+    --------
+    >>> counted_graphs(2, 0), counted_graphs(196, 19)
+    ('2 graphs', '196 graphs, 19 of them equal to another')
+    """
+    same = f", {equal:,} of them equal to another" if equal else ""
+    return f"{counted(count, 'graph')}{same}"
+
+
+def print_headline(
+    found: Mapping[str, Saving],
+    console: Console,
+    *,
+    listed: bool = True,
+    equal: Collection[str] = (),
+) -> None:
     """Print the headline and, if `listed`, the largest savings of several graphs."""
-    if line := headline(found):
+    if line := headline(found, equal):
         print_line(console, line)
     table = saving_table(found)
     if listed and len(found) > 1 and table.rows:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from optsched.formats.labels import distinct_labels
 from optsched.reports.tables import Column, Table
 from optsched.runtime.limits import Proof, optimality_gap, proof_legend
 from optsched.runtime.text import counted, percent, readable
@@ -75,7 +76,14 @@ def gap(record: StoredRecord) -> float:
 
 def records_table(records: Sequence[StoredRecord]) -> Table:
     """Return the table of records, one per line."""
-    return Table(_COLUMNS, [_row(record) for record in records])
+    # Records of one graph, about several questions, have one label.
+    first = {record.key: record for record in reversed(records)}
+    paths = [record.provenance.get("path", "") for record in first.values()]
+    # Provenance of imported stores may be anything.
+    known = [path if isinstance(path, str) else "" for path in paths]
+    found = distinct_labels([record.name for record in first.values()], known)
+    labels = dict(zip(first, found, strict=True))
+    return Table(_COLUMNS, [_row(record, labels[record.key]) for record in records])
 
 
 def records_legend(records: Sequence[StoredRecord]) -> str:
@@ -85,11 +93,11 @@ def records_legend(records: Sequence[StoredRecord]) -> str:
     return f"{legend}; + with a certificate" if any(bound.certified for bound in proved) else legend
 
 
-def _row(record: StoredRecord) -> list[str]:
+def _row(record: StoredRecord, label: str) -> list[str]:
     best, planned = record.best_bound, record.value is not None
     return [
         f"{record.number}",
-        readable(record.name),
+        readable(label),
         f"{record.ops:,}",
         str(record.question),
         f"{record.value:,}" if planned else "-",

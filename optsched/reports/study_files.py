@@ -5,10 +5,7 @@ Names of columns and keys are stable. :mod:`optsched.reports.study_page` has the
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from optsched.compare import (
@@ -21,22 +18,22 @@ from optsched.compare import (
     profile,
     summarize,
 )
+from optsched.model.saving import Saving
 from optsched.reports.saving import headline, savings_record
 from optsched.reports.study_sections import FLEET_TITLE, TITLE, study_sections
 from optsched.reports.study_tables import study_savings, study_summary, trouble_lines
-from optsched.reports.tables import as_markdown, markdown_safe
+from optsched.reports.tables import as_csv, as_markdown, markdown_safe
 from optsched.runtime.facts import machine, versions
-from optsched.runtime.text import shield
 
-COLUMNS = (
-    *("file", "graph", "ops", "buffers", "method", "kind", "status", "reason", "peak", "slab"),
-    *("fragmentation", "excess", "peak_excess", "slab_excess", "peak_bound", "slab_bound"),
-    *("best_peak", "best_slab", "against_optimum", "proof", "stop_reason", "seconds"),
-    *("memory_model", "digest", "optsched", *StudySettings(()).record(), "machine"),
+FIGURES = (
+    *("path", "graph", "equals", "ops", "buffers", "weight", "state", "method", "kind", "status"),
+    *("reason", "before", "saved", "peak", "slab", "fragmentation", "excess", "peak_excess"),
+    *("slab_excess", "peak_bound", "slab_bound", "best_peak", "best_slab", "against_optimum"),
+    *("proof", "stop_reason", "runtime", "memory_model", "digest"),
 )
-"""Columns of the CSV file; most of them are also keys of the JSON records."""
-_KEYS = {"file": "path", "graph": "instance", "seconds": "runtime"}
-"""Columns that have another name in the records."""
+"""Columns of a data frame; what the table of `tune` has, too, has the same name there."""
+COLUMNS = (*FIGURES, "optsched", *StudySettings(()).record(), "machine")
+"""Columns of the CSV file; all of them are also keys of the JSON records."""
 
 
 def study_csv(study: Study) -> str:
@@ -45,49 +42,39 @@ def study_csv(study: Study) -> str:
     `status` is `optimal`, `feasible`, the reason why a method has no figures, or `skipped` for a
     file without figures.
     """
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    for line in _lines(study):
-        table.writerow([_field(line.get(_KEYS.get(name, name))) for name in COLUMNS])
-    return text.getvalue()
+    used = {**study.settings.record(), "machine": machine(), "optsched": versions()["optsched"]}
+    # Not 1e-05 seconds, which some spreadsheets take for text.
+    rows = [{**used, **row, "runtime": f"{row['runtime']:.6f}"} for row in study_rows(study)]
+    skipped = [
+        {"path": x.path, "state": x.state, "status": "skipped", "reason": x.reason}
+        for x in study.skipped
+    ]
+    return as_csv(COLUMNS, [*rows, *skipped])
 
 
-def _lines(study: Study) -> Iterator[dict[str, Any]]:
-    used = {"machine": machine(), "optsched": versions()["optsched"]}
+def study_rows(study: Study) -> list[dict[str, Any]]:
+    """Return a row per graph and method: the figures of both, by the columns' names."""
+    equals, savings = study.equals, study_savings(study)
+    rows = []
     for c in study.comparisons:
-        shared = {**study.settings.record(), **used, **instance_record(c)}
+        graph = {**graph_record(c), "equals": equals.get(c.graph.name, "")}
         found = {outcome.method: outcome for outcome in c.outcomes}
         for method in (m.name for m in study.methods if m.name in found):
-            row = outcome_record(c, found[method])
-            row |= {
-                "instance": c.graph.name,
-                # A method without figures has its reason as status.
-                "status": row["trouble"] or row["status"],
-                # Not 1e-05, which some spreadsheets take for text.
-                "runtime": f"{row['runtime']:.6f}",
-            }
-            yield {**shared, **row}
-    for skipped in study.skipped:
-        yield {"path": skipped.path, "status": "skipped", "reason": skipped.reason}
+            row = outcome_record(c, found[method], savings[c.graph.name])
+            # A method without figures has its reason as status.
+            rows.append({**graph, **row, "status": row["trouble"] or row["status"]})
+    return rows
 
 
-def _field(value: object) -> object:
-    """Return a CSV field, escaped so that spreadsheets do not run a name as a formula."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.9g}"
-    # Names may begin like a formula of a spreadsheet.
-    return shield(value, "") if isinstance(value, str) else value
-
-
-def instance_record(comparison: Comparison) -> dict[str, Any]:
-    """Return the record of an instance, as `optsched compare --json` prints it."""
+def graph_record(comparison: Comparison) -> dict[str, Any]:
+    """Return the record of a graph, as `optsched compare --json` prints it."""
     graph, result = comparison.graph, comparison.result
     own = ("best_peak", "best_slab", "peak_bound", "slab_bound", "path", "digest")
+    proved = comparison.best_slab == comparison.slab_bound
     return {
-        "instance": graph.name,
+        "graph": graph.name,
+        "weight": 1.0,
+        "state": "proved" if proved else "open",
         "ops": len(graph.ops),
         "buffers": len(graph.buffers),
         **{key: getattr(comparison, key) for key in own},
@@ -99,26 +86,35 @@ def instance_record(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def outcome_record(comparison: Comparison, outcome: MethodRow | Failed) -> dict[str, Any]:
+def outcome_record(
+    comparison: Comparison, outcome: MethodRow | Failed, saving: Saving
+) -> dict[str, Any]:
     """Return the record of a method on a graph; ratios are plain numbers (0.01 is one percent).
 
-    Without figures, the keys are the same, and unknown values are null.
+    `saving` is that of the graph; the row has what the method's own plan saves. Without figures,
+    the keys are the same, and unknown values are null.
     """
+    before = saving.before
     if isinstance(outcome, MethodRow):
-        more = {"fragmentation": outcome.fragmentation, "excess": outcome.excess}
+        own = replace(saving, after=getattr(outcome, saving.quantity))
+        more: dict[str, Any] = {"fragmentation": outcome.fragmentation, "excess": outcome.excess}
+        more |= {"before": before, "saved": own.saved, "graph": comparison.graph.name}
         # Orders are left out: for many methods on a large graph they would outweigh the figures.
         shown = {key: value for key, value in asdict(outcome).items() if key != "order"}
         return {**shown, **more, "trouble": None, "reason": None}
-    keys = [f.name for f in fields(MethodRow) if f.name != "order"] + ["fragmentation", "excess"]
-    return {**dict.fromkeys(keys), "instance": comparison.graph.name, **asdict(outcome)}
+    keys = [f.name for f in fields(MethodRow) if f.name != "order"]
+    keys += ["fragmentation", "excess", "saved"]
+    known = {"graph": comparison.graph.name, "before": before}
+    return {**dict.fromkeys(keys), **known, **asdict(outcome)}
 
 
 def study_record(study: Study) -> dict[str, Any]:
     """Return the record that `optsched compare --json` prints."""
+    found, equals, savings = study.comparisons, study.equals, study_savings(study)
     return {
-        "rows": [outcome_record(c, x) for c in study.comparisons for x in c.outcomes],
-        "instances": [instance_record(c) for c in study.comparisons],
-        "saving": savings_record(study_savings(study)),
+        "rows": [outcome_record(c, x, savings[c.graph.name]) for c in found for x in c.outcomes],
+        "graphs": [{**graph_record(c), "equals": equals.get(c.graph.name, "")} for c in found],
+        "saving": savings_record(savings),
         "summary": [asdict(s) for s in summarize(study.comparisons, study.methods)],
         "profile": {"taus": TAUS, "methods": profile(study.comparisons, study.methods)},
         "skipped": [asdict(s) for s in study.skipped],
@@ -132,7 +128,8 @@ def study_markdown(study: Study, *, fleet: bool = False) -> str:
     """Return the study as Markdown; `fleet` is True for the plans of `optsched tune`."""
     parts = [f"# {FLEET_TITLE if fleet else TITLE}"]
     if study.comparisons:
-        parts += [f"**{markdown_safe(line)}**" for line in [headline(study_savings(study))] if line]
+        first = headline(study_savings(study), study.equals)
+        parts += [f"**{markdown_safe(first)}**"] if first else []
         parts.append(f"{study_summary(study)}.")
         for title, words, table in study_sections(study):
             parts += [f"## {title}", words, as_markdown(table)]

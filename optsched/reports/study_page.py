@@ -48,14 +48,13 @@ def study_html(study: Study, *, fleet: bool = False) -> str:
     fleet
         True for the plans of `optsched tune`: savings and graphs, without charts of methods.
     """
-    # By name of the graph: names are unique in a study.
     savings = study_savings(study)
     lines = "".join(f"<li>{safe(line, 1000)}</li>" for line in trouble_lines(study))
     title = FLEET_TITLE if fleet else TITLE
     body = [
         f"<style>{STYLE}{charts.STYLE}</style>"
         "<noscript><style>tr.more{display:table-row!important}</style></noscript>"
-        f"<h1>{title}</h1><p class=lead><b>{safe(headline(savings), 1000)}</b></p>"
+        f"<h1>{title}</h1><p class=lead><b>{safe(headline(savings, study.equals), 1000)}</b></p>"
         f"<p class=lead>{escape(saved_on(study, savings))}</p>",
         f"<p>{safe(study_summary(study), 1000)}.</p>",
         "" if fleet else _charts(study, savings),

@@ -93,7 +93,7 @@ def method_table(study: Study, *, grouped: bool = False) -> Table:
         for line in own[: MOST_METHODS if grouped else None]:
             on = [x * line.asked for x in near[line.method]]
             counts = (line.at_optimum, *on, line.wins, line.proved)
-            excess = heat(line.mean_excess), heat(line.worst_excess), line.worst_instance
+            excess = heat(line.mean_excess), heat(line.worst_excess), line.worst_graph
             if grouped:
                 # A method without figures on some graphs is marked, as its mean is of the others.
                 some = line.measured < len(study.comparisons)
@@ -305,7 +305,7 @@ def print_study(
     if not count:
         return
     top = top if count > top else 0
-    print_headline(study_savings(study), console)
+    print_headline(study_savings(study), console, equal=study.equals)
     if count > 1:
         label = f"{counted(count, 'graph')}: excess over the optimum in %, geometric mean and worst"
         print_line(console, label)

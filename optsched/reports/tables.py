@@ -6,13 +6,15 @@ first, until the table fits.
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
 
-from optsched.runtime.text import LONGEST, counted, plain, readable
+from optsched.runtime.text import LONGEST, counted, plain, readable, shield
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,6 +67,24 @@ def make_table(
     """Return a table whose columns all have rank 0."""
     columns = (Column(head, kind) for head, kind in zip(heads, kinds, strict=True))
     return Table(tuple(columns), list(rows), caption)
+
+
+def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """Return rows as CSV text: bytes as integers, ratios as plain numbers (0.01 is one percent)."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(columns)
+    table.writerows([_field(row.get(name)) for name in columns] for row in rows)
+    return text.getvalue()
+
+
+def _field(value: object) -> object:
+    """Return a CSV field, escaped so that spreadsheets do not run a name as a formula."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    return shield(value, "") if isinstance(value, str) else value
 
 
 def as_html(table: Table, *, more: str = "") -> str:

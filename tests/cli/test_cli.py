@@ -25,7 +25,7 @@ from tests.support.families.small import aligned, diamond
 from tests.support.hard_graph import hard_graph
 
 SOLVE_KEYS = {
-    "instance",
+    "graph",
     "ops",
     "buffers",
     "status",
@@ -96,7 +96,7 @@ def test_every_result_names_the_in_place_model(
         assert "in-place" in capsys.readouterr().out, command
         assert main([*command, "--inplace", "--json"]) == 0
         record = json.loads(capsys.readouterr().out)
-        model = record.get("memory_model") or record["instances"][0]["memory_model"]
+        model = record.get("memory_model") or record["graphs"][0]["memory_model"]
         assert model.endswith("in-place"), command
     assert rows.read_text().count("in-place") == 2
 
@@ -394,7 +394,7 @@ def test_several_packings_are_one_json_object(
         path.write_text(CSV)
     assert main(["pack", *map(str, paths), "--json"]) == 0
     records = json.loads(capsys.readouterr().out)["results"]
-    assert [r["instance"] for r in records] == ["a", "b"]
+    assert [r["graph"] for r in records] == ["a", "b"]
     assert main(["pack", *map(str, paths), "-o", str(tmp_path / "c.csv")]) == 2
     assert "one packing at a time" in capsys.readouterr().err
 

@@ -19,7 +19,7 @@ from tests.support.families.small import chain, diamond
 from tests.support.hard_graph import hard_graph
 
 ROW_KEYS = {
-    "instance",
+    "graph",
     "method",
     "kind",
     "peak",
@@ -33,6 +33,8 @@ ROW_KEYS = {
     "stop_reason",
     "fragmentation",
     "excess",
+    "before",
+    "saved",
     "trouble",
     "reason",
 }
@@ -50,8 +52,8 @@ def test_compare_json_rows(graph: str, capsys: pytest.CaptureFixture[str]) -> No
     record = json.loads(capsys.readouterr().out)
     assert {row["kind"] for row in record["rows"]} == {"order", "packing", "plan"}
     assert all(set(row) == ROW_KEYS for row in record["rows"])
-    assert record["instances"][0]["peak_bound"] == 18
-    assert record["instances"][0]["peak_proof"] == "L3"
+    assert record["graphs"][0]["peak_bound"] == 18
+    assert record["graphs"][0]["peak_proof"] == "L3"
 
 
 def test_compare_writes_a_report_without_network(graph: str, tmp_path: Path) -> None:
@@ -69,7 +71,7 @@ def test_compare_takes_folders_and_methods(
     write_graph(chain(), tmp_path / "chain.json.gz")
     assert main(["compare", str(tmp_path), "--methods", "lpmf,naive", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert {(r["instance"], r["method"]) for r in rows} == {
+    assert {(r["graph"], r["method"]) for r in rows} == {
         (i, m) for i in ("chain", "diamond") for m in ("lpmf", "naive", "optsched")
     }
 
@@ -78,7 +80,7 @@ def test_compare_writes_csv_and_markdown(graph: str, tmp_path: Path) -> None:
     table, text = tmp_path / "rows.csv", tmp_path / "rows.md"
     argv = ["compare", graph, "--methods", "lpmf+skyline,recorded", "--csv", str(table)]
     assert main([*argv, "--markdown", str(text)]) == 0
-    assert [line.split(",")[4] for line in table.read_text().splitlines()] == [
+    assert [line.split(",")[7] for line in table.read_text().splitlines()] == [
         "method",
         "lpmf+skyline",
         "recorded",
@@ -118,7 +120,7 @@ def test_compare_goes_on_past_bad_files(
     assert main(argv) == 2
     printed = capsys.readouterr()
     assert "error: " in printed.err
-    assert {row["instance"] for row in json.loads(printed.out)["rows"]} == {"diamond"}
+    assert {row["graph"] for row in json.loads(printed.out)["rows"]} == {"diamond"}
     page = ["--report", str(tmp_path / "page.html"), "--csv", str(tmp_path / "rows.csv")]
     assert main(["compare", str(tmp_path / "plan.json"), *page]) == 2
     # A page of no graphs is not written, and not said to be.
@@ -186,7 +188,7 @@ def test_an_interrupted_comparison_is_taken_up_again(tmp_path: Path) -> None:
     record = json.loads(out)
     assert record["interrupted"]
     assert b"repeat the command to resume" in err
-    rows = {(r["instance"], r["method"]): r for r in record["rows"]}
+    rows = {(r["graph"], r["method"]): r for r in record["rows"]}
     assert len(rows) == 6
     last = rows["random", "cpsat:600"]
     assert "interrupted" in (last["stop_reason"], last["trouble"])

@@ -204,9 +204,9 @@ ENTRY main {
     (tmp_path / "notes.txt").write_text("models of last week\n")
     assert main(["compare", str(tmp_path), "--methods", "program", "--json"]) == 0
     found = capsys.readouterr()
-    instances = json.loads(found.out)["instances"]
+    instances = json.loads(found.out)["graphs"]
     # Both modules go by the name `jit_step`: their files tell them apart.
-    assert [row["instance"] for row in instances] == ["first", "second"]
+    assert [row["graph"] for row in instances] == ["first", "second"]
     assert "notes" not in found.err
 
 

@@ -53,7 +53,7 @@ def test_one_line_a_method() -> None:
     # (1 * 1.5 * 4) ** (1/3), and (2 * 1) ** (1/2) on the two graphs with figures.
     assert lpmf.mean_excess == pytest.approx(6 ** (1 / 3) - 1)
     assert bfs.mean_excess == pytest.approx(2**0.5 - 1)
-    assert (lpmf.worst_excess, lpmf.worst_instance, lpmf.seconds) == (3.0, "chain", 1.5)
+    assert (lpmf.worst_excess, lpmf.worst_graph, lpmf.seconds) == (3.0, "chain", 1.5)
     assert (bfs.measured, bfs.asked, bfs.wins, bfs.at_optimum) == (2, 3, 1, 1)
     assert (lpmf.wins, lpmf.at_optimum, lpmf.proved) == (2, 1, 0)
     # A claim is at the optimum that we prove, but proves nothing itself.

@@ -59,7 +59,7 @@ def test_a_graph_and_its_plans(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert record["minimal"]
     assert record["proved"]
     assert record["score"] >= 1.5
-    assert read_graph(out).name == "core.v1" == record["instance"]
+    assert read_graph(out).name == "core.v1" == record["graph"]
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "core.v1.dfs.plan.json",
         "core.v1.json",

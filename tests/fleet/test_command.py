@@ -45,7 +45,7 @@ def test_a_fleet_with_a_bad_file_is_tuned_reported_and_ends_with_two(
     good, bad = record["rows"]
     assert (good["state"], good["slab"], good["weight"]) == ("proved", 18, 3.0)
     assert bad["state"] == "failed"
-    assert record["totals"]["saved"] == 3.0 * (good["baseline"] - 18)
+    assert record["totals"]["saved"] == 3.0 * (good["before"] - 18)
     assert "diamond" in (tmp_path / "report").read_text()
     assert (tmp_path / "csv").read_text().count("diamond") >= 2
     events = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
@@ -54,7 +54,7 @@ def test_a_fleet_with_a_bad_file_is_tuned_reported_and_ends_with_two(
     again = ["tune", *files, "--work", "1000", weights, options[-1], "--csv", "-"]
     assert main([*again, "--markdown", str(tmp_path / "md")]) == 2
     said = capsys.readouterr()
-    assert said.out.startswith("file,graph,ops")
+    assert said.out.startswith("path,graph,equals")
     assert "gap left 0 B (times weight)" in said.err
     assert f"markdown: {tmp_path / 'md'}" in said.err
     assert (tmp_path / "md").read_text().startswith("# Memory plans of a fleet")

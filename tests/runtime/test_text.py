@@ -100,8 +100,8 @@ def test_json_has_names_as_they_are(
     printed = capsys.readouterr().out
     assert printed.replace("\n", "").isprintable()
     record = json.loads(printed)
-    record = record.get("instances", [record])[0]
-    assert record["instance"] == f"graph{EVIL}"
+    record = record.get("graphs", [record])[0]
+    assert record["graph"] == f"graph{EVIL}"
     if command == "solve":
         assert set(record["order"]) == {f"{name}{EVIL}" for name in ("left", "right", "join")}
 

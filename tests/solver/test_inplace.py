@@ -72,7 +72,7 @@ def test_info_and_compare_name_the_model(graph: str, capsys: pytest.CaptureFixtu
     assert "2 candidates, 2 admissible pairs" in capsys.readouterr().out
     assert main(["compare", graph, "--inplace", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
-    (instance,) = record["instances"]
+    (instance,) = record["graphs"]
     assert instance["memory_model"] == "default; in-place"
     assert {row["peak"] for row in record["rows"]} == {8}
 

@@ -33,7 +33,7 @@ def test_ls(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", "ls", path]) == 0
     text = capsys.readouterr().out
     assert text.count("diamond") == 4
-    assert "4 records, 2 proved" in text
+    assert "4 records of 2 different graphs, 2 proved" in text
 
 
 def test_show(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_one_is_counted_in_the_singular(capsys: pytest.CaptureFixture[str], tmp_
     assert "1 graph: 1 proved" in text
     assert "; 1 unit in" in text
     assert main(["store", "ls", store]) == 0
-    assert "1 record, 1 proved" in capsys.readouterr().out
+    assert "1 record of 1 different graph, 1 proved" in capsys.readouterr().out
     assert main(["store", "show", store, "1"]) == 0
     assert "one, 1 op, 1 buffer of 1 byte" in capsys.readouterr().out
     assert main(["solve", str(tmp_path / "one.json")]) == 0
