@@ -7,7 +7,7 @@ operator is known for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,3 +128,12 @@ def _place(interpreter: Any, number: int) -> tuple[int, int] | None:
     except ValueError:
         return None
     return int(view.__array_interface__["data"][0]), int(view.nbytes)
+
+
+def outputs(data: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return what a model makes of inputs in its own sequence."""
+    interpreter = _interpreter(data)
+    for details, values in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(details["index"], values)
+    interpreter.invoke()
+    return [interpreter.get_tensor(x["index"]) for x in interpreter.get_output_details()]

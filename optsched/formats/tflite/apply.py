@@ -12,7 +12,7 @@ tensorflow/lite/micro/docs/memory_management.md of https://github.com/tensorflow
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from optsched.errors import FormatError
@@ -33,6 +33,8 @@ from optsched.formats.tflite.model import METADATA_NAME, damage_named, read_mode
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 
+TILED_NAME = b"optsched tiling"
+"""Name of the note that lists the stages of a tiled model."""
 UNPLANNED = -1
 """Offset of a tensor that the runtime places."""
 
@@ -145,21 +147,29 @@ def _with_head(data: bytes, offsets: Sequence[int]) -> bytes:
     )
 
 
-def planned(model: Any, offsets: Sequence[int], buffers: Sequence[Node] = ()) -> dict[int, Node]:
-    """Return the fields of a model that hold offsets of tensors, after further new buffers.
+def planned(
+    model: Any,
+    offsets: Sequence[int],
+    buffers: Sequence[Node] = (),
+    notes: Mapping[bytes, bytes] | None = None,
+) -> dict[int, Node]:
+    """Return the fields of a model that hold offsets of tensors, and notes, after new buffers.
 
-    An earlier plan in the file is replaced.
+    What an earlier plan in the file says under these names is replaced.
     """
+    values = struct.pack(f"<3I{len(offsets)}i", _VERSION, 0, len(offsets), *offsets)
+    said = {METADATA_NAME: values, **(notes or {})}
     old = OldTable(model)
     metadata: list[Node] = [
         table
         for i, table in enumerate(old.items(_METADATA))
-        if model.Metadata(i).Name() != METADATA_NAME
+        if model.Metadata(i).Name() not in (METADATA_NAME, TILED_NAME)
     ]
-    before = [*old.items(_BUFFERS), *buffers]
-    values = struct.pack(f"<3I{len(offsets)}i", _VERSION, 0, len(offsets), *offsets)
-    metadata.append(Table({0: Text(METADATA_NAME), 1: Number("I", len(before))}))
-    return {_BUFFERS: List([*before, buffer_of(values)]), _METADATA: List(metadata)}
+    found = [*old.items(_BUFFERS), *buffers]
+    for name, data in said.items():
+        metadata.append(Table({0: Text(name), 1: Number("I", len(found))}))
+        found.append(buffer_of(data))
+    return {_BUFFERS: List(found), _METADATA: List(metadata)}
 
 
 def buffer_of(data: bytes) -> Table:

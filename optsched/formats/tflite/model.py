@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from optsched.errors import FormatError
 
 IDENTIFIER = b"TFL3"
@@ -94,6 +96,18 @@ def options_of(op: Operator, schema: type) -> Any:
     options = schema()
     options.Init(op.options.Bytes, op.options.Pos)
     return options
+
+
+def integers_of(data: bytes, tensor: Tensor) -> np.ndarray[Any, Any] | None:
+    """Return the integers of a constant in a file; None for another tensor."""
+    import tflite
+
+    width = {"INT32": "<i4", "INT64": "<i8"}.get(tensor.type)
+    if not tensor.constant or width is None:
+        return None
+    found = tflite.Model.GetRootAs(data).Buffers(tensor.buffer).DataAsNumpy()
+    # A buffer after the flatbuffer has no data in it.
+    return None if isinstance(found, int) else np.frombuffer(found.tobytes(), width)
 
 
 @contextmanager

@@ -27,15 +27,20 @@ from optsched.formats.tflite.graph import (
     holds_subgraphs,
     read_tflite,
 )
-from optsched.formats.tflite.model import Operator, Tensor, options_of
+from optsched.formats.tflite.model import Operator, Tensor, integers_of, options_of
 from optsched.formats.tflite.scratch import scratch_sizes
-from optsched.model.rows import RowMap, RowOp, RowRule, Rows
+from optsched.formats.tflite.tail import arena_of, operator_bytes, tensor_bytes
+from optsched.model.rows import RowMap, RowOp, RowRule, Rows, Tail
 
 _ROWS, _COLUMNS = 1, 2
 """Axes of a tensor; its batch is axis 0."""
 
 _SAME = 0
 """Value of the option `padding` for as many results as strides fit; 1 is `VALID`."""
+
+RESHAPED = {"PAD": 1, "PADV2": 1, "TRANSPOSE_CONV": 0}
+RESHAPED |= dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), 1)
+"""Operand that says how many rows an operator makes, by kind."""
 
 _COPIED = ("FLOAT32", "INT8", "INT16", "INT32", "BOOL")
 """Types of elements whose rows the kernels of TFLite Micro slice and join."""
@@ -70,9 +75,9 @@ class _Maps:
     def __init__(self, made: TfliteGraph, data: bytes) -> None:
         self.made, self.data = made, data
         self.tensors = made.model.tensors
-        self.buffers = {
-            number: made.graph.buffer_ids[name] for name, number in made.tensors.items()
-        }
+        ids = made.graph.buffer_ids
+        # A tensor that no operator uses is no buffer.
+        self.buffers = {number: ids[x] for x, number in made.tensors.items() if x in ids}
 
     def make(self) -> Rows:
         graph = self.made.graph
@@ -105,15 +110,7 @@ class _Maps:
 
     def values(self, number: int) -> np.ndarray[Any, Any] | None:
         """Return the integers of a constant; None for another tensor."""
-        tensor = self.tensors[number]
-        width = {"INT32": "<i4", "INT64": "<i8"}.get(tensor.type)
-        if not tensor.constant or width is None:
-            return None
-        import tflite
-
-        found = tflite.Model.GetRootAs(self.data).Buffers(tensor.buffer).DataAsNumpy()
-        # A buffer after the flatbuffer has no data in it.
-        return None if isinstance(found, int) else np.frombuffer(found.tobytes(), width)
+        return integers_of(self.data, self.tensors[number])
 
     def _row_bytes(self, tensor: Tensor) -> int:
         return math.prod(tensor.shape[_COLUMNS:]) * ELEMENT_BYTES[tensor.type]
@@ -169,20 +166,10 @@ class _Maps:
         )
         if not found:
             raise _RunsWholeError("not row-local: no input has its rows")
-        scratch = self._scratch(op)
-        return RowOp(output, found, rule=rule, more=more, cost=cost, scratch=scratch)
-
-    def _scratch(self, op: Operator) -> tuple[int, int]:
-        """Return the bytes of scratch whatever the rows are, and those per row of the output."""
-        shapes = [list(tensor.shape) for tensor in self.tensors]
-        found = []
-        for rows in (1, 2):
-            shapes[op.outputs[0]][_ROWS] = rows
-            found.append(scratch_sizes(op, self.tensors, shapes))
-        per_row = sum(found[1]) - sum(found[0])
-        # Each scratch buffer is rounded by itself.
-        fixed = [-(-a // ALIGNMENT) * ALIGNMENT for a, b in zip(*found, strict=True) if a == b]
-        return sum(fixed), per_row
+        if scratch_sizes(op, self.tensors, [tensor.shape for tensor in self.tensors]):
+            # It would lie in none of the bytes of a tensor whose rows have died, and at odd ends.
+            raise _RunsWholeError("its kernel takes scratch, which TFLite Micro places itself")
+        return RowOp(output, found, rule=rule, more=more, cost=cost)
 
 
 class _RunsWholeError(Exception):
@@ -354,3 +341,36 @@ _RULES: dict[str, _Rule] = {
     "SPACE_TO_DEPTH": _space_to_depth,
     "TRANSPOSE_CONV": _transposed,
 }
+
+
+def tail_of(made: TfliteGraph, pointer: int) -> Tail:
+    """Return the tail of a model, and the bytes of each thing that tiling adds to it.
+
+    Parameters
+    ----------
+    made
+        The untiled model.
+    pointer
+        Bytes of a pointer: 4 on microcontrollers, 8 in the Python package's interpreter.
+    """
+    model, entry = made.model, tensor_bytes(pointer)
+
+    def bytes_of(op: Operator | None) -> int:
+        if op is None:
+            return 0
+        # A constant of its own says how many rows a band makes.
+        return operator_bytes(op, model.tensors, pointer) + entry * (op.kind in RESHAPED)
+
+    slice_, join = (
+        operator_bytes(Operator(0, kind, (), ()), (), pointer)
+        for kind in ("STRIDED_SLICE", "CONCATENATION")
+    )
+    return Tail(
+        arena_of(model, 0, pointer).tail,
+        tuple(map(bytes_of, made.operators)),
+        tensor=entry,
+        # Where it begins and where it ends are constants.
+        slice=slice_ + 2 * entry,
+        join=join,
+        name=f"tail with pointers of {pointer} bytes",
+    )
