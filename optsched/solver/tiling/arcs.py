@@ -6,7 +6,8 @@ and `a b` in bands.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -15,14 +16,17 @@ from optsched.model.arrays import IntArray
 from optsched.model.rows import RowOp, Tail
 from optsched.model.tiled import joins_of
 from optsched.runtime.clock import Clock
-from optsched.solver.tiling.candidates import Candidates, candidates, packed, stage_arrays
-from optsched.solver.tiling.kernels import FIGURES, stage_loads
+from optsched.solver.tiling.candidates import candidates
+from optsched.solver.tiling.kernels import FIGURES
 from optsched.solver.tiling.lattice import Lattice
+from optsched.solver.tiling.variants import Variant, measured, variants
 
+OPS = 1 << 16
+"""Factor of multiplications, so that fewer ops break ties."""
+OUT_OF_REACH = 1 << 61
+"""Load of an arc that no path should take."""
 MOST_ARCS = 400_000
 """Arcs beyond this are left out; answers then say so."""
-BATCH = 200
-"""Stages measured between two looks at the clock."""
 
 
 class Arcs(NamedTuple):
@@ -35,7 +39,8 @@ class Arcs(NamedTuple):
     load: IntArray
     """Most live bytes, in the direction that has fewer."""
     extra: IntArray
-    """Multiplications beyond those of the ops as they are; negative if rows are not computed."""
+    """Multiplications beyond those of the ops as they are, times :data:`OPS`, plus added ops; they
+    are negative if rows are not computed."""
     tail: IntArray
     """Bytes added to the tail."""
 
@@ -57,9 +62,11 @@ class Network:
     ways
         Shape `(arcs, 2)`: loads by direction, downwards first.
     stages
-        The candidate stages.
+        The stages.
     complete
         True if every stage with every count is there.
+
+    Loads of arcs grow while a search learns that bytes cannot be packed (:meth:`raise_load`).
     """
 
     lattice: Lattice
@@ -67,8 +74,46 @@ class Network:
     arcs: Arcs
     what: IntArray
     ways: IntArray
-    stages: Candidates
+    stages: tuple[Variant, ...]
     complete: bool
+    raised: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    """Bytes added to the load of a stage with a count in a direction."""
+
+    def raise_load(self, stage: int, count: int, way: int, by: int) -> None:
+        """Add bytes to the load of a stage in a direction, wherever it begins."""
+        self.raised[stage, count, way] = by
+        if not by:
+            return
+        for arc in np.flatnonzero((self.what == (stage, count)).all(axis=1)).tolist():
+            self.ways[arc, way] += by
+            first, last = self._between(arc)
+            self.arcs.load[first:last] = self.ways[first:last].min(axis=1)
+            self.hide_useless(first, last)
+
+    def _between(self, arc: int) -> tuple[int, int]:
+        """Return the range of the arcs between the same positions as one of them."""
+        end = int(np.searchsorted(self.arcs.ptr, arc, side="right")) - 1
+        low, high = self.arcs.ptr[end : end + 2].tolist()
+        starts = self.arcs.start[low:high]
+        own = self.arcs.start[arc]
+        return (
+            low + int(np.searchsorted(starts, own)),
+            low + int(np.searchsorted(starts, own, side="right")),
+        )
+
+    def hide_useless(self, first: int, last: int) -> None:
+        """Give a load out of reach to arcs that another one between the same positions beats."""
+        arcs, best, pair = self.arcs, list[tuple[int, int]](), (-1, -1)
+        ends = np.searchsorted(arcs.ptr, np.arange(first, last), side="right")
+        rows = (ends, *(column[first:last] for column in (arcs.start, arcs.load, arcs.tail)))
+        # Arcs between two positions ascend in extra.
+        for i, (end, start, load, tail) in enumerate(zip(*(x.tolist() for x in rows), strict=True)):
+            if (start, end) != pair:
+                pair, best = (start, end), []
+            if any(x <= load and y <= tail for x, y in best):
+                arcs.load[first + i] = OUT_OF_REACH
+            else:
+                best.append((load, tail))
 
 
 def network(lattice: Lattice, bands: int, tail: Tail, clock: Clock) -> Network:
@@ -76,91 +121,68 @@ def network(lattice: Lattice, bands: int, tail: Tail, clock: Clock) -> Network:
 
     The lattice has few enough positions.
     """
-    stages = candidates(lattice.rows)
-    ordered = tuple(tuple(sorted(x, key=lattice.place.__getitem__)) for x in stages.stages)
-    stages = Candidates(ordered, stages.complete)
+    found = candidates(lattice.rows)
+    stages = variants(lattice, found)
     counts = np.arange(2, bands + 1)
-    found, done = _measured(lattice, stages, counts, clock)
-    rows, complete = _rows(lattice, stages, counts, found, tail)
-    positions = lattice.positions
-    assert positions is not None
-    table = np.array(rows, np.int64).reshape(-1, 9)
-    table = table[np.lexsort((table[:, 3], table[:, 0], table[:, 1]))]
-    table = table[_useful(table)]
-    ptr = np.searchsorted(table[:, 1], np.arange(len(positions) + 1))
-    columns = [np.ascontiguousarray(table[:, k]) for k in (0, 2, 3, 4)]
-    arcs = Arcs(ptr, *columns)
-    what, ways = table[:, 5:7].copy(), table[:, 7:9].copy()
-    whole = stages.complete and done and complete
-    return Network(lattice, counts, arcs, what, ways, stages, whole)
-
-
-def _measured(
-    lattice: Lattice, stages: Candidates, counts: IntArray, clock: Clock
-) -> tuple[IntArray, bool]:
-    """Return the figures of all stages, and False if there was no time for the last ones."""
-    found = np.full((len(stages.stages), len(counts), len(FIGURES)), -1, np.int64)
-    if not len(stages.stages) or not len(counts):
-        return found, True
-    arrays = stage_arrays(lattice.rows)
-    ptr, ops = packed(stages.stages)
-    for first in range(0, len(found), BATCH):
-        if clock.expired():
-            return found, False
-        part = found[first : first + BATCH]
-        work = int((ptr[min(first + BATCH, len(found))] - ptr[first]) * counts.sum())
-        stage_loads.for_work(work)(arrays, ptr, ops, counts, first, part)
-    return found, True
-
-
-def _rows(
-    lattice: Lattice, stages: Candidates, counts: IntArray, found: IntArray, tail: Tail
-) -> tuple[list[tuple[int, ...]], bool]:
-    """Return the arcs as rows: start, end, load, extra, tail, what (2), loads by direction (2)."""
+    figures, complete = measured(lattice, stages, counts, clock)
     positions = lattice.positions
     assert positions is not None
     number = {position: k for k, position in enumerate(positions)}
-    live = [lattice.live(position) for position in positions]
-    rows: list[tuple[int, ...]] = []
-    for k, position in enumerate(positions):
+    live = {position: lattice.live(position) for position in positions}
+    tables, total = [_whole(lattice, number, live)], 0
+    for t, stage in enumerate(stages):
+        columns = np.flatnonzero(figures[t, :, FIGURES.down] >= 0)
+        total += len(columns) * len(stage.positions)
+        complete &= total <= MOST_ARCS
+        if len(columns) and total <= MOST_ARCS:
+            rows = _banded(lattice, stage, counts[columns], figures[t, columns], tail)
+            rows[:, 5:7] = t, 0
+            rows[:, 6] = columns
+            for position in stage.positions:
+                tables.append(_at(rows, number[position], number[position | stage.mask]))
+                tables[-1][:, [2, 7, 8]] += live[position]
+    table = np.concatenate(tables)
+    table = table[np.lexsort((table[:, 3], table[:, 0], table[:, 1]))]
+    ptr = np.searchsorted(table[:, 1], np.arange(len(positions) + 1))
+    arcs = Arcs(ptr, *(np.ascontiguousarray(table[:, k]) for k in (0, 2, 3, 4)))
+    what, ways = table[:, 5:7].copy(), table[:, 7:9].copy()
+    net = Network(lattice, counts, arcs, what, ways, stages, complete and found.complete)
+    net.hide_useless(0, len(table))
+    return net
+
+
+def _whole(lattice: Lattice, number: Mapping[int, int], live: Mapping[int, int]) -> IntArray:
+    """Return the arcs of ops as they are: start, end, load, extra, tail, what (2), loads (2)."""
+    rows = []
+    for position, k in number.items():
         for v in lattice.ready(position):
-            load = lattice.whole(v, live[k])
+            load = lattice.whole(v, live[position])
             rows.append((k, number[position | 1 << v], load, 0, 0, v, -1, load, load))
-    spans = _dying(lattice)
-    ops = lattice.rows.ops
-    for t, stage in enumerate(stages.stages):
-        figures = found[t]
-        columns = np.flatnonzero(figures[:, FIGURES.down] >= 0)
-        if not len(columns):
-            continue
-        if len(rows) > MOST_ARCS:
-            return rows, False
-        own = sum(1 << v for v in stage)
-        dies = sum(
-            size
-            for size, made, users in spans
-            if users & own and not users & ~own and not made & own
-        )
-        cost = sum(op.cost * lattice.rows.heights[op.output] for op in _row_ops(ops, stage))
-        more = tails(tail, stage, counts[columns], figures[columns]).tolist()
-        picked = figures[columns].tolist()
-        for position in lattice.starts(stage):
-            k = number[position]
-            across = live[k] - dies
-            end = number[position | own]
-            for c, row, added in zip(columns.tolist(), picked, more, strict=True):
-                down, up = across + row[0], across + row[1]
-                rows.append((k, end, min(down, up), row[2] - cost, added, t, c, down, up))
-    return rows, True
+    return np.array(rows, np.int64).reshape(-1, 9)
 
 
-def _row_ops(ops: tuple[RowOp | str, ...], stage: tuple[int, ...]) -> list[RowOp]:
-    return [op for v in stage if isinstance(op := ops[v], RowOp)]
+def _banded(
+    lattice: Lattice, stage: Variant, counts: IntArray, figures: IntArray, tail: Tail
+) -> IntArray:
+    """Return the arcs of a stage by count, without what depends on the position."""
+    rows = lattice.rows
+    dies = sum(rows.graph.buffers[b].size for b in stage.dying)
+    ops = [(op, rows.heights[op.output]) for v in stage.ops if isinstance(op := rows.ops[v], RowOp)]
+    cost = sum(op.cost * height for op, height in ops)
+    table = np.zeros((len(counts), 9), np.int64)
+    table[:, 7:9] = figures[:, : FIGURES.cost] - dies
+    table[:, 2] = table[:, 7:9].min(axis=1)
+    added = figures[:, FIGURES.slices] + figures[:, FIGURES.tensors]
+    table[:, 3] = (figures[:, FIGURES.cost] - cost) * OPS + added
+    table[:, 4] = tails(tail, stage.ops, counts, figures)
+    return table
 
 
-def _dying(lattice: Lattice) -> list[tuple[int, int, int]]:
-    """Return bytes, maker and users of each buffer that is not kept."""
-    return [(size, made, users) for size, made, users, kept in lattice.spans if not kept]
+def _at(rows: IntArray, start: int, end: int) -> IntArray:
+    """Return arcs between two positions."""
+    table = rows.copy()
+    table[:, 0], table[:, 1] = start, end
+    return table
 
 
 def tails(tail: Tail, stage: tuple[int, ...], counts: IntArray, figures: IntArray) -> IntArray:
@@ -174,21 +196,3 @@ def tails(tail: Tail, stage: tuple[int, ...], counts: IntArray, figures: IntArra
     bytes_ = runs + tail.tensor * tensors + tail.slice * slices + tail.join * joined
     result: IntArray = bytes_ + tail.joined * np.array([sum(row) for row in joins])
     return result
-
-
-def _useful(table: IntArray) -> IntArray:
-    """Return the rows that no other row between the same positions makes useless.
-
-    Rows are sorted by end, start and extra.
-    """
-    kept: list[int] = []
-    best: list[tuple[int, int]] = []
-    pair = (-1, -1)
-    for i, (start, end, load, _, tail, *_rest) in enumerate(table.tolist()):
-        if (start, end) != pair:
-            pair, best = (start, end), []
-        if any(x <= load and y <= tail for x, y in best):
-            continue
-        best.append((load, tail))
-        kept.append(i)
-    return np.array(kept, np.int64)

@@ -9,6 +9,7 @@ Example: in a chain `a b c` of row-local ops, the stages that end with `c` are `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,26 +106,12 @@ def stage_arrays(rows: Rows) -> StageArrays:
             maps += [(b, 0, 1, 0, 1) for b in whole if b not in read]
         ops[9, v] = len(maps)
     table = np.array(maps, np.int64).reshape(-1, 5).T
-    users = users_of(rows)
-    buffers = np.array(
-        [
-            (
-                rows.heights[b],
-                rows.row_bytes[b],
-                0 if buffer.external else buffer.size,
-                len(users[b]),
-                graph.kept[graph.roots[b]],
-            )
-            for b, buffer in enumerate(graph.buffers)
-        ],
-        np.int64,
-    ).reshape(-1, 5)
-    return StageArrays(
-        ops, np.ascontiguousarray(table), np.ascontiguousarray(buffers.T), rows.rounding
-    )
+    sizes = [0 if buffer.external else buffer.size for buffer in graph.buffers]
+    buffers = np.array([rows.heights, rows.row_bytes, sizes], np.int64)
+    return StageArrays(ops, np.ascontiguousarray(table), buffers, rows.rounding)
 
 
-def packed(stages: tuple[tuple[int, ...], ...]) -> tuple[IntArray, IntArray]:
-    """Return stages as rows of one array: where each begins, and the ops."""
-    ptr = np.cumsum([0, *map(len, stages)])
-    return ptr, np.array([v for stage in stages for v in stage], np.int64)
+def packed(rows: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
+    """Return rows of numbers as one array, and where each begins."""
+    ptr = np.cumsum([0, *map(len, rows)])
+    return ptr, np.array([v for row in rows for v in row], np.int64)

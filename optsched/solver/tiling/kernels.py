@@ -32,7 +32,7 @@ class StageArrays(NamedTuple):
     maps: IntArray
     """Shape `(5, maps)`: buffer, window (0: the whole buffer is read), stride, pad, up."""
     buffers: IntArray
-    """Shape `(5, buffers)`: rows, bytes of a row, size, ops that use it, and 1 if it is kept."""
+    """Shape `(3, buffers)`: rows, bytes of a row, size."""
     rounding: int
 
 
@@ -54,7 +54,14 @@ FIGURES = Measured()
 
 @kernel
 def stage_loads(
-    arrays: StageArrays, ptr: IntArray, ops: IntArray, counts: IntArray, first: int, found: IntArray
+    arrays: StageArrays,
+    ptr: IntArray,
+    ops: IntArray,
+    dying_ptr: IntArray,
+    dying: IntArray,
+    counts: IntArray,
+    first: int,
+    found: IntArray,
 ) -> None:
     """Write the figures of stages with several counts of bands to `found`.
 
@@ -64,6 +71,8 @@ def stage_loads(
         The row maps.
     ptr, ops
         Stage `t` has the ops `ops[ptr[t]:ptr[t + 1]]`, in the order in which a band runs them.
+    dying_ptr, dying
+        In stage `t` the inputs `dying[dying_ptr[t]:dying_ptr[t + 1]]` are read for the last time.
     counts
         Numbers of bands.
     first
@@ -92,7 +101,10 @@ def stage_loads(
     change = np.zeros(most + 2, np.int64)
     for row in range(found.shape[0]):
         stage = ops[ptr[first + row] : ptr[first + row + 1]]
-        prepare(arrays, stage, maker, dies)
+        for k in range(len(stage)):
+            maker[arrays.ops[2, stage[k]]] = k
+        for b in dying[dying_ptr[first + row] : dying_ptr[first + row + 1]]:
+            dies[b] = 1
         last = arrays.ops[2, stage[-1]]
         for c in range(len(counts)):
             count = counts[c]
@@ -107,30 +119,12 @@ def stage_loads(
             count_rows(arrays, stage, count, maker, given, made, edges, figures)
             for way in range(2):
                 figures[way] = fullest(
-                    arrays, stage, count, way, maker, dies, edges, given, made, window, change
+                    arrays, stage, count, way, dies, edges, given, made, window, change
                 )
         for v in stage:
             maker[arrays.ops[2, v]] = -1
-
-
-@inner
-def prepare(arrays: StageArrays, stage: IntArray, maker: IntArray, dies: IntArray) -> None:
-    """Note which op makes each buffer of a stage, and which inputs die in it."""
-    for k in range(len(stage)):
-        for i in range(arrays.ops[8, stage[k]], arrays.ops[9, stage[k]]):
-            dies[arrays.maps[0, i]] = 0
-    for k in range(len(stage)):
-        maker[arrays.ops[2, stage[k]]] = k
-        # Maps of one op name different buffers, so each map is one user.
-        for i in range(arrays.ops[8, stage[k]], arrays.ops[9, stage[k]]):
-            dies[arrays.maps[0, i]] += 1
-    for k in range(len(stage)):
-        for i in range(arrays.ops[8, stage[k]], arrays.ops[9, stage[k]]):
-            b = arrays.maps[0, i]
-            # A value above 1 counts users; it becomes -1 (dies) or -2 (lives on).
-            if dies[b] >= 0:
-                all_here = dies[b] == arrays.buffers[3, b] and arrays.buffers[4, b] == 0
-                dies[b] = -1 if all_here else -2
+        for b in dying[dying_ptr[first + row] : dying_ptr[first + row + 1]]:
+            dies[b] = 0
 
 
 @inner
@@ -243,7 +237,6 @@ def fullest(
     stage: IntArray,
     count: int,
     way: int,
-    maker: IntArray,
     dies: IntArray,
     edges: IntArray,
     given: IntArray,
@@ -277,7 +270,7 @@ def fullest(
             most = max(most, inputs + result + own + bytes_)
         for k in range(top, -1, -1):
             v = stage[k]
-            inputs += read_rows(arrays, v, given[band, k], maker, dies, edges, window)
+            inputs += read_rows(arrays, v, given[band, k], dies, edges, window)
             rows = made[band, k, 1] - made[band, k, 0]
             scratch = arrays.ops[4, v] + arrays.ops[5, v] * rows
             scratch = (scratch + unit - 1) // unit * unit
@@ -317,7 +310,6 @@ def read_rows(
     arrays: StageArrays,
     v: int,
     given: IntArray,
-    maker: IntArray,
     dies: IntArray,
     edges: IntArray,
     window: IntArray,
@@ -326,7 +318,7 @@ def read_rows(
     added = 0
     for i in range(arrays.ops[8, v], arrays.ops[9, v]):
         b, j = arrays.maps[0, i], i - arrays.ops[8, v]
-        if maker[b] < 0 and dies[b] == -1:
+        if dies[b]:
             added -= live_rows(arrays, b, window, edges)
             window[b, 0] = min(window[b, 0], given[j, 0])
             window[b, 1] = max(window[b, 1], given[j, 1])

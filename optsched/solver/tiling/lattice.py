@@ -12,12 +12,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from optsched.model.rows import Rows
 from optsched.solver.tiling.candidates import users_of
 
 MOST_POSITIONS = 4_000
 """A graph with more positions keeps to one order."""
+
+
+class Span(NamedTuple):
+    """A buffer with the ops that it waits for; sets of ops are bits."""
+
+    buffer: int
+    size: int
+    made: int
+    """The op that makes it; 0 for an input."""
+    users: int
+    kept: bool
 
 
 @dataclass(frozen=True)
@@ -96,8 +108,8 @@ class Lattice:
         return list(found)
 
     @cached_property
-    def spans(self) -> list[tuple[int, int, int, bool]]:
-        """By buffer in the slab: bytes, the op that makes it, its users as bits, and if kept."""
+    def spans(self) -> list[Span]:
+        """The buffers in the slab that are ever live."""
         graph, users = self.rows.graph, users_of(self.rows)
         found = []
         for b, buffer in enumerate(graph.buffers):
@@ -106,15 +118,15 @@ class Lattice:
             made = 0 if maker is None else 1 << maker
             lives = mask or made or graph.kept[b]
             if graph.roots[b] == b and not buffer.external and buffer.size and lives:
-                found.append((buffer.size, made, mask, graph.kept[b]))
+                found.append(Span(b, buffer.size, made, mask, graph.kept[b]))
         return found
 
     def live(self, position: int) -> int:
         """Return the bytes live between two ops."""
         return sum(
-            size
-            for size, made, users, kept in self.spans
-            if made & ~position == 0 and (kept or users & ~position)
+            span.size
+            for span in self.spans
+            if span.made & ~position == 0 and (span.kept or span.users & ~position)
         )
 
     def whole(self, v: int, live: int) -> int:
@@ -122,3 +134,7 @@ class Lattice:
         graph = self.rows.graph
         own = (graph.buffers[b] for b in graph.ops[v].writes)
         return live + sum(buffer.size for buffer in own if not buffer.external)
+
+    def listed(self, ops: int) -> list[int]:
+        """Return ops, given as bits, in the order in which ops are listed."""
+        return [v for v in self.place if ops >> v & 1]

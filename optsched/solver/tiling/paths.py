@@ -17,7 +17,7 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.runtime.clock import Clock
-from optsched.solver.tiling.arcs import Network
+from optsched.solver.tiling.arcs import OPS, Network
 from optsched.solver.tiling.labels import (
     FAR,
     MOST_LABELS,
@@ -104,7 +104,9 @@ class Paths:
         if self._go[0, 0] >= FAR:
             return []
         known = np.zeros((2, 0), np.int64) if front is None else front
-        bounds = Bounds(load, total - self.tail, extra, self.least_load)
+        bounds = Bounds(
+            load, total - self.tail, min(extra, FAR // OPS) * OPS + OPS - 1, self.least_load
+        )
         count = extend.for_work(4 * self._work)(
             arcs, bounds, self._go[0], self._go[1], known, self._labels, self._draft
         )
@@ -119,7 +121,7 @@ class Paths:
         while values[4, label] >= 0:
             arcs.append(int(values[4, label]))
             label = int(values[3, label])
-        return Path(load, self.tail + tail, extra, tuple(reversed(arcs)))
+        return Path(load, self.tail + tail, extra // OPS, tuple(reversed(arcs)))
 
     def sweep(self, load: int, total: int = FAR, extra: int = FAR) -> Iterator[list[Path]]:
         """Yield the best paths for each load, downwards; stop at the end of the time."""
@@ -130,7 +132,7 @@ class Paths:
             if not found:
                 return
             yield found
-            known = non_dominated([*known, *((x.total - self.tail, x.extra) for x in found)])
+            known = non_dominated([*known, *((x.total - self.tail, x.extra * OPS) for x in found)])
             front = np.array(known, np.int64).T.copy()
             load = max(path.load for path in found) - 1
 

@@ -1,0 +1,135 @@
+"""From a path to a plan: directions of the stages are chosen so that the packing meets the load.
+
+Bands from the top let their input die from its low bytes, so the result lies below it; the next
+stage should then run from the bottom, so that its result grows upwards into the bytes that become
+free. Stages in turn down and up meet the load in most cases; otherwise single directions are
+turned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from optsched.check.plan import check_plan
+from optsched.model.places import placed, places_problem
+from optsched.model.plan import Plan
+from optsched.model.tiled import Stage, TiledGraph, TiledKind, Tiling
+from optsched.model.tiling import tiled_graph
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
+from optsched.solver.pack import pack
+from optsched.solver.tiling.arcs import OUT_OF_REACH, Network
+from optsched.solver.tiling.paths import Path
+
+Step = tuple[int, tuple[int, ...], int]
+"""An op that runs as it is, or -1; the ops of a stage, and its number of bands."""
+
+QUICK_SECONDS, SLOW_SECONDS = 0.2, 2.0
+"""Time for the packing of a path with given directions: at first, and of the best ones."""
+BEST = 3
+"""Directions that are tried with more time."""
+MOST_TURNS = 64
+"""Directions that are tried for a path."""
+
+
+@dataclass(frozen=True)
+class Realized:
+    """A tiled graph with a plan that the checker has accepted."""
+
+    tiled: TiledGraph
+    plan: Plan
+    head: int
+    """Bytes of the slab as the runtime counts them."""
+    load: int
+    """Most live bytes; no packing has fewer."""
+
+
+def realize(net: Network, path: Path, enough: int, clock: Clock) -> Realized:
+    """Return the plan of least head that is found for a path; stop at `enough` bytes.
+
+    Directions are tried with a short search each, and the best ones with a longer one.
+    """
+    found: list[tuple[int, tuple[bool, ...], Realized]] = []
+    for seconds in (QUICK_SECONDS, SLOW_SECONDS):
+        again = [ways for _, ways, _ in sorted(found, key=lambda x: x[:2])[:BEST]]
+        for ways in again if again else _directions(net, path):
+            loads = [
+                int(net.ways[a, int(w)]) for a, w in zip(_stages(net, path), ways, strict=True)
+            ]
+            best = min((x.head for *_, x in found), default=OUT_OF_REACH)
+            if max(loads, default=0) >= best:
+                continue
+            made = _packed(net, path, ways, _share(clock, seconds))
+            found.append((made.head, ways, made))
+            if made.head <= max(enough, path.load) or clock.expired():
+                return min(found, key=lambda x: x[:2])[2]
+    return min(found, key=lambda x: x[:2])[2]
+
+
+def _share(clock: Clock, seconds: float) -> Limits:
+    left = clock.left()
+    return Limits(seconds=max(0.01, seconds if left is None else min(seconds, left)))
+
+
+def _stages(net: Network, path: Path) -> list[int]:
+    return [a for a in path.arcs if net.what[a, 1] >= 0]
+
+
+def steps_of(net: Network, path: Path) -> list[Step]:
+    """Return per arc: the op or -1, the ops of the stage, and its number of bands."""
+    found: list[Step] = []
+    for arc in path.arcs:
+        what, count = net.what[arc].tolist()
+        if count < 0:
+            found.append((what, (), 0))
+        else:
+            found.append((-1, net.stages[what].ops, int(net.counts[count])))
+    return found
+
+
+def _directions(net: Network, path: Path) -> Iterator[tuple[bool, ...]]:
+    """Yield directions of the stages, True for upwards, the most promising ones first."""
+    arcs = _stages(net, path)
+    # Each op as it is moves the data to the other end of the slab, as a stage does.
+    ends = [k for k, a in enumerate(path.arcs) if net.what[a, 1] >= 0]
+    queue = [tuple((k + start) % 2 == 1 for k in ends) for start in (0, 1)]
+    queue += [tuple((k + start) % 2 == 1 for k in range(len(arcs))) for start in (0, 1)]
+    queue.append(tuple(bool(net.ways[a, 1] < net.ways[a, 0]) for a in arcs))
+    queue += [(way,) * len(arcs) for way in (False, True)]
+    seen: set[tuple[bool, ...]] = set()
+    while queue and len(seen) < MOST_TURNS:
+        ways = queue.pop(0)
+        if ways not in seen:
+            seen.add(ways)
+            yield ways
+            queue += [tuple(w != (i == k) for i, w in enumerate(ways)) for k in range(len(arcs))]
+
+
+def _packed(net: Network, path: Path, ways: tuple[bool, ...], limits: Limits) -> Realized:
+    """Return a path with these directions, packed."""
+    steps = steps_of(net, path)
+    turn = iter(ways)
+    stages = [Stage(ops, bands, next(turn)) for _, ops, bands in steps if ops]
+    tiled = tiled_graph(net.lattice.rows, Tiling(tuple(stages)))
+    order = order_of(tiled, steps)
+    problem, ids = places_problem(tiled, order)
+    result = pack(problem, limits=limits)
+    result.stop_reason.raise_if_interrupted()
+    assert result.offsets is not None
+    plan = placed(tiled, order, ids, result.offsets)
+    check_plan(tiled.graph, plan)
+    return Realized(tiled, plan, tiled.head(plan), problem.max_load)
+
+
+def order_of(tiled: TiledGraph, steps: list[Step]) -> list[int]:
+    """Return the order of the tiled ops along a path."""
+    whole = {op.op: v for v, op in enumerate(tiled.ops) if op.kind is TiledKind.WHOLE}
+    rows: list[list[int]] = [[] for _ in tiled.tiling.stages]
+    for v, op in enumerate(tiled.ops):
+        if op.stage >= 0:
+            rows[op.stage].append(v)
+    stage, order = iter(rows), list[int]()
+    for v, ops, _ in steps:
+        order += next(stage) if ops else [whole[v]]
+    return order

@@ -1,0 +1,88 @@
+"""Candidate stages at the positions where they can run, with the inputs that die in them.
+
+Example: an input that another op reads as well dies in a stage that runs after that op, and lives
+on in the same stage before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.runtime.clock import Clock
+from optsched.solver.tiling.candidates import Candidates, packed, stage_arrays
+from optsched.solver.tiling.kernels import FIGURES, stage_loads
+from optsched.solver.tiling.lattice import Lattice
+
+BATCH = 200
+"""Variants measured between two looks at the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A stage, with positions at which it can run and at which the same inputs die.
+
+    Parameters
+    ----------
+    ops
+        Op ids in the order in which bands run them.
+    dying
+        Buffers that the stage is the last to read, ascending.
+    positions
+        The positions.
+    """
+
+    ops: tuple[int, ...]
+    dying: tuple[int, ...]
+    positions: tuple[int, ...]
+
+    @property
+    def mask(self) -> int:
+        """The ops as bits."""
+        return sum(1 << v for v in self.ops)
+
+
+def variants(lattice: Lattice, stages: Candidates) -> tuple[Variant, ...]:
+    """Return the stages at their positions."""
+    found = []
+    for stage in stages.stages:
+        ops = tuple(sorted(stage, key=lattice.place.__getitem__))
+        own = sum(1 << v for v in ops)
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for position in lattice.starts(ops):
+            groups.setdefault(_dying(lattice, own, position), []).append(position)
+        found += [Variant(ops, dying, tuple(rows)) for dying, rows in groups.items()]
+    return tuple(found)
+
+
+def _dying(lattice: Lattice, own: int, position: int) -> tuple[int, ...]:
+    """Return the buffers made before a stage that nothing after it reads."""
+    return tuple(
+        span.buffer
+        for span in lattice.spans
+        if span.users & own
+        and not span.users & ~(own | position)
+        and not (span.made & own or span.kept)
+    )
+
+
+def measured(
+    lattice: Lattice, rows: tuple[Variant, ...], counts: IntArray, clock: Clock
+) -> tuple[IntArray, bool]:
+    """Return the figures of variants with all counts, and False if time ended before the last."""
+    found = np.full((len(rows), len(counts), len(FIGURES)), -1, np.int64)
+    if not len(rows) or not len(counts):
+        return found, True
+    arrays = stage_arrays(lattice.rows)
+    ptr, ops = packed([row.ops for row in rows])
+    dying_ptr, dying = packed([row.dying for row in rows])
+    for first in range(0, len(found), BATCH):
+        if clock.expired():
+            return found, False
+        part = found[first : first + BATCH]
+        work = int((ptr[first + len(part)] - ptr[first]) * counts.sum())
+        run = stage_loads.for_work(work)
+        run(arrays, ptr, ops, dying_ptr, dying, counts, first, part)
+    return found, True
