@@ -20,17 +20,19 @@ from optsched.model.tiled import Place, TiledGraph
 def places_problem(tiled: TiledGraph, order: Order) -> tuple[PackingProblem, IntArray]:
     """Return the packing problem of a tiled graph in an order, and its places by number.
 
-    Each place is a buffer whose gaps leave the hull of its live pieces; after the places comes the
+    Each place is a buffer whose gaps leave the hull of its live pieces, or all of it while an op
+    has workspace, which a runtime places itself, around whole tensors. After the places comes the
     workspace, as buffers of the graph. :func:`placed` turns offsets into a plan.
     """
     ranges = live_ranges(tiled.graph, order)
+    scratch = [(*ranges[b].tolist(), 0, 0) for b in scratch_of(tiled)]
     rows: list[tuple[str, int, int, int, int, tuple[Gap, ...]]] = []
     ids = []
     for number, place in enumerate(tiled.places):
         pieces = [(piece, shift) for piece, shift in place.pieces if _is_live(tiled, ranges, piece)]
         if pieces:
             ids.append(number)
-            rows.append(_place_row(tiled, ranges, place, pieces))
+            rows.append(_place_row(tiled, ranges, place, pieces, scratch))
     for b in scratch_of(tiled):
         start, end = ranges[b].tolist()
         buffer = tiled.graph.buffers[b]
@@ -61,7 +63,11 @@ def _is_live(tiled: TiledGraph, ranges: IntArray, b: int) -> bool:
 
 
 def _place_row(
-    tiled: TiledGraph, ranges: IntArray, place: Place, pieces: Sequence[tuple[int, int]]
+    tiled: TiledGraph,
+    ranges: IntArray,
+    place: Place,
+    pieces: Sequence[tuple[int, int]],
+    scratch: Sequence[Rectangle],
 ) -> tuple[str, int, int, int, int, tuple[Gap, ...]]:
     """Return name, live range, size, alignment and gaps of a place."""
     first = tiled.graph.buffers[place.pieces[0][0]]
@@ -70,6 +76,7 @@ def _place_row(
         for piece, shift in pieces
     ]
     start, end = min(x[0] for x in table), max(x[1] for x in table)
+    table += [(x, y, 0, place.size) for x, y, *_ in scratch if start <= x and y <= end]
     gaps = gaps_between(start, end, place.size, hulls(table)) if len(place.pieces) > 1 else ()
     return first.name, start, end, place.size, first.alignment, gaps
 
