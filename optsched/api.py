@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack, cast, overload
 
 from optsched.errors import UsageError, expect, expect_function
 from optsched.model.graph import Graph
@@ -79,6 +79,33 @@ def explain(
 
     chosen = choose_limits(limits, named)
     return explanation.explain(plannable(graph, inplace), changes=changes, limits=chosen)
+
+
+# A text is a sequence of texts for a type checker, but never several budgets.
+@overload
+def recompute(  # type: ignore[overload-overlap]
+    graph: Graph,
+    peak: int | str | SupportsIndex,
+    *,
+    cost: str | None = None,
+    costs: Mapping[str, int] | None = None,
+    loss: Iterable[str] = (),
+    limits: Limits | None = None,
+    **named: Unpack[LimitKeywords],
+) -> RecomputeResult: ...
+
+
+@overload
+def recompute(
+    graph: Graph,
+    peak: Sequence[int | str],
+    *,
+    cost: str | None = None,
+    costs: Mapping[str, int] | None = None,
+    loss: Iterable[str] = (),
+    limits: Limits | None = None,
+    **named: Unpack[LimitKeywords],
+) -> tuple[RecomputeResult, ...]: ...
 
 
 @keywords

@@ -184,8 +184,8 @@ def _with_repeats(graph: Graph, capacity: int, loss: tuple[str, ...], clock: Clo
     from optsched.solver.recompute.front import recompute
 
     (found,) = recompute(with_costs(graph, None), [capacity], loss=loss, limits=clock)
-    if found.peak is not None and found.extra is not None:
-        extra = found.extra / found.total if found.total else 0.0
+    extra = found.extra_share
+    if found.peak is not None and extra is not None:
         again = counted(sum(repeat.count for repeat in found.repeats), "repeat")
         reason = f"yes, with {percent(extra, 2)} more compute: {_of(found.peak, capacity)}, {again}"
         return Fit(capacity, True, "repeats", found.peak, extra, reason, found)

@@ -247,8 +247,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "expected 1 names, one per size, got 2",
     ),  # type: ignore[arg-type]
     "a report of what": (
-        lambda: optsched.report(diamond(), "plan.pdf"),
-        "plan.pdf: a report ends in .html, .png, .svg, .json",
+        lambda: optsched.report(diamond(), "plan.doc"),
+        "plan.doc: a report ends in .html, .png, .svg, .pdf, .json",
     ),
     "no plan": (
         lambda: optsched.solve(diamond(), warm_start=[0, 1]),  # type: ignore[arg-type]

@@ -78,8 +78,8 @@ def _add_saving(results: Sequence[RecomputeResult], record: dict[str, Any]) -> s
         slab=None,
         objective=Objective.PEAK,
     ).strip()
-    if best.extra is not None and best.total:
-        line += f"; {percent(best.extra / best.total, 2)} extra compute"
+    if best.extra_share is not None and best.total:
+        line += f"; {percent(best.extra_share, 2)} extra compute"
     return line
 
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from optsched.compare.methods import Kind, Method
+from optsched.errors import UsageError
 from optsched.formats import stock_of
 from optsched.formats.format import Stock
 from optsched.formats.labels import distinct_labels
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.runtime.shown import Shown
-from optsched.runtime.text import counted
+from optsched.runtime.text import counted, nearest
 from optsched.solver.result import Result
 from optsched.solver.status import Status
 
@@ -205,7 +206,24 @@ class Comparison(Shown):
         """Outcomes of all methods, those with figures first."""
         return (*self.rows, *self.failed)
 
-    def row(self, method: str) -> MethodRow | None:
+    def row(self, method: str) -> MethodRow:
+        """Return the row of a method.
+
+        Raises
+        ------
+        UsageError
+            If the method was not compared, or has no figures; the message says which and why.
+        """
+        found = self.find_row(method)
+        if found is not None:
+            return found
+        failed = self.failure(method)
+        if failed is not None:
+            raise UsageError(f"{method} has no figures: {failed.reason}")
+        names = [row.method for row in self.rows]
+        raise UsageError(f"method {method!r} was not compared{nearest(method, names)}")
+
+    def find_row(self, method: str) -> MethodRow | None:
         """Return the row of a method, or None if it has no figures."""
         return next((row for row in self.rows if row.method == method), None)
 

@@ -141,7 +141,7 @@ def saving(
 def stock_row(found: Comparison) -> MethodRow | None:
     """Return the figures of the framework's own method, or None if it was not compared."""
     names = (*found.stock.methods, *FILE_ORDER.methods)
-    return next((row for name in names if (row := found.row(name)) is not None), None)
+    return next((row for name in names if (row := found.find_row(name)) is not None), None)
 
 
 def comparison_saving(found: Comparison) -> Saving:

@@ -47,7 +47,9 @@ def summarize(comparisons: Sequence[Comparison], methods: Sequence[Method]) -> l
     minima = [_minimum_by_kind(c) for c in comparisons]
     found = []
     for method in methods:
-        rows = [(c.row(method.name), best) for c, best in zip(comparisons, minima, strict=True)]
+        rows = [
+            (c.find_row(method.name), best) for c, best in zip(comparisons, minima, strict=True)
+        ]
         own = [(row, best[row.kind]) for row, best in rows if row is not None]
         if own:
             found.append(_summary(method, own, len(_asked(comparisons, method))))
@@ -76,7 +78,7 @@ def profile(
     for method in methods:
         asked = _asked(comparisons, method)
         # Failures count as outside of every factor, so the divisor is all graphs.
-        ratios = [1 + row.excess for c in asked if (row := c.row(method.name)) is not None]
+        ratios = [1 + row.excess for c in asked if (row := c.find_row(method.name)) is not None]
         if ratios:
             # A ratio of 1.1 must count at the factor 1.1 in spite of rounding in the division.
             found[method.name] = tuple(

@@ -161,7 +161,7 @@ def graph_table(
         for number, c in lines
     ]
     if short and len(study.comparisons) > 1:
-        found = [[row for c in study.comparisons if (row := c.row(name))] for name in shown]
+        found = [[row for c in study.comparisons if (row := c.find_row(name))] for name in shown]
         worst = [heat(max((row.excess for row in rows_of), default=0.0)) for rows_of in found]
         if has_stock:
             own = [row.excess for c in study.comparisons if (row := stock_row(c)) is not None]
@@ -208,7 +208,7 @@ def methods_with_columns(study: Study) -> list[str]:
 
 def _excess(comparison: Comparison, method: str) -> Cell:
     """Return a method's excess on a graph in percent, or a mark for the reason of its absence."""
-    row = comparison.row(method)
+    row = comparison.find_row(method)
     if row is not None:
         return heat(row.excess)
     failed = comparison.failure(method)

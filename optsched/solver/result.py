@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from optsched.errors import UsageError
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
 from optsched.model.packing_problem import PackingProblem
@@ -251,28 +252,32 @@ class Result(Shown):
         return None if value is None else optimality_gap(value, bound)
 
     @property
-    def order(self) -> list[str] | None:
-        """Names of the ops, first to run first; None without a plan."""
-        if self.plan is None or self.graph is None:
-            return None
-        return [self.graph.ops[v].name for v in self.plan.order]
+    def order(self) -> list[str]:
+        """Names of the ops, first to run first; a `UsageError` without a plan."""
+        plan, graph = self._planned()
+        return [graph.ops[v].name for v in plan.order]
 
     @property
-    def offsets(self) -> dict[str, int] | None:
-        """First byte of each buffer in the slab of its pool, by name; None without a plan.
+    def offsets(self) -> dict[str, int]:
+        """First byte of each buffer in its slab, by name; a `UsageError` without a plan.
 
         Buffers outside the slab, without bytes or never live have none, and views share their
         root's.
         """
-        if self.plan is None or self.graph is None:
-            return None
-        named = zip(self.graph.buffers, self.graph.roots, self.plan.offsets, strict=True)
+        plan, graph = self._planned()
+        named = zip(graph.buffers, graph.roots, plan.offsets, strict=True)
         return {
             buffer.name: offset
             for b, (buffer, root, offset) in enumerate(named)
             # Views share their root's offset, so they are left out.
             if offset is not None and root == b
         }
+
+    def _planned(self) -> tuple[Plan, Graph]:
+        """Return the plan and its graph; raise an error that says why there is no plan."""
+        if self.plan is None or self.graph is None:
+            raise UsageError(f"the result has no plan: {self.status}, {self.stop_reason}")
+        return self.plan, self.graph
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain numbers and text, ready for JSON."""
@@ -288,8 +293,8 @@ class Result(Shown):
             "gap": self.gap,
             "runtime": self.runtime,
             "compile_seconds": self.compile_seconds,
-            "order": self.order,
-            "offsets": self.offsets,
+            "order": None if self.plan is None else self.order,
+            "offsets": None if self.plan is None else self.offsets,
             # Only if pools were given: readers of older files do not expect these keys.
             **self._spilled_numbers(),
             **({"among": self.restriction} if self.restriction else {}),

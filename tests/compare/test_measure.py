@@ -296,3 +296,10 @@ def test_what_is_no_graph_is_refused() -> None:
         compare_methods([])
     with pytest.raises(UsageError, match="compare_methods wants a Graph or Module"):
         compare_methods([diamond(), "graph.json"])
+
+
+def test_a_missing_row_says_why() -> None:
+    found = compare_methods(diamond(), methods=["lpmf", "bfs"], time_limit=5)
+    with pytest.raises(UsageError, match=r"method .lmfp. was not compared: did you mean .lpmf."):
+        found.row("lmfp")
+    assert found.find_row("lmfp") is None

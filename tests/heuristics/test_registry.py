@@ -77,7 +77,7 @@ def test_without_parentheses_the_name_is_that_of_the_function() -> None:
     assert ORDERINGS["listed"] is listed
     assert PACKINGS["in_a_row"] is in_a_row
     found = compare_methods(diamond(), methods=["listed+in_a_row"], time_limit=5)
-    assert found.row("listed+in_a_row") is not None
+    assert found.find_row("listed+in_a_row") is not None
 
 
 def test_a_function_that_is_defined_again_replaces_itself_and_no_other() -> None:

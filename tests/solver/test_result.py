@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
+from optsched.errors import UsageError
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from optsched.solver.status import Status, judge
@@ -26,7 +29,10 @@ def test_a_result_knows_order_offsets_and_gap_by_name() -> None:
 
 def test_a_result_without_a_plan_has_neither_gap_nor_order() -> None:
     found = replace(solve(diamond(), limits=Limits(seconds=1)), plan=None, peak=None, slab=None)
-    assert (found.gap, found.order, found.offsets) == (None, None, None)
+    assert found.gap is None
+    for name in ("order", "offsets"):
+        with pytest.raises(UsageError, match="the result has no plan: unknown, "):
+            getattr(found, name)
     assert json.loads(json.dumps(found.to_dict()))["status"] == "unknown"
 
 

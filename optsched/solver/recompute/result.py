@@ -90,6 +90,11 @@ class RecomputeResult:
         return "optimal" if self.extra <= self.bound else "feasible"
 
     @property
+    def extra_share(self) -> float | None:
+        """Cost of the repeats as a share of the cost of one run of each op; None without a plan."""
+        return None if self.extra is None else self.extra / max(1, self.total)
+
+    @property
     def question(self) -> Question:
         """The question; its bound holds for those that it covers, such as smaller budgets."""
         graph = self.graph
