@@ -44,7 +44,7 @@ def _python_takes_interrupts() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _no_command_waits_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the deadline of commands that tests before ran: after it no kernel is compiled."""
-    monkeypatch.setattr(kernel, "deadline", math.inf)
+    monkeypatch.setattr(kernel.policy, "deadline", math.inf)
 
 
 MOST_OPS = 200

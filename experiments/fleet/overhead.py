@@ -176,7 +176,7 @@ def bare(parts: Sequence[Sequence[str]]) -> list[tuple[float, float]]:
 def solve_all(pipe: Connection, paths: Sequence[str]) -> None:
     """Load what is needed, wait until all others have, then solve."""
     # As workers do: kernels are compiled at once if many runs will use them.
-    kernel.runs_to_come = len(paths)
+    kernel.policy.runs_to_come = len(paths)
     for path in paths[:WARM_UP]:
         solve(read_graph(path), work=WORK)
     pipe.send("warm")

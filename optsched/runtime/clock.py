@@ -76,10 +76,10 @@ class Clock:
         limit. The first stages still get their shares without compiling, so it is the last ones
         that find less than with compiled kernels.
         """
-        clock, kernel.deadline = cls.of(limits), math.inf
+        clock, kernel.policy.deadline = cls.of(limits), math.inf
         if limits.seconds is not None and limits.work is None:
             most = (1 + COMPILING_SHARE) * limits.seconds
-            clock._latest = kernel.deadline = clock._started + most
+            clock._latest = kernel.policy.deadline = clock._started + most
         return clock
 
     def seconds(self) -> float:

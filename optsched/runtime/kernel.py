@@ -16,7 +16,7 @@ wait for a compiler:
    not a quick one. A kernel whose next call alone would take a share of its compile time
    (:data:`LARGE_SHARE`) by the measured time of earlier calls is then compiled at once, unless that
    takes long (:data:`LONG_SECONDS`), or the background process can compile it meanwhile.
-5. Nothing is compiled in this process that would not be done at the :data:`deadline`.
+5. Nothing is compiled in this process that would not be done at the :attr:`KernelPolicy.deadline`.
 
 Time limits do not count compiling, and for kernels that compile quickly also not the time of Python
 in its place (:func:`compile_seconds`). Heuristics thus get as far within a limit before their
@@ -42,6 +42,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, cached_property, partial, update_wrapper
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
@@ -82,6 +83,28 @@ PATIENCE = 2.0
 
 NUMBERS = r"None|(Int|int|bool|float)|tuple\[((Int|int|bool|float)(, )?)+\]"
 """Pattern of the return annotation of a kernel that does not return arrays."""
+
+
+@dataclass
+class KernelPolicy:
+    """Facts of this process by which kernels choose between Python and compiling."""
+
+    deadline: float = math.inf
+    """Time of `time.monotonic` at which the caller wants an answer."""
+    runs_to_come: int = 1
+    """Expected number of similar runs of this process; the time saved in all of them pays for
+    compiling.
+    """
+    watch_compiling: Callable[[bool], object] = bool
+    """Callback that receives True when compiling, or waiting for another process to compile,
+    begins, and False when it ends.
+    """
+    force: Callable[[Kernel[..., Any]], Callable[..., Any]] | None = None
+    """Function that chooses the form in :meth:`Kernel.for_work` regardless of the work."""
+
+
+policy = KernelPolicy()
+"""The policy of this process."""
 
 
 class Kernel(Generic[P, R]):
@@ -205,8 +228,8 @@ class Kernel(Generic[P, R]):
         `elements` is the amount of work of the call. Python is first assumed to take
         :data:`ELEMENT_SECONDS` per element; later calls use the measured time.
         """
-        if force is not None:
-            return force(self)
+        if policy.force is not None:
+            return policy.force(self)
         # Loaded already: no choice to make.
         if self._is_ready():
             return self.compiled
@@ -257,14 +280,14 @@ class Kernel(Generic[P, R]):
         # On disk already: nobody needs to wait.
         if disk_cache.has_file(self.file_name):
             return compile_form(kinds)
-        watch_compiling(True)
+        policy.watch_compiling(True)
         try:
             with disk_cache.turn(self.file_name, self._compile_estimate) as waited:
                 Kernel.waited_seconds += waited
                 # Loads it if another process saved it in the meantime, otherwise compiles it.
                 return compile_form(kinds)
         finally:
-            watch_compiling(False)
+            policy.watch_compiling(False)
 
     def _is_worth_it(self, call: float, args: tuple[Any, ...]) -> bool:
         """Return True if the kernel should be loaded or compiled now.
@@ -281,7 +304,7 @@ class Kernel(Generic[P, R]):
         if is_on_disk:
             # Loading is quick, but may drag in numba: worth it once Python has cost as much, or
             # will cost as much in the runs to come.
-            return Kernel.all_seconds + call >= importing / runs_to_come
+            return Kernel.all_seconds + call >= importing / policy.runs_to_come
         compiling = self._compile_estimate + importing
         # The time of a first call is a guess, often a hundred times too high, which says nothing
         # about ten calls.
@@ -293,14 +316,14 @@ class Kernel(Generic[P, R]):
         # A tenth of the time has passed: the process next door may begin while Python goes on.
         if is_large or seconds > ASKING_SHARE * (compiling + START_SECONDS):
             self._ask(args)
-        if time.monotonic() + compiling > deadline:
+        if time.monotonic() + compiling > policy.deadline:
             return False
         # Two reasons to compile here: a call so large that it alone pays for compiling, or as much
         # time spent in Python as compiling takes. The latter costs at most twice the minimum, as
         # when skis are rented until the rent has reached their price.
         if compiler.is_beside(self.file_name):
-            return seconds > PATIENCE * compiling / runs_to_come
-        return (is_large and self.is_missing) or seconds > compiling / runs_to_come
+            return seconds > PATIENCE * compiling / policy.runs_to_come
+        return (is_large and self.is_missing) or seconds > compiling / policy.runs_to_come
 
     def _ask(self, args: tuple[Any, ...]) -> None:
         """Ask the background process to compile this kernel, once."""
@@ -338,20 +361,6 @@ def _described_compiler() -> str:
     loader = cast(Any, jit_compile.__spec__).loader
     source = loader.get_source(jit_compile.__name__)
     return repr(_described(compile(source, "", "exec", optimize=2)))
-
-
-watch_compiling: Callable[[bool], object] = bool
-"""Callback that receives True when compiling, or waiting for another process to compile, begins,
-and False when it ends.
-"""
-runs_to_come = 1
-"""Expected number of similar runs of this process; the time saved in all of them pays for
-compiling.
-"""
-deadline = math.inf
-"""Time of `time.monotonic` at which the caller wants an answer."""
-force: Callable[[Kernel[..., Any]], Callable[..., Any]] | None = None
-"""Function that chooses the form in :meth:`Kernel.for_work` regardless of the work, for tests."""
 
 
 def reference_form(kernel: Kernel[P, R]) -> Callable[P, R]:

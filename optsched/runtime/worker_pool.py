@@ -382,8 +382,8 @@ def _serve(pipe: Connection, work: Work[Any], runs: int) -> None:
     _end_with_parent()
     channel = _WorkerChannel(pipe)
     # Set in each worker, since a spawned process inherits no variables.
-    kernel.runs_to_come = max(1, runs)
-    kernel.watch_compiling = channel.report_compiling
+    kernel.policy.runs_to_come = max(1, runs)
+    kernel.policy.watch_compiling = channel.report_compiling
     # The parent handles Ctrl-C and then notifies its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGTERM"):

@@ -89,7 +89,7 @@ def count_compiled() -> tuple[int, int]:
 def compile_orders() -> None:
     """Compile the sorters, the bounds, and the search of orders without its trees."""
     # Every call runs the compiled form, also where Python would be faster.
-    kernels.force = kernels.compiled_form
+    kernels.policy.force = kernels.compiled_form
     use_orders(wired_graph(OPS, 5), 0)
     use_orders(wired_graph(FEW_OPS, 5, reach=12), 0)
     use_repeats()
@@ -97,7 +97,7 @@ def compile_orders() -> None:
 
 def compile_packings() -> None:
     """Compile the trees of precedences, the packers, and the search of packings."""
-    kernels.force = kernels.compiled_form
+    kernels.policy.force = kernels.compiled_form
     use_tree(wired_graph(OPS, 5))
     use_packings(wired_graph(OPS, 5))
     problem, _ = packing_problem(wired_graph(MANY_OPS), np.arange(MANY_OPS))

@@ -52,7 +52,7 @@ def main(count: int = 5_000, seed: int = 0, *, ops: int = 11, subsets: int = 3) 
         ]
         for rules in [ALL_RULES, *chosen]:
             effort = OrderingEffort(first_states=int(rng.choice([1, 4, 8_192])))
-            kernels.force = rng.choice([None, kernels.compiled_form])
+            kernels.policy.force = rng.choice([None, kernels.compiled_form])
             start = random_order(rng, graph)
             found = solve_order(graph, warm_start=start, rules=rules, effort=effort)
             runs += 1

@@ -92,7 +92,7 @@ class Comparison:
         self.calls: Counter[str] = Counter()
 
     def __call__(self, kernel: Kernel[..., Any]) -> Form:
-        """Return a kernel that compares; for `optsched.runtime.kernel.force`."""
+        """Return a kernel that compares; for `optsched.runtime.kernel.policy.force`."""
 
         def run(*arguments: Any) -> Any:
             self.calls[kernel.function.__name__] += 1
@@ -162,7 +162,7 @@ def use_hunts(graph: Graph, run: Callable[[Kernel[..., Any]], Form]) -> None:
 
 def compare(graphs: int, seed: int, comparison: Comparison) -> int:
     """Return how many of some random graphs ran; raises where two forms do not agree."""
-    before, kernels.force = kernels.force, comparison
+    before, kernels.policy.force = kernels.policy.force, comparison
     many = common.MANY
     done = 0
     try:
@@ -179,7 +179,7 @@ def compare(graphs: int, seed: int, comparison: Comparison) -> int:
                 continue
             done += 1
     finally:
-        kernels.force, common.MANY = before, many
+        kernels.policy.force, common.MANY = before, many
     return done
 
 

@@ -10,5 +10,5 @@ from optsched.runtime import kernel as kernels
 @pytest.fixture(params=["reference", "compiled"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     forms = {"reference": kernels.reference_form, "compiled": kernels.compiled_form}
-    monkeypatch.setattr(kernels, "force", forms[request.param])
+    monkeypatch.setattr(kernels.policy, "force", forms[request.param])
     return str(request.param)

@@ -36,9 +36,9 @@ def follow(task: Steps, tell: Tell) -> str | None:
                 tell(Passes(float(seconds)))
                 time.sleep(float(seconds))
             case ["compile", _, seconds]:
-                kernel.watch_compiling(True)
+                kernel.policy.watch_compiling(True)
                 tell(Passes(float(seconds)))
-                kernel.watch_compiling(False)
+                kernel.policy.watch_compiling(False)
             case ["stick", _, _]:
                 # No other thread has its turn before this ends, in some thousand years.
                 re.match("(a+)+$", "a" * 60 + "b")

@@ -121,19 +121,19 @@ def test_nothing_is_compiled_that_would_be_late(monkeypatch: pytest.MonkeyPatch)
     for share, more, expected in ((0.5, 0.0, False), (1.0, 60.0, True)):
         each = Kernel(square.function)
         left = share * each._compile_estimate + more
-        monkeypatch.setattr(jit, "deadline", time.monotonic() + left)
+        monkeypatch.setattr(jit.policy, "deadline", time.monotonic() + left)
         # As if Python had taken long.
         each.seconds, each.elements = 10.0, 10**6
         assert each.for_work(1)(3) == 9
         assert is_compiled(each) == expected
-        monkeypatch.setattr(jit, "deadline", time.monotonic() + 60)
+        monkeypatch.setattr(jit.policy, "deadline", time.monotonic() + 60)
 
 
 def test_somebody_who_waits_gets_an_answer_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now, compiling = [100.0], [7.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(clock_module, "compile_seconds", lambda: compiling[0])
-    monkeypatch.setattr(jit, "deadline", 0.0)
+    monkeypatch.setattr(jit.policy, "deadline", 0.0)
     watched, other = Clock.watched(Limits(seconds=10)), Clock.of(Limits(seconds=10))
     most = 10 * clock_module.COMPILING_SHARE
     assert jit.deadline == 110 + most
@@ -195,7 +195,7 @@ def test_a_kernel_that_is_kept_is_loaded_sooner_than_one_is_compiled(
 def test_what_many_runs_will_call_is_compiled_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "has_file", lambda name: False)
     for runs in (1, 29):
-        monkeypatch.setattr(jit, "runs_to_come", runs)
+        monkeypatch.setattr(jit.policy, "runs_to_come", runs)
         each = Kernel(square.function)
         some = int(each._compile_estimate / 10 / jit.ELEMENT_SECONDS)
         assert each.for_work(some)(3) == 9
@@ -223,7 +223,7 @@ def test_another_process_is_asked_first_and_what_it_compiled_is_loaded(
 
 def test_compiling_is_told_of_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[bool] = []
-    monkeypatch.setattr(jit, "watch_compiling", said.append)
+    monkeypatch.setattr(jit.policy, "watch_compiling", said.append)
     with_globals(scaled, FACTOR=time.time_ns()).load(1)
     assert said == [True, False]
 
@@ -235,9 +235,9 @@ def test_waiting_for_another_process_counts_as_compiling(monkeypatch: pytest.Mon
 
 
 def test_a_form_can_be_forced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "force", jit.reference_form)
+    monkeypatch.setattr(jit.policy, "force", jit.reference_form)
     assert square.for_work(10**9) is square.function
-    monkeypatch.setattr(jit, "force", jit.compiled_form)
+    monkeypatch.setattr(jit.policy, "force", jit.compiled_form)
     assert square.for_work(0) is square.compiled
 
 

@@ -64,7 +64,7 @@ def examine(rng: random.Random, counts: Counter[str]) -> Iterator[str]:
         return
     counts["graphs"] += 1
     for _ in range(RUNS):
-        kernels.force = rng.choice([None, kernels.compiled_form])
+        kernels.policy.force = rng.choice([None, kernels.compiled_form])
         searched, in_order = prepare(rng, graph)
         if searched is None:
             continue

@@ -83,7 +83,7 @@ def examine(
             first_flows=first_flows,
             flow_work=flow_work,
         )
-        kernels.force = rng.choice([None, kernels.compiled_form])
+        kernels.policy.force = rng.choice([None, kernels.compiled_form])
         limits = some_limits(rng, large=model.n > 12)
         rules = some_rules(rng)
         start = some_order(rng, model) if rng.random() < 0.6 else None

@@ -63,7 +63,7 @@ def main(count: int = 5_000, seed: int = 0, *, ops: int = 12, subsets: int = 4) 
                 first_flows=first_flows,
                 flow_work=flow_work,
             )
-            kernels.force = rng.choice([None, kernels.compiled_form])
+            kernels.policy.force = rng.choice([None, kernels.compiled_form])
             start = random_order(rng, graph)
             outcome = solve_order(graph, warm_start=start, rules=rules, effort=effort)
             runs += 1
