@@ -18,7 +18,7 @@ MOST_LINES = {
     "heuristics": 4_100,
     "optsched": 1_030,
     "optsched/certificate": 1_650,
-    "optsched/check": 4_900,
+    "optsched/check": 5_350,
     "optsched/cli": 4_070,
     "optsched/compare": 2_420,
     "optsched/counterexamples": 2_120,
@@ -33,7 +33,7 @@ MOST_LINES = {
     "optsched/plugins": 10_900,
     "optsched/reports": 5_640,
     "optsched/runtime": 3_520,
-    "optsched/solver": 11_510,
+    "optsched/solver": 12_250,
     "optsched/store": 2_870,
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""

@@ -1,0 +1,130 @@
+"""Answers about tilings: plans with their costs, and bounds on all plans of the family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from optsched.model.plan import Plan
+from optsched.model.rows import RowOp, Rows, Tail
+from optsched.model.tiled import TiledGraph
+from optsched.runtime.limits import StopReason
+from optsched.runtime.text import percent
+from optsched.solver.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class TilingPoint:
+    """A tiled program with its plan, which the checkers have accepted.
+
+    Parameters
+    ----------
+    tiled, plan
+        The program as an ordinary graph, and order and offsets of that.
+    head, tail
+        Bytes of the slab as the runtime counts them, and of all else that it keeps.
+    extra
+        Multiplications beyond those of the untiled model; negative if rows are never computed.
+    bound
+        No tiling of the family with as few bytes has fewer extra multiplications; None if that is
+        not known.
+    """
+
+    tiled: TiledGraph
+    plan: Plan
+    head: int
+    tail: int
+    extra: int
+    bound: int | None = None
+
+    @property
+    def arena(self) -> int:
+        """Head and tail."""
+        return self.head + self.tail
+
+    @property
+    def proved(self) -> bool:
+        """True if no tiling of the family with as few bytes costs less."""
+        return self.bound is not None and self.extra <= self.bound
+
+
+@dataclass(frozen=True)
+class TilingResult:
+    """The best tiled plan found for a question, and what is proved.
+
+    Parameters
+    ----------
+    rows, tail
+        The model, and its tail.
+    bands
+        Maximum number of bands of a stage.
+    objective
+        `"total"` for head and tail, or `"head"`.
+    capacity, extra
+        The question: bytes that must be enough, or the most extra multiplications; None otherwise.
+    untiled
+        The best plan without tiling that was found.
+    best
+        The answer; None if no plan keeps the capacity.
+    front
+        Plans from the largest arena to the smallest; none beats another one.
+    bound
+        Bytes below which no tiling of the family gets: within `extra` if that was asked.
+    obstacle
+        Name of the op that needs most of these bytes, whole or in any stage; empty if not known.
+    stop_reason, seconds
+        Why the search ended, and its time.
+    """
+
+    rows: Rows
+    tail: Tail
+    bands: int
+    objective: str
+    capacity: int | None
+    extra: int | None
+    untiled: TilingPoint
+    best: TilingPoint | None
+    front: tuple[TilingPoint, ...]
+    bound: int
+    obstacle: str = ""
+    stop_reason: StopReason = StopReason.EXHAUSTED
+    seconds: float = field(default=0.0, compare=False)
+
+    def size(self, point: TilingPoint) -> int:
+        """Return the bytes that the objective counts."""
+        return point.head if self.objective == "head" else point.arena
+
+    @property
+    def status(self) -> Status:
+        """State of knowledge about the question."""
+        if self.best is None:
+            refuted = self.capacity is not None and self.bound > self.capacity
+            return Status.INFEASIBLE if refuted else Status.UNKNOWN
+        if self.capacity is not None:
+            proved = self.best.proved
+        elif self.extra is not None:
+            proved = self.size(self.best) <= self.bound
+        else:
+            proved = all(point.proved for point in self.front)
+        return Status.OPTIMAL if proved else Status.FEASIBLE
+
+    @cached_property
+    def cost(self) -> int:
+        """Multiplications of the untiled model's row-local ops."""
+        ops = (op for op in self.rows.ops if isinstance(op, RowOp))
+        return sum(op.cost * self.rows.heights[op.output] for op in ops)
+
+    def share(self, extra: int) -> float:
+        """Return extra multiplications as a fraction of the untiled model's."""
+        return extra / self.cost if self.cost else 0.0
+
+    @property
+    def family(self) -> str:
+        """The plans that bounds are about, in words."""
+        return f"tiling in rows into up to {self.bands} bands"
+
+    def __repr__(self) -> str:
+        best = "no plan" if self.best is None else f"arena {self.size(self.best):,}"
+        if self.best is not None:
+            best += f" at {percent(self.share(self.best.extra), 1)} more multiplications"
+        return f"TilingResult({self.status}, {best}, bound {self.bound:,})"

@@ -1,0 +1,376 @@
+"""Tiling in rows: the least arena for a cost, the least cost for an arena, or both for many.
+
+One clock limits all steps: the best plan without tiling, the network of positions, paths, and
+their packing. A path's load is a lower bound on the slab of its plan, so the least cost of a path
+bounds the cost of all plans; a path whose packing meets its load is the optimum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from optsched.check.tiling import check_tiled
+from optsched.errors import UsageError
+from optsched.model.plan import Plan
+from optsched.model.rows import RowOp, Rows, Tail
+from optsched.model.tiled import TiledGraph, Tiling
+from optsched.model.tiling import tiled_graph
+from optsched.runtime.clock import Clock
+from optsched.runtime.interrupt import held_interrupts
+from optsched.runtime.limits import Limits, StopReason
+from optsched.solver.pipeline import solve
+from optsched.solver.tiling.arcs import Network, network
+from optsched.solver.tiling.bound import Obstacle, find_obstacle
+from optsched.solver.tiling.labels import FAR
+from optsched.solver.tiling.lattice import Lattice
+from optsched.solver.tiling.paths import Path, Paths, non_dominated
+from optsched.solver.tiling.realize import Realized, realize
+from optsched.solver.tiling.refine import refine
+from optsched.solver.tiling.result import TilingPoint, TilingResult
+
+BANDS = 48
+"""Most bands of a stage by default."""
+UNTILED_SHARE, POINT_SHARE = 0.15, 0.4
+"""Parts of the time for the plan without tiling, and of the rest for the plan of one path."""
+MOST_PATHS = 12
+"""Paths of a question that are packed, until one fits."""
+OBJECTIVES = ("total", "head")
+
+
+@dataclass
+class Tiler:
+    """Search of tilings of one model, for one question after another.
+
+    Parameters
+    ----------
+    rows
+        The model.
+    tail
+        Bytes beside the slab.
+    bands
+        Most bands of a stage.
+    objective
+        `"total"` or `"head"`.
+    clock
+        Limit of everything.
+    """
+
+    rows: Rows
+    tail: Tail
+    bands: int
+    objective: str
+    clock: Clock
+    exact: bool = field(default=True, init=False)
+    """True if the network holds every tiling of the family."""
+
+    def __post_init__(self) -> None:
+        self.counted = Tail.none(self.rows.graph) if self.objective == "head" else self.tail
+        self.untiled = self._untiled()
+        lattice = Lattice(self.rows)
+        if lattice.positions is None:
+            order = [
+                op.op for op in map(self.untiled.tiled.ops.__getitem__, self.untiled.plan.order)
+            ]
+            lattice = Lattice(self.rows, tuple(v for v in order if v is not None))
+            self.exact = False
+        self.net: Network = network(lattice, self.bands, self.counted, self.clock)
+        self.exact = self.exact and self.net.complete
+        self.paths = Paths(self.net, self.counted.model, self.clock)
+
+    def size(self, point: TilingPoint) -> int:
+        """Return the bytes that the objective counts."""
+        return point.head if self.objective == "head" else point.arena
+
+    def _untiled(self) -> TilingPoint:
+        """Return the best order and offsets without tiling."""
+        graph = self.rows.graph
+        result = solve(graph, limits=self.clock.share(UNTILED_SHARE))
+        result.stop_reason.raise_if_interrupted()
+        assert result.plan is not None
+        tiled = tiled_graph(self.rows, Tiling())
+        plan = _same_plan(self.rows, tiled, result.plan)
+        return self._point(Realized(tiled, plan, tiled.head(plan), 0), 0)
+
+    def _point(self, made: Realized, extra: int) -> TilingPoint:
+        check_tiled(made.tiled, made.plan)
+        return TilingPoint(made.tiled, made.plan, made.head, made.tiled.tail(self.tail), extra)
+
+    def cheapest(self, size: int, load: int = FAR) -> Path | None:
+        """Return the path of least extra multiplications within a size and a load."""
+        top = min(load, size - self.counted.model)
+        while True:
+            best: Path | None = None
+            at = top
+            while not self.clock.expired():
+                limit = FAR if best is None else best.extra - 1
+                found = self.paths.within(at, size, limit)
+                fits = [path for path in found if path.total <= size]
+                best = min(fits, key=lambda x: (x.extra, x.total), default=best)
+                # Fewer bytes never cost less, so the cheapest of all paths ends the search.
+                if not found or (
+                    fits and best in fits and best.extra == min(x.extra for x in found)
+                ):
+                    break
+                at = max(path.load for path in found) - 1
+            if best is None or not refine(self.net, best, self.clock):
+                return best
+
+    def smallest(self, extra: int, size: int = FAR, load: int = FAR) -> Path | None:
+        """Return the path of least size within a number of extra multiplications, below a size."""
+        while True:
+            best: Path | None = None
+            limit = size
+            at = min(load, limit - self.counted.model)
+            while not self.clock.expired():
+                found = self.paths.within(at, limit, extra)
+                if not found:
+                    break
+                near = min(found, key=lambda x: (x.total, x.extra))
+                if near.total <= limit and (best is None or near.total < best.total):
+                    best, limit = near, near.total - 1
+                at = max(path.load for path in found) - 1
+            if best is None or not refine(self.net, best, self.clock):
+                return best
+
+    def plan(self, path: Path, size: int) -> TilingPoint:
+        """Return the plan of a path; `size` bytes are enough."""
+        enough = size - path.tail
+        made = realize(self.net, path, enough, self.clock.share(POINT_SHARE))
+        return self._point(made, path.extra)
+
+    def within(self, size: int) -> TilingPoint | None:
+        """Return the cheapest plan found of at most `size` bytes, with a bound on its cost."""
+        bound: int | None = None
+        load = FAR
+        free = [self.untiled] if self.size(self.untiled) <= size else []
+        for _ in range(MOST_PATHS):
+            path = self.cheapest(size, load)
+            if path is None:
+                break
+            if bound is None:
+                bound = path.extra
+            if free and path.extra >= 0:
+                break
+            point = self.plan(path, size)
+            if self.size(point) <= size:
+                free.append(point)
+                break
+            load = path.load - 1
+        best = min(free, key=lambda x: (x.extra, self.size(x)), default=None)
+        known = bound if self.exact and not self.paths.dropped else None
+        return None if best is None else replace(best, bound=known)
+
+    def least(self, extra: int) -> tuple[TilingPoint, int | None]:
+        """Return the smallest plan found within a cost, and a bound on the bytes of all of them."""
+        best, bound, load = self.untiled, None, FAR
+        for _ in range(MOST_PATHS):
+            path = self.smallest(extra, self.size(best) - 1, load)
+            if path is None:
+                bound = self.size(best) if bound is None else bound
+                break
+            if bound is None:
+                bound = path.total
+            point = self.plan(path, 0)
+            if self.size(point) < self.size(best):
+                best = point
+            if self.size(best) <= bound or self.clock.expired():
+                break
+            load = path.load - 1
+        return best, bound if self.exact and not self.paths.dropped else None
+
+    def front(self, points: int) -> list[TilingPoint]:
+        """Return plans between the untiled one and the smallest, none of which beats another."""
+        top = self.size(self.untiled)
+        paths = [x for found in self.paths.sweep(top, top) for x in found]
+        pairs = non_dominated([(x.total, x.extra) for x in paths])
+        sizes = [size for size, _ in reversed(pairs) if size < top]
+        count = min(points - 1, len(sizes))
+        # Evenly spaced, the smallest one included.
+        picked = [sizes[(k + 1) * len(sizes) // count - 1] for k in range(count)]
+        found = [self.untiled]
+        for size in picked:
+            if self.clock.expired():
+                break
+            point = self.within(size)
+            if point is not None:
+                found.append(point)
+        kept = non_dominated([(self.size(x), x.extra) for x in found])
+        by_pair = {(self.size(x), x.extra): x for x in found}
+        return [self._bounded(by_pair[pair]) for pair in reversed(kept)]
+
+    def _bounded(self, point: TilingPoint) -> TilingPoint:
+        """Return a plan with the bound for its own size."""
+        if not self.exact or self.clock.expired():
+            return point
+        path = self.cheapest(self.size(point))
+        known = path.extra if path is not None and not self.paths.dropped else None
+        return replace(point, bound=known)
+
+
+def tile(
+    rows: Rows,
+    *,
+    capacity: int | None = None,
+    extra: float | None = None,
+    points: int | None = None,
+    tail: Tail | None = None,
+    bands: int = BANDS,
+    objective: str = "total",
+    limits: Limits | Clock | None = None,
+) -> TilingResult:
+    """Return the best tiling in rows of a model.
+
+    Parameters
+    ----------
+    rows
+        The model.
+    capacity
+        Bytes: the cheapest plan within them is returned.
+    extra
+        Fraction of the model's multiplications: the smallest plan within them is returned.
+    points
+        Number of plans of the front; the answer is the smallest of them.
+    tail
+        Bytes beside the slab (default: none).
+    bands
+        Most bands of a stage.
+    objective
+        `"total"` for head and tail, `"head"` for the slab alone.
+    limits
+        Limits of the search, or a clock that runs.
+
+    Raises
+    ------
+    UsageError
+        If not exactly one question is asked, or a number is out of range.
+    GraphError
+        If no op of the model is row-local.
+    """
+    _check(rows, capacity, extra, points, bands, objective)
+    clock = Clock.of(limits or Limits())
+    known = tail or Tail.none(rows.graph)
+    with held_interrupts():
+        tiler = Tiler(rows, known, bands, objective, clock)
+        return _Answer(tiler, capacity, extra, points).result()
+
+
+def _check(
+    rows: Rows,
+    capacity: int | None,
+    extra: float | None,
+    points: int | None,
+    bands: int,
+    objective: str,
+) -> None:
+    if sum(x is not None for x in (capacity, extra, points)) != 1:
+        raise UsageError("ask one question: a capacity, extra multiplications, or points")
+    if bands < 2:
+        raise UsageError(f"a stage has at least 2 bands, got {bands}")
+    if points is not None and points < 2:
+        raise UsageError(f"a front has at least 2 points, got {points}")
+    if extra is not None and not 0 <= extra < 1000:
+        raise UsageError(f"extra multiplications must be a fraction of at least 0, got {extra}")
+    if objective not in OBJECTIVES:
+        raise UsageError(f"objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}")
+    if not any(isinstance(op, RowOp) for op in rows.ops):
+        why = rows.ops[0] if rows.ops else "the model has no ops"
+        raise UsageError(f"{rows.graph.name}: no op is row-local, so nothing runs in bands: {why}")
+
+
+@dataclass
+class _Answer:
+    """One question to a tiler, and what is known when the time is over."""
+
+    tiler: Tiler
+    capacity: int | None
+    extra: float | None
+    points: int | None
+    best: TilingPoint | None = None
+    found: tuple[TilingPoint, ...] = ()
+    bound: int | None = None
+
+    def result(self) -> TilingResult:
+        tiler, reason = self.tiler, StopReason.EXHAUSTED
+        draft = TilingResult(
+            rows=tiler.rows,
+            tail=tiler.tail,
+            bands=tiler.bands,
+            objective=tiler.objective,
+            capacity=self.capacity,
+            extra=None,
+            untiled=tiler.untiled,
+            best=None,
+            front=(),
+            bound=0,
+        )
+        most = None if self.extra is None else int(self.extra * draft.cost)
+        self.found = (tiler.untiled,)
+        try:
+            self._ask(most)
+        except KeyboardInterrupt:
+            reason = StopReason.INTERRUPTED
+        else:
+            if tiler.clock.expired():
+                reason = tiler.clock.limit_reason()
+        obstacle = self._obstacle()
+        bound = max(self.bound or 0, obstacle.bound + tiler.counted.model)
+        name = tiler.rows.graph.ops[obstacle.op].name if obstacle.op >= 0 else ""
+        return replace(
+            draft,
+            extra=most,
+            best=self.best,
+            front=self.found,
+            bound=bound,
+            obstacle=name,
+            stop_reason=reason,
+            seconds=tiler.clock.seconds(),
+        )
+
+    def _ask(self, most: int | None) -> None:
+        tiler = self.tiler
+        if self.capacity is not None:
+            self.best = tiler.within(self.capacity)
+            self.found = (self.best,) if self.best else ()
+            self.bound = self._least_size()
+        elif most is not None:
+            self.best = tiler.untiled
+            self.best, self.bound = tiler.least(most)
+            self.found = (self.best,)
+        else:
+            self.best = tiler.untiled
+            self.found = tuple(tiler.front(self.points or 2))
+            self.best = self.found[-1]
+            self.bound = self._least_size()
+
+    def _least_size(self) -> int | None:
+        """Return a bound on the size of all plans of the family."""
+        tiler = self.tiler
+        if not tiler.exact:
+            return None
+        path = tiler.smallest(FAR)
+        if path is None or tiler.clock.expired():
+            return tiler.paths.least_load + tiler.counted.model
+        return path.total
+
+    def _obstacle(self) -> Obstacle:
+        # With all tilings at hand the least path says more, unless nothing fits.
+        if self.tiler.exact and self.best is not None:
+            return Obstacle(0, -1)
+        try:
+            return find_obstacle(self.tiler.rows, self.tiler.bands, Clock.of(Limits(seconds=10.0)))
+        except KeyboardInterrupt:
+            return Obstacle(0, -1)
+
+
+def _same_plan(rows: Rows, tiled: TiledGraph, plan: Plan) -> Plan:
+    """Return a plan of the graph as one of the tiled graph without stages."""
+    graph, number = rows.graph, {op.op: v for v, op in enumerate(tiled.ops)}
+    offsets: list[int | None] = [None] * len(tiled.graph.buffers)
+    for tensor in tiled.tensors:
+        for piece, _ in tiled.places[tensor.place].pieces:
+            offsets[piece] = plan.offsets[tensor.buffer]
+    for v, op in enumerate(graph.ops):
+        scratch = tiled.graph.ops[number[v]].workspace
+        if op.workspace is not None and scratch is not None:
+            offsets[scratch] = plan.offsets[op.workspace]
+    return Plan(tuple(number[v] for v in plan.order), tuple(offsets))
