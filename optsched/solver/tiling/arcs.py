@@ -90,9 +90,13 @@ class Network:
             self.arcs.load[first:last] = self.ways[first:last].min(axis=1)
             self.hide_useless(first, last)
 
+    def end(self, arc: int) -> int:
+        """Return the number of the position where an arc ends."""
+        return int(np.searchsorted(self.arcs.ptr, arc, side="right")) - 1
+
     def _between(self, arc: int) -> tuple[int, int]:
         """Return the range of the arcs between the same positions as one of them."""
-        end = int(np.searchsorted(self.arcs.ptr, arc, side="right")) - 1
+        end = self.end(arc)
         low, high = self.arcs.ptr[end : end + 2].tolist()
         starts = self.arcs.start[low:high]
         own = self.arcs.start[arc]

@@ -41,6 +41,8 @@ class Bounds(NamedTuple):
     """Most extra multiplications."""
     least: int
     """A lower bound on the load of each path."""
+    first: int
+    """Position where paths begin."""
 
 
 @kernel
@@ -124,15 +126,14 @@ def extend(
     front
         Shape `(2, plans)`: total bytes and extra of known plans, ascending in total.
     labels, draft
-        Room for the labels, and for those of one position.
+        Room for the labels, and for those of one position. The first label is that of the position
+        where paths begin.
     """
     ptr, values = labels
     positions = len(ptr) - 1
-    ptr[0], ptr[1] = 0, 1
-    values[:, 0] = 0
-    values[3, 0] = values[4, 0] = -1
+    ptr[: bounds.first + 1], ptr[bounds.first + 1] = 0, 1
     total, dropped = 1, False
-    for p in range(1, positions):
+    for p in range(bounds.first + 1, positions):
         count = 0
         ptr[p + 1] = total
         if extra_to_go[p] >= FAR:

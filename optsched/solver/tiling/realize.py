@@ -9,7 +9,7 @@ turned.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from optsched.check.plan import check_plan
 from optsched.model.places import placed, places_problem
@@ -29,7 +29,9 @@ QUICK_SECONDS, SLOW_SECONDS = 0.2, 2.0
 """Time for the packing of a path with given directions: at first, and of the best ones."""
 BEST = 3
 """Directions that are tried with more time."""
-MOST_TURNS = 64
+ALL_DIRECTIONS = 6
+"""Stages up to which all directions are tried."""
+MOST_TURNS = 2**ALL_DIRECTIONS
 """Directions that are tried for a path."""
 
 
@@ -41,8 +43,8 @@ class Realized:
     plan: Plan
     head: int
     """Bytes of the slab as the runtime counts them."""
-    load: int
-    """Most live bytes; no packing has fewer."""
+    bound: int
+    """No plan of the path has a smaller slab, in any directions."""
 
 
 def realize(net: Network, path: Path, enough: int, clock: Clock) -> Realized:
@@ -50,21 +52,29 @@ def realize(net: Network, path: Path, enough: int, clock: Clock) -> Realized:
 
     Directions are tried with a short search each, and the best ones with a longer one.
     """
-    found: list[tuple[int, tuple[bool, ...], Realized]] = []
+    found: dict[tuple[bool, ...], Realized] = {}
+    arcs = _stages(net, path)
+    skipped = OUT_OF_REACH
     for seconds in (QUICK_SECONDS, SLOW_SECONDS):
-        again = [ways for _, ways, _ in sorted(found, key=lambda x: x[:2])[:BEST]]
+        again = sorted(found, key=lambda x: (found[x].head, x))[:BEST]
         for ways in again if again else _directions(net, path):
-            loads = [
-                int(net.ways[a, int(w)]) for a, w in zip(_stages(net, path), ways, strict=True)
-            ]
-            best = min((x.head for *_, x in found), default=OUT_OF_REACH)
-            if max(loads, default=0) >= best:
+            best = min((x.head for x in found.values()), default=OUT_OF_REACH)
+            load = max(
+                (int(net.ways[a, int(w)]) for a, w in zip(arcs, ways, strict=True)), default=0
+            )
+            if load >= best:
+                skipped = min(skipped, load)
                 continue
             made = _packed(net, path, ways, _share(clock, seconds))
-            found.append((made.head, ways, made))
+            found[ways] = (
+                made if ways not in found else min(made, found[ways], key=lambda x: x.head)
+            )
             if made.head <= max(enough, path.load) or clock.expired():
-                return min(found, key=lambda x: x[:2])[2]
-    return min(found, key=lambda x: x[:2])[2]
+                return replace(found[ways], bound=path.load)
+    best_one = min(found.values(), key=lambda x: x.head)
+    tried_all = len(arcs) <= ALL_DIRECTIONS
+    bound = min(skipped, *(x.bound for x in found.values())) if tried_all else path.load
+    return replace(best_one, bound=max(path.load, bound))
 
 
 def _share(clock: Clock, seconds: float) -> Limits:
@@ -119,7 +129,7 @@ def _packed(net: Network, path: Path, ways: tuple[bool, ...], limits: Limits) ->
     assert result.offsets is not None
     plan = placed(tiled, order, ids, result.offsets)
     check_plan(tiled.graph, plan)
-    return Realized(tiled, plan, tiled.head(plan), problem.max_load)
+    return Realized(tiled, plan, tiled.head(plan), result.slab_bound)
 
 
 def order_of(tiled: TiledGraph, steps: list[Step]) -> list[int]:

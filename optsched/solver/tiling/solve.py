@@ -7,6 +7,7 @@ bounds the cost of all plans; a path whose packing meets its load is the optimum
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from optsched.check.tiling import check_tiled
@@ -23,7 +24,7 @@ from optsched.solver.tiling.arcs import Network, network
 from optsched.solver.tiling.bound import Obstacle, find_obstacle
 from optsched.solver.tiling.labels import FAR
 from optsched.solver.tiling.lattice import Lattice
-from optsched.solver.tiling.paths import Path, Paths, non_dominated
+from optsched.solver.tiling.paths import Branch, Path, Paths, non_dominated, ranked
 from optsched.solver.tiling.realize import Realized, realize
 from optsched.solver.tiling.refine import refine
 from optsched.solver.tiling.result import TilingPoint, TilingResult
@@ -62,6 +63,8 @@ class Tiler:
     clock: Clock
     exact: bool = field(default=True, init=False)
     """True if the network holds every tiling of the family."""
+    refuted: bool = field(default=False, init=False)
+    """True if the last capacity that was asked is proved to fit no tiling of the family."""
 
     def __post_init__(self) -> None:
         self.counted = Tail.none(self.rows.graph) if self.objective == "head" else self.tail
@@ -95,88 +98,81 @@ class Tiler:
         check_tiled(made.tiled, made.plan)
         return TilingPoint(made.tiled, made.plan, made.head, made.tiled.tail(self.tail), extra)
 
-    def cheapest(self, size: int, load: int = FAR) -> Path | None:
-        """Return the path of least extra multiplications within a size and a load."""
-        top = min(load, size - self.counted.model)
-        while True:
-            best: Path | None = None
-            at = top
-            while not self.clock.expired():
-                limit = FAR if best is None else best.extra - 1
-                found = self.paths.within(at, size, limit)
-                fits = [path for path in found if path.total <= size]
-                best = min(fits, key=lambda x: (x.extra, x.total), default=best)
-                # Fewer bytes never cost less, so the cheapest of all paths ends the search.
-                if not found or (
-                    fits and best in fits and best.extra == min(x.extra for x in found)
-                ):
-                    break
-                at = max(path.load for path in found) - 1
-            if best is None or not refine(self.net, best, self.clock):
-                return best
+    def _refined(self, find: Callable[[Branch], Path | None]) -> Callable[[Branch], Path | None]:
+        """Return a search that finds no path with a stage whose load cannot be packed."""
 
-    def smallest(self, extra: int, size: int = FAR, load: int = FAR) -> Path | None:
-        """Return the path of least size within a number of extra multiplications, below a size."""
-        while True:
-            best: Path | None = None
-            limit = size
-            at = min(load, limit - self.counted.model)
-            while not self.clock.expired():
-                found = self.paths.within(at, limit, extra)
-                if not found:
-                    break
-                near = min(found, key=lambda x: (x.total, x.extra))
-                if near.total <= limit and (best is None or near.total < best.total):
-                    best, limit = near, near.total - 1
-                at = max(path.load for path in found) - 1
-            if best is None or not refine(self.net, best, self.clock):
-                return best
+        def refined(branch: Branch) -> Path | None:
+            path = find(branch)
+            while path is not None and refine(self.net, path, self.clock):
+                path = find(branch)
+            return path
 
-    def plan(self, path: Path, size: int) -> TilingPoint:
-        """Return the plan of a path; `size` bytes are enough."""
-        enough = size - path.tail
-        made = realize(self.net, path, enough, self.clock.share(POINT_SHARE))
-        return self._point(made, path.extra)
+        return refined
+
+    def plan(self, path: Path, size: int) -> tuple[TilingPoint, int]:
+        """Return the plan of a path, and a bound on the size of all its plans.
+
+        `size` bytes are enough.
+        """
+        made = realize(self.net, path, size - path.tail, self.clock.share(POINT_SHARE))
+        return self._point(made, path.extra), made.bound + path.tail
 
     def within(self, size: int) -> TilingPoint | None:
         """Return the cheapest plan found of at most `size` bytes, with a bound on its cost."""
-        bound: int | None = None
-        load = FAR
-        free = [self.untiled] if self.size(self.untiled) <= size else []
-        for _ in range(MOST_PATHS):
-            path = self.cheapest(size, load)
-            if path is None:
+        best = self.untiled if self.size(self.untiled) <= size else None
+        find = self._refined(lambda branch: self.paths.cheapest(size, branch=branch))
+        bound = None
+        is_proof = self.exact
+        for number, (path, value) in enumerate(ranked(find, lambda x: x.extra)):
+            # Every path before this one was proved not to fit.
+            bound = value if is_proof else bound
+            if best is not None and value >= best.extra:
                 break
-            if bound is None:
-                bound = path.extra
-            if free and path.extra >= 0:
+            point, least = self.plan(path, size)
+            if self.size(point) <= size and (best is None or point.extra < best.extra):
+                best = point
                 break
-            point = self.plan(path, size)
-            if self.size(point) <= size:
-                free.append(point)
+            is_proof &= least > size
+            if best is None:
+                best = self._lower(size, path)
+            if number >= MOST_PATHS or self.clock.expired():
                 break
-            load = path.load - 1
-        best = min(free, key=lambda x: (x.extra, self.size(x)), default=None)
-        known = bound if self.exact and not self.paths.dropped else None
+        else:
+            self.refuted = is_proof and best is None and not self.paths.dropped
+        known = bound if not self.paths.dropped and not self.clock.expired() else None
         return None if best is None else replace(best, bound=known)
+
+    def _lower(self, size: int, path: Path) -> TilingPoint | None:
+        """Return a plan of a path with a smaller load, which fits more easily."""
+        for _ in range(MOST_PATHS):
+            load = path.load - 1
+            other = self.paths.cheapest(size, load)
+            if other is None or self.clock.expired():
+                return None
+            point, _ = self.plan(other, size)
+            if self.size(point) <= size:
+                return point
+            path = other
+        return None
 
     def least(self, extra: int) -> tuple[TilingPoint, int | None]:
         """Return the smallest plan found within a cost, and a bound on the bytes of all of them."""
-        best, bound, load = self.untiled, None, FAR
-        for _ in range(MOST_PATHS):
-            path = self.smallest(extra, self.size(best) - 1, load)
-            if path is None:
-                bound = self.size(best) if bound is None else bound
+        best, bound = self.untiled, None
+        find = self._refined(lambda branch: self.paths.smallest(extra, self.size(best) - 1, branch))
+        is_proof = self.exact
+        for number, (path, value) in enumerate(ranked(find, lambda x: x.total)):
+            bound = value if is_proof else bound
+            if value >= self.size(best):
                 break
-            if bound is None:
-                bound = path.total
-            point = self.plan(path, 0)
-            if self.size(point) < self.size(best):
-                best = point
-            if self.size(best) <= bound or self.clock.expired():
+            point, least = self.plan(path, value)
+            best = min(best, point, key=self.size)
+            is_proof &= least >= self.size(best)
+            if self.size(best) <= value or number >= MOST_PATHS or self.clock.expired():
                 break
-            load = path.load - 1
-        return best, bound if self.exact and not self.paths.dropped else None
+        else:
+            # No other path is smaller than the best plan.
+            bound = self.size(best) if is_proof else bound
+        return best, bound if not self.paths.dropped else None
 
     def front(self, points: int) -> list[TilingPoint]:
         """Return plans between the untiled one and the smallest, none of which beats another."""
@@ -202,7 +198,7 @@ class Tiler:
         """Return a plan with the bound for its own size."""
         if not self.exact or self.clock.expired():
             return point
-        path = self.cheapest(self.size(point))
+        path = self.paths.cheapest(self.size(point))
         known = path.extra if path is not None and not self.paths.dropped else None
         return replace(point, bound=known)
 
@@ -347,10 +343,11 @@ class _Answer:
         tiler = self.tiler
         if not tiler.exact:
             return None
-        path = tiler.smallest(FAR)
-        if path is None or tiler.clock.expired():
-            return tiler.paths.least_load + tiler.counted.model
-        return path.total
+        path = tiler.paths.smallest(FAR)
+        least = tiler.paths.least_load + tiler.counted.model
+        bound = least if path is None or tiler.clock.expired() else path.total
+        # All paths of at most the capacity have been tried.
+        return max(bound, (self.capacity or 0) + 1) if tiler.refuted else bound
 
     def _obstacle(self) -> Obstacle:
         # With all tilings at hand the least path says more, unless nothing fits.
