@@ -13,6 +13,7 @@ from typing import Any, SupportsIndex, Unpack
 from optsched.compare.saving import stock_plan
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
+from optsched.model.origin import ArenaTail
 from optsched.model.training import find_loss
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
@@ -141,19 +142,21 @@ def answer_fit(graph: Graph, capacity: int, loss: tuple[str, ...], clock: Clock)
     by_peak = training or (stock is not None and stock.slab is None)
     quantity = Objective.PEAK if by_peak else Objective.SLAB
     own = None if stock is None else stock.value(quantity)
-    if own is not None and own <= capacity:
-        return Fit(capacity, True, "as it is", own, 0.0, f"yes, as it is: {_of(own, capacity)}")
+    tail = None if by_peak else chosen_tail(graph)
+    if own is not None and _in_array(own, tail) <= capacity:
+        reason = f"yes, as it is: {_of(own, capacity, tail)}"
+        return Fit(capacity, True, "as it is", _in_array(own, tail), 0.0, reason)
     share = ORDER_SHARE if training else 1.0
     found = solve(graph, objective=quantity, limits=clock.share(share))
     value = found.peak if by_peak else found.slab
-    if value is not None and value <= capacity:
-        before = "" if own is None else f" ({own:,} as it is)"
-        reason = f"yes, in another order: {_of(value, capacity)}{before}"
-        return Fit(capacity, True, "another order", value, 0.0, reason, found)
+    if value is not None and _in_array(value, tail) <= capacity:
+        before = "" if own is None else f" ({_in_array(own, tail):,} as it is)"
+        reason = f"yes, in another order: {_of(value, capacity, tail)}{before}"
+        return Fit(capacity, True, "another order", _in_array(value, tail), 0.0, reason, found)
     return (
         _with_repeats(graph, capacity, loss, clock)
         if training
-        else _refused(capacity, found, quantity)
+        else _refused(capacity, found, quantity, tail)
     )
 
 
@@ -164,16 +167,43 @@ def _is_training(graph: Graph) -> bool:
         return False
 
 
-def _refused(capacity: int, found: Result, quantity: Objective) -> Fit:
+def chosen_tail(graph: Graph, bits: str | None = None) -> ArenaTail | None:
+    """Return what the graph's runtime keeps behind the slab; None if that is nothing.
+
+    Parameters
+    ----------
+    graph
+        The graph, read from a file.
+    bits
+        Bits of a pointer: `"32"`, as on microcontrollers, `"64"`, or `"none"` for the slab alone.
+    """
+    tails = graph.origin.tails if graph.origin is not None else ()
+    if bits == "none":
+        return None
+    return next((tail for tail in tails if 8 * tail.pointer == int(bits or "32")), None)
+
+
+def _in_array(slab: int, tail: ArenaTail | None) -> int:
+    return slab if tail is None else tail.needed(slab)
+
+
+def _refused(
+    capacity: int, found: Result, quantity: Objective, tail: ArenaTail | None = None
+) -> Fit:
     assert found.graph is not None
     if quantity is Objective.PEAK:
         bound, best, proof = found.peak_bound, found.peak, found.peak_proof
     else:
         bound, best, proof = found.slab_bound, found.slab, found.slab_proof
-    if bound > capacity:
+    beside = 0 if tail is None else tail.tail
+    best = None if best is None else _in_array(best, tail)
+    if bound + beside > capacity:
         by = "" if proof is None else f" ({proof.words})"
-        reason = f"no: no order of {found.graph.name!r} needs less than {bound:,} bytes{by}"
+        and_tail = "" if tail is None else f", and the tail {tail_text(tail)}"
+        name = found.graph.name
+        reason = f"no: no order of {name!r} needs less than {bound:,} bytes{by}{and_tail}"
         return Fit(capacity, False, "", best, 0.0, reason, found)
+    bound += beside
     known = "no plan" if best is None else f"the best plan found needs {best:,} bytes"
     reason = f"not known: {known}, and at least {bound:,} are needed; give it more time"
     return Fit(capacity, None, "", best, 0.0, reason, found)
@@ -196,5 +226,11 @@ def _with_repeats(graph: Graph, capacity: int, loss: tuple[str, ...], clock: Clo
     return Fit(capacity, None, "", None, 0.0, reason, found)
 
 
-def _of(value: int, capacity: int) -> str:
-    return f"{value:,} bytes of {capacity:,}"
+def tail_text(tail: ArenaTail) -> str:
+    """Return the bytes of a tail, and what they are for."""
+    return f"{tail.tail:,} with pointers of {tail.pointer} bytes"
+
+
+def _of(value: int, capacity: int, tail: ArenaTail | None = None) -> str:
+    text = f"{_in_array(value, tail):,} bytes of {capacity:,}"
+    return text if tail is None else f"{text}, the tail {tail_text(tail)}"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from optsched.formats.reading import GraphReading
     from optsched.model.graph import Graph
     from optsched.model.module import Module
+    from optsched.model.origin import ArenaTail
     from optsched.model.pools import Pool
     from optsched.runtime.clock import Clock
 
@@ -346,6 +347,16 @@ def certificate_clock(args: argparse.Namespace, stop_reason: StopReason) -> Cloc
 def capacity(args: argparse.Namespace) -> int | None:
     """Return the capacity in bytes, if one was given."""
     return None if args.capacity is None else parse_bytes(args.capacity)
+
+
+def tail(args: argparse.Namespace, graph: Graph) -> ArenaTail | None:
+    """Return what the graph's runtime keeps behind the slab, for the pointers of --tail."""
+    from optsched.capacity import chosen_tail
+
+    found = chosen_tail(graph, args.tail)
+    if args.tail in ("32", "64") and found is None:
+        raise UsageError("--tail is for models of TFLite Micro: give a .tflite file without --dim")
+    return found
 
 
 def pools(args: argparse.Namespace) -> list[Pool]:

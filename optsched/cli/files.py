@@ -185,6 +185,7 @@ def _convert(args: argparse.Namespace) -> int:
 
 def _apply(args: argparse.Namespace) -> int:
     from optsched.formats.apply import apply_plan
+    from optsched.reports.arena import arena_fields, arena_lines
 
     common.protect([args.output], args.graph, args.plan)
     done = apply_plan(args.graph, args.plan, args.output, **common.reading(args).options)
@@ -199,7 +200,8 @@ def _apply(args: argparse.Namespace) -> int:
         "memory_model": done.graph.model_name,
         "load": done.load,
     }
-    load = _load_text(args, done, record)
+    record |= arena_fields(done.tails, slab)
+    load = "\n".join(filter(None, [_load_text(args, done, record), *arena_lines(record)]))
     text = f"{args.output}: {done.moved} of {ops} ops moved, slab {slab:,} bytes"
     text = add_saving(done.graph, record, text, peak=done.checked.peak, slab=slab)
     text += f"\n{load}" if load else ""

@@ -22,11 +22,21 @@ def _measure(args: argparse.Namespace) -> int:
     if compiler := compiler_of(args.graph, args.runtime):
         return _measure_compiled(args, compiler)
     graph, plan = common.read_graph(args, args.graph), None
-    if args.plan is not None:
+    options, written = common.reading(args).options, ""
+    if args.plan is not None and graph.origin is not None and _is_model(args.plan):
+        written = args.plan
+    elif args.plan is not None:
         graph, plan, _ = checked_plan(graph, args.plan)
-    found = measure_model(Request(args.graph, graph, plan, common.reading(args).options))
+    found = measure_model(Request(args.graph, graph, plan, options, written))
     record = {**found.to_dict(), "memory_model": graph.model_name}
     return _print(args, found, record)
+
+
+def _is_model(path: str) -> bool:
+    """Return True if a file is a model of TFLite, which holds its plan itself."""
+    from optsched.formats import sniff_file
+
+    return sniff_file(path).name == "tflite"
 
 
 def _measure_compiled(args: argparse.Namespace, compiler: str) -> int:
@@ -60,8 +70,8 @@ MEASURE = Command(
         option(
             "plan",
             nargs="?",
-            help="plan file that solve wrote for this model; compilers are run with our plugin "
-            "instead",
+            help="plan file that solve wrote for this model, or a .tflite file that apply or tile "
+            "wrote; compilers are run with our plugin instead",
         ),
         option(
             "--runtime",

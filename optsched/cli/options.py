@@ -264,6 +264,13 @@ POOL = repeated(
     "NAME[=CAPACITY]",
     "add a memory pool; buffers that do not fit spill to the next pool",
 )
+TAIL = choice(
+    "--tail",
+    ("32", "64", "none"),
+    "bits of a pointer in the build of TFLite Micro whose tail counts in the capacity of a .tflite "
+    "model, or none for the slab alone",
+    default=None,
+)
 GRAPHS = option("graph", nargs="+", help="graph files, or folders of graph files")
 JOBS = number("--jobs", positive, "number of processes on this machine", 1)
 STUDY_FILES = (

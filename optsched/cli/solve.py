@@ -16,6 +16,7 @@ from optsched.cli.options import (
     ORDER_RULES,
     POOL,
     SOLVER,
+    TAIL,
     Command,
     flag,
     option,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 def _solve(args: argparse.Namespace) -> int:
     from optsched.compare.saving import figures_of
     from optsched.formats import read_plan, write_plan
+    from optsched.reports.arena import arena_fields, within_fields
     from optsched.reports.pools import pooled_record, pooled_text
     from optsched.reports.results import solve_record, solve_text, trace_rows
     from optsched.solver.pipeline import solve
@@ -50,12 +52,14 @@ def _solve(args: argparse.Namespace) -> int:
     # The baseline is read before rules, which may refer to its sequence.
     baseline = read_plan(args.baseline, graph) if args.baseline else None
     rules = common.reading(args).order_rules(graph, baseline.order if baseline else None)
+    asked, tail = common.capacity(args), common.tail(args, graph)
     with ProgressLine(seconds=common.limits(args).seconds) as show:
         result = solve(
             graph,
             pools=slabs,
             objective=args.objective,
-            capacity=common.capacity(args),
+            # The tail takes its part of the array, whatever the slab is.
+            capacity=max(0, asked - tail.tail) if asked is not None and tail else asked,
             engine=args.engine,
             limits=common.clock(args),
             warm_start=read_plan(args.warm_start, graph) if args.warm_start else None,
@@ -73,6 +77,10 @@ def _solve(args: argparse.Namespace) -> int:
         text = pooled_text(result, record)
     else:
         record = solve_record(graph, result)
+        if graph.origin is not None:
+            record |= arena_fields(graph.origin.tails, result.slab)
+        if asked is not None:
+            record |= within_fields(asked, tail, result.slab)
         text = solve_text(result, record)
     # The saving is against the framework, which has no rules.
     entry = module.graphs[module.entry]
@@ -92,7 +100,15 @@ def _solve(args: argparse.Namespace) -> int:
     finally:
         # Printed even if a file could not be written, for example on a full disk.
         common.print_result(args, record, text)
+    if _may_need_more(record):
+        return common.NOTHING_FOUND
     return common.exit_code(result.status, result.stop_reason)
+
+
+def _may_need_more(record: dict[str, Any]) -> bool:
+    """Return True if the slab fits, and the runtime may take more while it prepares the model."""
+    needed = record.get("within", {}).get("needed")
+    return record["status"] != "infeasible" and needed is not None and needed > record["capacity"]
 
 
 def _refuse_pairs(args: argparse.Namespace) -> None:
@@ -139,6 +155,7 @@ SOLVE = Command(
         option("-o", "--output", help="plan file to write (.gz to compress)"),
         OBJECTIVE,
         option("--capacity", metavar="BYTES", help="only decide if a plan fits in BYTES"),
+        TAIL,
         option("--warm-start", metavar="PLAN", help="plan to start from"),
         option(
             "--certificate",

@@ -11,7 +11,7 @@ from optsched.check.claims import check_claims, check_graph
 from optsched.check.plan import Checked, check_plan
 from optsched.errors import FormatError, UsageError
 from optsched.formats.companions import copy_companions
-from optsched.formats.format import Content, Format
+from optsched.formats.format import Content, Format, Source
 from optsched.formats.native_plan import Planned
 from optsched.formats.opening import check_options, extra_named, opened, read_as
 from optsched.formats.pipes import STANDARD_STREAM
@@ -19,6 +19,7 @@ from optsched.formats.plan_options import planned_dims
 from optsched.formats.source import errors_named, label_of, write_bytes
 from optsched.formats.table import FORMATS
 from optsched.model.graph import Graph
+from optsched.model.origin import ArenaTail
 from optsched.model.plan import Plan
 from optsched.model.question import Question
 from optsched.runtime.keywords import keywords
@@ -40,6 +41,8 @@ class Applied:
         Peak and slabs in bytes, as replayed by the checker.
     load
         Instruction for loading the file so that its runtime follows the plan.
+    tails
+        What the runtime keeps behind the slab for the written file.
     """
 
     graph: Graph
@@ -47,6 +50,7 @@ class Applied:
     moved: int
     checked: Checked
     load: str = ""
+    tails: tuple[ArenaTail, ...] = ()
 
 
 @keywords
@@ -124,7 +128,9 @@ def apply_plan(
     copy_companions(source.folder, companions, output)
     write_bytes(output, data)
     moved = sum(step != v for step, v in enumerate(chosen.order))
-    return Applied(graph, row.name, moved, checked, row.load.format(slab=checked.slab))
+    load = row.load.format(slab=checked.slab)
+    tails = () if row.tails is None else row.tails(Source(data))
+    return Applied(graph, row.name, moved, checked, load, tails)
 
 
 def _applicable(row: Format) -> Format:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -241,9 +241,22 @@ def _c_header(layout: PlanLayout) -> bytes:
         held = [x.alignment for x in layout.buffers if x.pool == pool and x.alignment is not None]
         if held:
             lines += _c_alignment(names.new(slab.replace("_BYTES", "_ALIGNMENT")), math.lcm(*held))
+    lines += _c_array(layout.arrays, names.new(f"{prefix}_TENSOR_ARENA_BYTES"))
     for buffer in layout.buffers:
         lines += ["", *_c_buffer(buffer, names, prefix, macros[buffer.pool], require)]
     return "\n".join([*lines, "", f"#endif /* {guard} */", ""]).encode("ascii")
+
+
+def _c_array(arrays: Mapping[int, int], name: str) -> list[str]:
+    """Return the macro for the size of the array that holds the slab and the runtime's tail."""
+    if not arrays:
+        return []
+    *small, (_, size) = sorted(arrays.items())
+    sizes = "".join(f"sizeof(void *) <= {pointer} ? {n} : " for pointer, n in small)
+    return [
+        "/* Bytes of the array given to the interpreter: the slab, and what it keeps behind it. */",
+        f"#define {name} ({sizes}{size})",
+    ]
 
 
 def _c_alignment(name: str, alignment: int) -> list[str]:

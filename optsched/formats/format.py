@@ -13,6 +13,7 @@ from optsched.formats.fields import show
 from optsched.formats.source import decode_text, parse_json
 from optsched.model.graph import Graph
 from optsched.model.module import Module
+from optsched.model.origin import ArenaTail
 from optsched.model.plan import Plan
 
 CHOSEN = "chosen"
@@ -205,6 +206,9 @@ class Format:
     held
         `held(source)` returns the bytes that the framework holds for a file as it is, by its own
         rules, or None; it takes the same options as `orders`.
+    tails
+        `tails(source)` returns what the framework keeps behind the slab, as
+        :attr:`~optsched.model.origin.Origin.tails`; it takes the same options as `orders`.
     describe
         `describe(source)` returns what a file says without the sizes that a plan needs.
     load
@@ -231,5 +235,6 @@ class Format:
     stock: Stock = FILE_ORDER
     order_options: Collection[str] = ()
     held: Callable[..., int | None] | None = None
+    tails: Callable[..., tuple[ArenaTail, ...]] | None = None
     describe: Callable[[Source], FileFacts] | None = None
     load: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from optsched.check.inplace import dying_pairs, shared_spans
@@ -63,6 +63,8 @@ class PlanLayout:
         unknown. This is its `start`, or one step earlier if its op writes it into an input.
     keep_apart, must_share
         Names of buffers that never share bytes, and groups of buffers that start at one offset.
+    arrays
+        Bytes of the array that the framework needs for slab and tail, by bytes of a pointer.
     """
 
     graph: str
@@ -73,6 +75,7 @@ class PlanLayout:
     births: tuple[int, ...] = ()
     keep_apart: tuple[tuple[str, ...], ...] = ()
     must_share: tuple[tuple[str, ...], ...] = ()
+    arrays: Mapping[int, int] = field(default_factory=dict)
 
 
 def layout_of_document(document: Mapping[str, Any]) -> PlanLayout:
@@ -137,4 +140,10 @@ def layout_of(graph: Graph, plan: Plan) -> PlanLayout:
         births=tuple(births),
         keep_apart=apart,
         must_share=shared,
+        arrays={} if len(slabs) != 1 else _arrays(graph, *slabs.values()),
     )
+
+
+def _arrays(graph: Graph, slab: int) -> dict[int, int]:
+    tails = graph.origin.tails if graph.origin is not None else ()
+    return {tail.pointer: tail.needed(slab) for tail in tails}

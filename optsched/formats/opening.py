@@ -78,6 +78,8 @@ def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
         origin = _origin_of(row, source, options)
         if (held := _held(row, source, options)) is not None:
             origin = replace(origin, held={found.model_name: held})
+        if row.tails is not None:
+            origin = replace(origin, tails=row.tails(source, **_order_options(row, options)))
     # A graph whose recorded orders cannot be read is still a graph; the error is kept for those
     # who ask for the orders.
     return found.read_from(origin, options.get("dims") or {})
@@ -93,7 +95,7 @@ def _origin_of(row: Format, source: Source, options: Mapping[str, Any]) -> Origi
 def _held(row: Format, source: Source, options: Mapping[str, Any]) -> int | None:
     if row.held is None:
         return None
-    used = {key: options[key] for key in row.order_options if options.get(key)}
+    used = _order_options(row, options)
     # The graph can be planned also where its framework would refuse the file.
     with suppress(FormatError):
         return row.held(source, **used)
@@ -106,9 +108,12 @@ def read_orders(
     """Return the orders that a graph's file records, with those options that they depend on."""
     if row.orders is None:
         return {}
+    return row.orders(source, **_order_options(row, options))
+
+
+def _order_options(row: Format, options: Mapping[str, Any]) -> dict[str, Any]:
     # Options with a value only: a reader's own default stays.
-    used = {key: options[key] for key in row.order_options if options.get(key)}
-    return row.orders(source, **used)
+    return {key: options[key] for key in row.order_options if options.get(key)}
 
 
 def refuse_options(row: Format, options: Mapping[str, Any]) -> None:

@@ -22,6 +22,8 @@ class Request:
         Graph of the model in the memory model of the plan.
     plan
         A checked plan of the graph; without one, the model runs only as it is.
+    written
+        Path of the model's file with a plan in it, such as a tiled one, instead of `plan`.
     options
         Options with which the graph was read.
     """
@@ -30,6 +32,7 @@ class Request:
     graph: Graph
     plan: Plan | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    written: str = ""
 
     @property
     def profile(self) -> str | None:

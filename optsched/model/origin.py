@@ -12,6 +12,41 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class ArenaTail:
+    """Bytes that a runtime keeps in the array of the slab, behind it: the tail of its arena.
+
+    Parameters
+    ----------
+    pointer
+        Bytes of a pointer in the builds of the runtime that are meant.
+    tail
+        Bytes that stay.
+    prepared
+        Bytes of an array that is enough while the runtime prepares the model, whatever its slab.
+    unknown
+        Kinds of ops of which the runtime may keep bytes that are not counted.
+    alignment
+        Number of bytes that divides the size of the array.
+
+    Examples
+    --------
+    >>> ArenaTail(4, 700, 1000).needed(64), ArenaTail(4, 700, 1000).needed(640)
+    (1008, 1344)
+    """
+
+    pointer: int
+    tail: int
+    prepared: int
+    unknown: tuple[str, ...] = ()
+    alignment: int = 16
+
+    def needed(self, head: int) -> int:
+        """Return the bytes of an array that is enough for a slab of `head` bytes."""
+        size = max(head + self.tail, self.prepared)
+        return -(-size // self.alignment) * self.alignment
+
+
+@dataclass(frozen=True, slots=True)
 class Origin:
     """The format and the recorded orders of the file that a graph was read from.
 
@@ -27,6 +62,9 @@ class Origin:
     held
         Bytes that the framework holds for the file as it is, by the name of the graph's memory
         model in which they are counted; empty if the format's rules do not tell.
+    tails
+        What the framework keeps behind the slab, by pointers from small to large; empty for a
+        framework that has the slab to itself.
 
     Examples
     --------
@@ -41,3 +79,4 @@ class Origin:
     orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     trouble: str = ""
     held: Mapping[str, int] = field(default_factory=dict)
+    tails: tuple[ArenaTail, ...] = ()

@@ -21,6 +21,7 @@ from optsched.model.pools import apart_in_every_order
 from optsched.model.regions import CONSTANTS, WORKSPACE, region_sizes
 from optsched.model.reserved import Reserved
 from optsched.ordering.bound.single_ops import peak_lower_bound
+from optsched.reports.arena import arena_lines, within_line
 from optsched.reports.capacity import (
     SHOWN,
     fullest_set,
@@ -223,7 +224,7 @@ def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
         )
     if result.claimed_bound is not None:
         lines.append(f"  a solver claims a bound of {result.claimed_bound:,} bytes")
-    return lines + _capacity_lines(result, record)
+    return lines + _capacity_lines(result, record) + arena_lines(record)
 
 
 def _moves(ops: int, result: Result) -> str:
@@ -258,10 +259,14 @@ def _value_line(value: int | None, bound: int, proof: Proof | None, why: str = "
 def _capacity_lines(result: Result | PackingResult, record: Mapping[str, Any]) -> list[str]:
     if result.capacity is None:
         return []
+    refused = "culprits" in record
+    fits = result.stop_reason is StopReason.DECIDED and not refused
     # The reason was worked out when the record was made.
-    if "culprits" in record:
-        return [f"  {refusal_text(record)}"]
-    fits = result.stop_reason is StopReason.DECIDED
+    lines = [f"  {refusal_text(record)}"] if refused else []
+    if "within" in record:
+        return [within_line(record, fits), *lines]
+    if refused:
+        return lines
     return [f"  {'fits' if fits else 'unknown if it fits'} in {result.capacity:,} bytes"]
 
 

@@ -18,7 +18,7 @@ from optsched.check.packing import check_packing
 from optsched.formats.tflite.graph import read_tflite
 from optsched.formats.tflite.model import METADATA_NAME, read_model
 from optsched.formats.tflite.rows import rows_of
-from optsched.formats.tflite.tail import arena_of
+from optsched.formats.tflite.tail import arena_tail
 from optsched.formats.tflite.tiled import write_tiled
 from optsched.model.places import placed, places_problem
 from optsched.model.tiling import tiled_graph
@@ -66,7 +66,7 @@ def compare(seed: int, found: Counter[str]) -> Iterator[str]:
         found["runs"] += 1
         if name == "tiled" and head != planned:
             yield f"{seed}: the head is {head}, and {planned} are planned"
-        if tail != arena_of(read_model(file), head, 8).tail:
+        if tail != arena_tail(read_model(file), 8).tail:
             yield f"{seed}: the tail of the {name} model is {tail}"
         if any(x.tobytes() != y.tobytes() for x, y in zip(untiled[2], outputs, strict=True)):
             yield f"{seed}: {name} outputs differ"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import re
 
@@ -13,7 +14,8 @@ def arena(data: bytes, size: int = 1 << 22) -> tuple[int, int] | str:
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        # The interpreter prints from C++, and aborts on some errors.
+        # The interpreter prints from C++, and aborts on some errors, which are no errors of ours.
+        faulthandler.disable()
         os.dup2(writer, 1)
         os.dup2(writer, 2)
         try:

@@ -29,7 +29,7 @@ from optsched.formats.tflite.graph import (
 )
 from optsched.formats.tflite.model import Operator, Tensor, integers_of, options_of
 from optsched.formats.tflite.scratch import scratch_sizes
-from optsched.formats.tflite.tail import arena_of, operator_bytes, tensor_bytes
+from optsched.formats.tflite.tail import arena_tail, operator_bytes, tensor_bytes
 from optsched.model.rows import RowMap, RowOp, RowRule, Rows, Tail
 
 _ROWS, _COLUMNS = 1, 2
@@ -366,7 +366,7 @@ def tail_of(made: TfliteGraph, pointer: int) -> Tail:
         for kind in ("STRIDED_SLICE", "CONCATENATION")
     )
     return Tail(
-        arena_of(model, 0, pointer).tail,
+        arena_tail(model, pointer).tail,
         tuple(map(bytes_of, made.operators)),
         tensor=entry,
         # Where it begins and where it ends are constants.

@@ -21,12 +21,14 @@ https://github.com/tensorflow/tflite-micro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from optsched.formats.format import Source
 from optsched.formats.tflite.graph import ALIGNMENT, ELEMENT_BYTES
-from optsched.formats.tflite.model import Model, Operator, Tensor, options_of
+from optsched.formats.tflite.model import Model, Operator, Tensor, options_of, read_model
 from optsched.formats.tflite.scratch import scratch_sizes
+from optsched.model.origin import ArenaTail
 
 POINTERS = (4, 8)
 """Bytes of a pointer: of a microcontroller, and of the Python package's interpreter."""
@@ -47,35 +49,21 @@ _REQUEST, _REQUESTS, _LIFETIME, _PLANNED = (12, 16), 12, (24, 32), 40
 """A request of scratch, how many are kept free, and what the planner needs per tensor."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arena:
-    """Bytes of an arena for pointers of one size.
-
-    Parameters
-    ----------
-    pointer
-        Bytes of a pointer.
-    head, tail
-        Bytes of the plan, and of all else that stays.
-    needed
-        Bytes of an array that is enough: head and tail, or what the interpreter needs while it
-        prepares a small model; a multiple of 16.
-    unknown
-        Kinds of operators whose kernels may keep bytes that are not counted.
-    """
-
-    pointer: int
-    head: int
-    tail: int
-    needed: int
-    unknown: tuple[str, ...] = ()
+def tails(source: Source, dims: Mapping[str, int] | None = None) -> tuple[ArenaTail, ...]:
+    """Return the tails of a file for pointers of 4 and of 8 bytes; none with other sizes."""
+    # With other sizes the file is not what the runtime reads.
+    return () if dims else tails_of(read_model(source.data))
 
 
-def arena_of(model: Model, head: int, pointer: int) -> Arena:
-    """Return the arena of a model whose plan takes `head` bytes."""
-    tail = _Tail(model, pointer)
-    needed = -(-max(head + tail.used, tail.prepared) // ALIGNMENT) * ALIGNMENT
-    return Arena(pointer, head, tail.used, needed, unknown_kinds(model))
+def tails_of(model: Model) -> tuple[ArenaTail, ...]:
+    """Return the tails of a model for pointers of 4 and of 8 bytes."""
+    return tuple(arena_tail(model, pointer) for pointer in POINTERS)
+
+
+def arena_tail(model: Model, pointer: int) -> ArenaTail:
+    """Return the tail of a model for pointers of this many bytes."""
+    found = _Tail(model, pointer)
+    return ArenaTail(pointer, found.used, found.prepared, unknown_kinds(model), ALIGNMENT)
 
 
 def unknown_kinds(model: Model) -> tuple[str, ...]:

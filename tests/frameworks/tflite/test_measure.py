@@ -54,3 +54,21 @@ def test_a_missing_runtime_is_one_line(
     assert main(["measure", str(MODELS / "mlp.tflite")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("optsched: error: tflite-micro is not installed; run: pip install ")
+
+
+def test_a_file_with_a_plan_is_measured_against_the_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, plan, planned = (str(tmp_path / name) for name in ("m.tflite", "p.json", "p.tflite"))
+    Path(model).write_bytes((MODELS / "inception.tflite").read_bytes())
+    assert main(["solve", model, "--time-limit", "20", "-o", plan]) == 0
+    assert main(["apply", model, plan, "-o", planned]) == 0
+    capsys.readouterr()
+    assert main(["measure", model, planned]) == 0
+    text = capsys.readouterr().out
+    assert "after   planned 45,056, held 45,056 bytes (exactly)" in text
+    assert "arena   head 45,056 + tail 7,648 = 52,704 bytes after" in text
+    assert "ms of the processor per inference" in text
+    other = str(MODELS / "mlp.tflite")
+    assert main(["measure", model, other]) == 2
+    assert "inputs or outputs are not those of" in capsys.readouterr().err

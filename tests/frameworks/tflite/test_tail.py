@@ -8,7 +8,8 @@ pytest.importorskip("tflite", reason="the schema package is not installed: make 
 pytest.importorskip("tflite_micro", reason="TFLite Micro is not installed: make test-frameworks")
 
 from optsched.formats.tflite.model import read_model
-from optsched.formats.tflite.tail import KERNELS, Arena, arena_of, unknown_kinds
+from optsched.formats.tflite.tail import KERNELS, arena_tail, unknown_kinds
+from optsched.model.origin import ArenaTail
 from tests.support import tflite_kernels as kernels
 from tests.support import tflm_models, tflm_report
 from tests.support.tflite_builder import TfliteNet
@@ -17,30 +18,30 @@ from tests.support.tflm_packages import packaged_models
 CASES = kernels.cases()
 
 
-def arena(data: bytes, size: int = 1 << 24) -> tuple[Arena, tuple[int, int]]:
+def arena(data: bytes, size: int = 1 << 24) -> tuple[ArenaTail, tuple[int, int]]:
     found = tflm_report.arena(data, size)
     assert isinstance(found, tuple), found
-    return arena_of(read_model(data), found[0], 8), found
+    return arena_tail(read_model(data), 8), found
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_tail_of_a_kernel_is_the_interpreters(name: str) -> None:
     data = kernels.model_of(*CASES[name]).bytes()
     model, found = arena(data)
-    assert (model.head, model.tail, model.unknown) == (*found, ())
+    assert (model.tail, model.unknown) == (found[1], ())
     # An arena of the size that is named is enough.
-    assert tflm_report.arena(data, model.needed) == found
+    assert tflm_report.arena(data, model.needed(found[0])) == found
 
 
 @pytest.mark.parametrize("name", tflm_models.MODELS)
-def test_the_arena_of_a_network_is_the_smallest_that_is_enough(name: str) -> None:
+def test_the_arena_tail_a_network_is_the_smallest_that_is_enough(name: str) -> None:
     data = tflm_models.MODELS[name]().bytes()
     model, found = arena(data)
-    assert (model.head, model.tail) == found
-    assert tflm_report.arena(data, model.needed) == found
+    assert model.tail == found[1]
+    assert tflm_report.arena(data, model.needed(found[0])) == found
     # What the interpreter needs while it prepares is not counted exactly.
-    if model.needed == sum(found):
-        assert isinstance(tflm_report.arena(data, model.needed - 16), str)
+    if model.needed(found[0]) == sum(found):
+        assert isinstance(tflm_report.arena(data, sum(found) - 16), str)
 
 
 @pytest.mark.parametrize("path", packaged_models(), ids=lambda path: path.stem)
@@ -49,7 +50,7 @@ def test_the_tail_of_a_real_model_is_the_interpreters(path) -> None:
     found = tflm_report.arena(data, 1 << 28)
     if isinstance(found, str):
         pytest.skip(f"TFLite Micro does not run it: {found.splitlines()[-1][:80]}")
-    assert arena_of(read_model(data), found[0], 8).tail == found[1]
+    assert arena_tail(read_model(data), 8).tail == found[1]
 
 
 def test_quantization_of_inputs_and_several_subgraphs_count() -> None:
@@ -70,7 +71,7 @@ def test_a_kind_without_a_rule_is_named() -> None:
 
 def test_pointers_of_four_bytes_take_less() -> None:
     model = read_model(tflm_models.inception().bytes())
-    small, large = (arena_of(model, 1000, pointer) for pointer in (4, 8))
+    small, large = (arena_tail(model, pointer) for pointer in (4, 8))
     assert small.tail < large.tail < 2 * small.tail + 200
 
 

@@ -17,7 +17,7 @@ from optsched.errors import FormatError
 from optsched.formats.tflite.graph import TfliteGraph, read_tflite
 from optsched.formats.tflite.model import METADATA_NAME, read_model
 from optsched.formats.tflite.rows import rows_of, tail_of
-from optsched.formats.tflite.tail import arena_of
+from optsched.formats.tflite.tail import arena_tail
 from optsched.formats.tflite.tiled import tiled_before, write_tiled
 from optsched.model.places import placed, places_problem
 from optsched.model.rows import RowMap, RowOp, RowRule, Rows
@@ -71,7 +71,7 @@ def test_a_network_of_three_stages_takes_less_than_half() -> None:
     (before, *_), (after, tail, _) = outputs(data, written)
     assert after == head
     assert after < before / 2
-    assert arena_of(read_model(written), head, 8).tail == tail
+    assert arena_tail(read_model(written), 8).tail == tail
 
 
 def test_litert_computes_the_same() -> None:
@@ -88,8 +88,8 @@ def test_litert_computes_the_same() -> None:
 def test_the_estimate_of_the_tail_is_near_and_not_below() -> None:
     data = mobilenet2(96).bytes()
     for pointer in (4, 8):
-        made, tiled, head, written = tile(data, Stage((0, 1, 2), 12), Stage((3, 4, 5), 8, True))
-        exact = arena_of(read_model(written), head, pointer).tail
+        made, tiled, _, written = tile(data, Stage((0, 1, 2), 12), Stage((3, 4, 5), 8, True))
+        exact = arena_tail(read_model(written), pointer).tail
         estimate = tiled.tail(tail_of(made, pointer))
         assert exact <= estimate <= exact + 64 * len(tiled.ops)
 
