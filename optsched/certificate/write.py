@@ -53,15 +53,18 @@ class Written:
         Short code of its proof: L2 (order bound) or L3 (order search).
     missing
         Reason, in one line, if its bound is below the requested one; else None.
+    variant
+        As of the graph: choices by which it was made of another one.
     """
 
     certificate: Certificate
     rung: str
     missing: str | None = None
+    variant: str = ""
 
     def __repr__(self) -> str:
         made, short = self.certificate, "" if self.missing is None else f", {self.missing}"
-        words = restriction_words(made.rules)
+        words = restriction_words(made.rules, variant=self.variant)
         among = f" among {words}" if words else ""
         steps = counted(len(made.steps), "step")
         return f"Written({self.rung}, {steps}, {made.bound:,} bytes{among}{short})"
@@ -288,7 +291,8 @@ class CertificateSearch(Claim):
 def _checked(graph: Graph, bound: int, steps: Sequence[Step]) -> Written:
     """Return the certificate with the kind of proof that the checker reports."""
     certificate = Certificate(graph.name, bound, tuple(steps))
-    return Written(certificate, check_certificate(graph, certificate))
+    rung = check_certificate(graph, certificate)
+    return Written(certificate, rung, variant=graph.variant)
 
 
 def certify_module(

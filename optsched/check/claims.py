@@ -40,18 +40,23 @@ class Unverified:
     Parameters
     ----------
     what
-        "peak", "slab" or "moves".
+        "peak", "slab" or "moves"; another quantity has words of its own.
     bound
         Bytes; ops, of moves.
     proof
         The kind of proof that the file names; None if it names none.
+    words
+        The whole claim.
     """
 
     what: str
     bound: int
-    proof: str | None
+    proof: str | None = None
+    words: str = ""
 
     def __str__(self) -> str:
+        if self.words:
+            return self.words
         if self.what == "moves":
             return f"no plan as good moves fewer than {counted(self.bound, 'op')}"
         proof = "" if self.proof is None else f" by {Proof(self.proof).with_code}"
@@ -102,28 +107,52 @@ def check_claims(question: Question, plan: Plan, claims: Mapping[str, Any]) -> C
     return checked
 
 
-def unverified(claims: Mapping[str, Any], bound: int = 0) -> list[Unverified]:
-    """Return the bounds that a plan file claims above one on every peak that was verified.
+def unverified(
+    claims: Mapping[str, Any], bound: int = 0, graph: Graph | None = None
+) -> list[Unverified]:
+    """Return the claims of a plan file that are still open: not verified, and not refuted.
 
-    No slab is smaller than the peak of its order, so the same bound holds of both.
+    Parameters
+    ----------
+    claims
+        The fields of the plan file, which :func:`check_claims` did not refuse.
+    bound
+        A verified bound on every peak. No slab is smaller than the peak of its order, so the same
+        bound holds of both.
+    graph
+        The graph, with which sizes of dimensions were compared.
     """
-    found = [
-        Unverified(what, claims.get(f"{what}_bound", 0), claims.get(f"{what}_proof"))
-        for what in ("peak", "slab")
-    ]
-    moves = claims.get("order_rules", {}).get("moved_bound", 0)
+    claimed = {what: claims.get(f"{what}_bound", 0) for what in ("peak", "slab")}
+    found = [Unverified(x, claimed[x], claims.get(f"{x}_proof")) for x in claimed]
     found = [claim for claim in found if claim.bound > bound]
-    return [*found, Unverified("moves", moves, None)] if moves else found
+    if moves := claims.get("order_rules", {}).get("moved_bound", 0):
+        found.append(Unverified("moves", moves, None))
+    what = claims.get("objective", Objective.SLAB)
+    least = min((x["incumbent"] or 0 for x in claims.get("trace", ()) if x["incumbent"]), default=0)
+    if least and least < claims[what]:
+        # A search that had a better plan would have written it.
+        found.append(
+            Unverified("trace", least, words=f"a plan of {counted(least, 'byte')} in the trace")
+        )
+    most = max((event["bound"] for event in claims.get("trace", ())), default=0)
+    if most > max(bound, claimed[what]):
+        found.append(Unverified(f"{what} in the trace", most))
+    if graph is not None and not graph.dims:
+        # The graph's file has no open dimensions, so that only its sizes can be compared.
+        rows = claims.get("dims", {}).items()
+        found += [Unverified(f"dimension {x}", n, words=f"dimension {x}={n}") for x, n in rows]
+    return found
 
 
-def claimed_restriction(plan: Plan, claims: Mapping[str, Any]) -> str:
+def claimed_restriction(graph: Graph, plan: Plan, claims: Mapping[str, Any]) -> str:
     """Return in words among which plans the bounds of a plan's file are claimed; empty for all."""
     rules = claims.get("order_rules", {})
     # A buffer without an offset lies in no pool; one with a capacity may be empty.
     places = zip(plan.pools, plan.offsets, strict=bool(plan.pools))
     used = [pool for pool, offset in places if offset is not None]
     pools = tuple(dict.fromkeys([*used, *claims.get("capacities", {})]))
-    return restriction_words(rules_of_record(rules), rules.get("max_moved"), pools)
+    of = (rules_of_record(rules), rules.get("max_moved"), pools, graph.streams, graph.variant)
+    return restriction_words(*of)
 
 
 def check_graph(graph: Graph, name: str, contents: object) -> None:
@@ -140,6 +169,10 @@ def check_words(graph: Graph, claims: Mapping[str, Any]) -> None:
     model = claims.get("memory_model", graph.memory_model)
     if model not in (graph.memory_model, graph.model_name):
         raise PlanError(f"plan has the memory model {model!r}, the graph {graph.model_name!r}")
+    dims = claims.get("dims", {})
+    if graph.dims and dims and dims != dict(graph.dims):
+        made = " ".join(f"{name}={size}" for name, size in dims.items())
+        raise PlanError(f"the plan is for {made}, the graph has {dict(graph.dims)}")
     words = {"objective": Objective, "peak_proof": Proof, "slab_proof": Proof}
     for key, known in words.items():
         if key in claims and claims[key] not in list(known):

@@ -19,11 +19,12 @@ rows of c with the multipliers again(a) 15, live(a, d) 15 and fit 3 at scale 5 a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from optsched.check.recompute_rows import CONSTANT, Rows, RowUse, Terms, add_up
-from optsched.errors import PlanError
+from optsched.errors import PlanError, UsageError
 from optsched.model.graph import Graph
 from optsched.model.training import find_loss, forward_ops, with_barrier
 
@@ -83,8 +84,13 @@ class RecomputeCertificate:
     tree: RecomputeTree
 
 
-def check_recompute(graph: Graph, certificate: RecomputeCertificate) -> int | None:
+def check_recompute(
+    graph: Graph, certificate: RecomputeCertificate, loss: Sequence[str] | None = None
+) -> int | None:
     """Check a certificate for a graph, and return its bound; None if no sequence fits.
+
+    The bound is about repeats of the ops that `loss` needs, the certificate's own by default: its
+    rows may hold for another loss as well.
 
     Raises
     ------
@@ -100,8 +106,11 @@ def check_recompute(graph: Graph, certificate: RecomputeCertificate) -> int | No
             raise PlanError(f"certificate is about {what} {stated!r}, this is {own!r}")
     if certificate.peak < 0:
         raise PlanError(f"peak must be at least 0, got {certificate.peak}")
-    loss = find_loss(graph, certificate.loss)
-    rows = Rows(with_barrier(graph, loss), certificate.peak, forward_ops(graph, loss))
+    try:
+        ends = find_loss(graph, certificate.loss if loss is None else loss)
+    except UsageError as error:
+        raise PlanError(str(error)) from None
+    rows = Rows(with_barrier(graph, ends), certificate.peak, forward_ops(graph, ends))
     found = _Proof(rows).bound(certificate.tree)
     claimed = certificate.bound
     # A claim below what the rows prove is allowed: it is true as well.

@@ -11,12 +11,15 @@ runs only 1 + 4 bytes are live.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
+from optsched.model.question import Question
 from optsched.model.runs import runs_once
 
 
@@ -61,6 +64,54 @@ def check_runs(graph: Graph, sequence: Sequence[int]) -> CheckedRuns:
     again = [v for v, count in walk.counts.items() for _ in range(count - 1)]
     extra = sum(graph.ops[v].cost for v in again)
     return CheckedRuns(walk.peak(len(sequence)), extra, len(again))
+
+
+def outside(question: Question, sequence: Sequence[int]) -> str:
+    """Return why a valid sequence is not among the plans of a question; empty if it is.
+
+    The budget is left aside: only what runs again, and what waits for the loss, is looked at.
+    """
+    graph = question.graph
+    counts = Counter(sequence)
+    for v in sorted(counts):
+        if counts[v] > 1 and v not in question.may_repeat:
+            return f"it runs {graph.ops[v].name!r} again, which is not a forward op"
+    try:
+        check_runs(question.planned, sequence)
+    except PlanError as error:
+        return f"its {error}"
+    return ""
+
+
+def check_cost(
+    question: Question, sequence: Sequence[int], found: CheckedRuns, stated: Mapping[str, Any]
+) -> None:
+    """Refuse what a plan file states of its repeats, where that can be shown to be wrong.
+
+    Parameters
+    ----------
+    question
+        The question that the file states.
+    sequence, found
+        The plan, and its measured data.
+    stated
+        Claims: `peak`, `extra`, `bound` (None for none) and `cost_unit`.
+    """
+    peak, extra, bound = (stated[key] for key in ("peak", "extra", "bound"))
+    if found.peak > peak:
+        raise PlanError(f"the plan needs {found.peak} bytes, more than its {peak}")
+    # Costs of another unit cannot be compared.
+    if stated["cost_unit"] == question.graph.cost_unit and found.extra != extra:
+        raise PlanError(f"plan claims an extra cost of {extra}, it is {found.extra}")
+    if not bound:
+        return
+    claim = f"plan claims that no plan within {peak} bytes costs less than {bound}"
+    if bound > extra and not outside(question, sequence):
+        raise PlanError(f"{claim}, it costs {extra} itself")
+    listed = range(len(question.graph.ops))
+    # Without repeats a plan costs nothing.
+    if not outside(question, listed) and check_runs(question.planned, listed).peak <= peak:
+        raise PlanError(f"{claim}, and the ops as they are listed cost nothing")
 
 
 @dataclass(slots=True)

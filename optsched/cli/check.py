@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
-from optsched.cli.module import check_module, minimal, note_unverified
 from optsched.cli.options import GRAPH_MODEL, NEAR, ORDER_RULES, Command, flag, option
-from optsched.cli.recompute import COST_OPTIONS, check_repeats
+from optsched.cli.recompute import COST_OPTIONS, LOSS, priced
 from optsched.cli.saving import add_checked_saving, add_packed
 from optsched.errors import PlanError, UsageError
-from optsched.runtime.limits import Proof
+from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from optsched.model.graph import Graph
-    from optsched.model.order_rules import OrderRules
-    from optsched.model.question import Question
+    from optsched.formats.answers import Answer, Asked
 
 
 def _check(args: argparse.Namespace) -> int:
-    from optsched.cli.unfuse import check_split_file
     from optsched.formats import Content, read_packing, sniff_file
-    from optsched.formats.fused import read_split
+    from optsched.formats.answers import open_answer
 
     try:
         if args.plan is None:
@@ -35,11 +29,7 @@ def _check(args: argparse.Namespace) -> int:
                 raise UsageError("check needs a graph and a plan, or one packing with offsets")
             common.refuse_graph_options(args, args.graph)
             return _check_packing(args, read_packing(args.graph))
-        if (split := read_split(args.plan)) is not None:
-            return check_split_file(args, split)
-        if sniff_file(args.plan).holds is Content.MODULE_PLAN:
-            return check_module(args)
-        return _check_plan(args)
+        return _check_answer(args, open_answer(args.plan, asked(args)))
     # A plan that fails the check is the answer of this command, not an error of its use.
     except PlanError as error:
         if args.json:
@@ -47,132 +37,49 @@ def _check(args: argparse.Namespace) -> int:
         return common.fail(str(error), common.CHECK_FAILED)
 
 
-def _check_plan(args: argparse.Namespace) -> int:
-    from optsched.check.claims import check_claims, claimed_restriction
-    from optsched.formats import read_plan_claims
-    from optsched.formats.runs import recompute_claims
-    from optsched.model.question import rules_of_record
+def asked(args: argparse.Namespace) -> Asked:
+    """Return the question that the options ask: the plan's file has no say in it."""
+    from optsched.formats.answers import Asked
+    from optsched.formats.answers.answer import QUESTION
 
-    graph = common.read_graph(args, args.graph, ordered=False)
-    if (repeated := recompute_claims(args.plan)) is not None:
-        return check_repeats(args, graph, repeated)
-    if unused := common.given(args, "cost", "costs"):
-        raise UsageError(f"{unused[0]} is about repeats of ops, and {args.plan} has none")
-    plan, claims = read_plan_claims(args.plan, graph)
-    # Without --inplace the same plan would fail in a way that nobody understands.
-    if claims["inplace"] and not graph.in_place and not args.inplace:
-        raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
-    asked = _question(args, graph)
-    checked = check_claims(asked, plan, claims)
-    replayed = proved = None
-    if args.replay:
-        from optsched.check.executions import replay_executions
-        from optsched.check.replay import replay_plan
-
-        replayed = (replay_executions if graph.on_streams else replay_plan)(graph, plan)
-    if args.certificate is not None:
-        own = rules_of_record(claims.get("order_rules", {}))
-        proved = _check_bound(asked, own, args.certificate, checked.peak)
-    record: dict[str, Any] = {"valid": True, "graph": graph.name}
-    record |= {"peak": checked.peak, "slab": checked.slab}
-    record["memory_model"] = graph.model_name
-    record |= {key: claims[key] for key in ("order_rules",) if key in claims}
-    made_among = claimed_restriction(plan, claims)
-    text = f"valid: peak {counted(checked.peak, 'byte')}, slab {counted(checked.slab, 'byte')}"
-    if graph.in_place:
-        text += " (in-place)"
-    if len(checked.slabs) > 1 or plan.pools:
-        record["slabs"] = checked.slabs
-        text += " in " + ", ".join(f"{pool!r} {slab:,}" for pool, slab in checked.slabs.items())
-    if graph.on_streams:
-        record["streams"] = list(graph.streams)
-        count = len(graph.streams)
-        text += f"\n{counted(count, 'stream')}: no slab of these orders is below the peak, verified"
-    if replayed is not None:
-        record["replayed"] = asdict(replayed)
-        text += f"\n{replayed}"
-    if made_among:
-        record["made_among"] = made_among
-        text += f"\nmade among {made_among}"
-    known = 0
-    if proved is not None:
-        text += f"\n{_note_bound(record, asked, proved)}"
-        known = proved.bound if proved.about.covers(replace(asked, rules=own)) else 0
-    text += note_unverified(record, claims, None if proved is None else known, made_among)
-    covers = proved is not None and proved.about.covers(asked)
-    text = add_checked_saving(
-        graph,
-        record,
-        text,
-        bound=proved.bound if proved and covers else None,
-        among=proved.about.restriction if proved and covers else "",
+    if args.costs is not None and args.cost is not None:
+        raise UsageError("give either --cost or --costs, not both")
+    return Asked(
+        args.graph,
+        common.reading(args),
+        near=args.baseline,
+        max_moved=args.max_moved,
+        loss=tuple(args.loss),
+        peak=None if args.peak is None else parse_bytes(args.peak),
+        price=lambda graph: priced(args, graph),
+        given=tuple(name for name in common.changed(args) if name in QUESTION),
     )
-    common.print_result(args, record, text)
+
+
+def _check_answer(args: argparse.Namespace, answer: Answer) -> int:
+    """Print the verified figures of a plan, and the bound of its certificate if one is given."""
+    record: dict[str, Any] = {"valid": True, **answer.record}
+    record |= {key: answer.claims[key] for key in ("order_rules",) if key in answer.claims}
+    lines = [f"valid: {answer.lines[0]}", *answer.lines[1:]]
+    if args.replay:
+        replayed = answer.replay()
+        record["replayed"] = asdict(replayed)
+        lines.append(str(replayed))
+    if answer.restriction:
+        record["made_among"] = answer.restriction
+        lines.append(f"made among {answer.restriction}")
+    proved = None
+    if args.certificate is not None:
+        proved = answer.prove(args.certificate)
+        record |= proved.record()
+        lines.append(proved.words)
+    if claims := answer.unverified(proved):
+        record["unverified"] = {x.what: {"bound": x.bound, "proof": x.proof} for x in claims}
+        needed = "that takes a certificate" if proved is None else "the certificate shows less"
+        among = f" among {answer.restriction}" if answer.restriction else ""
+        lines.append(f"claimed, not verified: {', '.join(map(str, claims))}{among}; {needed}")
+    common.print_result(args, record, add_checked_saving(answer, proved, record, lines))
     return common.OK
-
-
-def _question(args: argparse.Namespace, graph: Graph) -> Question:
-    """Return the question of the command line: its order rules and baseline, not the plan's."""
-    from optsched.formats import read_plan
-    from optsched.model.order_rules import Baseline
-    from optsched.model.question import Question
-
-    near: Sequence[int] = range(len(graph.ops))
-    if args.baseline is not None:
-        near = read_plan(args.baseline, graph).order
-    rules = common.reading(args).order_rules(graph, near)
-    return Question(graph, rules, Baseline(tuple(near), args.max_moved))
-
-
-class _Proved(NamedTuple):
-    """A bound on the peak with a valid certificate, and the question that it is about."""
-
-    about: Question
-    bound: int
-    rung: str
-
-
-def _check_bound(asked: Question, own: OrderRules, path: str, peak: int) -> _Proved:
-    """Check a certificate: for the question asked, or else for the rules that the files state.
-
-    `own` are the rules of the plan's file; certificates of older versions do not state rules. A
-    certificate made under rules may hold without them, and is then about all orders.
-    """
-    from optsched.check.certificate import check_certificate
-    from optsched.formats import read_certificate
-
-    certificate = read_certificate(path, asked.graph)
-    refused = None
-    # The question asked comes first: if it is proved, weaker statements do not matter.
-    for rules in dict.fromkeys((asked.rules, certificate.rules, own)):
-        about = replace(asked, rules=rules, near=None)
-        try:
-            rung = check_certificate(about.planned, certificate)
-        except PlanError as error:
-            # The first refusal is reported: it is about the question asked.
-            refused = refused or PlanError(f"{path}: {error}")
-            continue
-        # Either the checker or a file is wrong, so this is never passed over.
-        if certificate.bound > peak and about.covers(asked):
-            raise PlanError(
-                f"{path}: bound {certificate.bound} is above the peak {peak} of an order"
-            )
-        return _Proved(about, certificate.bound, rung)
-    assert refused is not None
-    raise refused
-
-
-def _note_bound(record: dict[str, Any], asked: Question, proved: _Proved) -> str:
-    """Add a proved bound to the record if it is about the question asked; return it in words."""
-    about, bound, rung = proved
-    among = f" among {about.restriction}" if about.rules else ""
-    text = f"proved by {Proof(rung).with_code}: no order below {bound:,} bytes{among}, "
-    if not about.covers(asked):
-        fields = {"bound": bound, "bound_proof": rung, "among": about.restriction}
-        record["restricted_bound"] = fields
-        return f"{text}which says nothing about other orders"
-    record |= {"bound": bound, "bound_proof": rung}
-    return text + minimal(record, bound) + (" among them" if among else "")
 
 
 def _check_packing(args: argparse.Namespace, packing: Any) -> int:
@@ -205,12 +112,14 @@ CHECK = Command(
     (
         option("graph", help="graph file, or a packing with offsets"),
         option("plan", nargs="?", help="plan file"),
-        option("certificate", nargs="?", help="certificate of the bound on the peak"),
+        option("certificate", nargs="?", help="certificate of its bound"),
         flag(
             "--replay",
             "also execute the plan on a slab of patterns that must survive until each read",
         ),
+        option("--peak", metavar="BYTES", help="most live bytes that a plan with repeats may need"),
         *COST_OPTIONS,
+        LOSS,
         *NEAR,
         *ORDER_RULES,
         *GRAPH_MODEL,

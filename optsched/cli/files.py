@@ -249,23 +249,15 @@ def _add_export_saving(args: argparse.Namespace, record: dict[str, Any], text: s
     """Put the saving into a record and before its text, if the graph is given to compare with."""
     if args.graph is None:
         return text
-    from optsched.check.plan import check_plan
-    from optsched.formats import read_module, read_plan_claims
-    from optsched.formats.apply import checked_plan
-    from optsched.formats.runs import planned_graph
+    from optsched.formats.answers import Asked, open_answer
+    from optsched.model.graph import Graph
 
-    module = read_module(args.graph, **common.reading(args).options)
-    if module.calls:
-        return text
-    entry = module.graphs[module.entry]
-    unrolled = planned_graph(args.plan, entry)
-    if unrolled is not entry:
-        # Saved against the graph, measured where each run is an op.
-        plan, _ = read_plan_claims(args.plan, unrolled)
-        checked = check_plan(unrolled, plan)
-        return add_saving(entry, record, text, peak=checked.peak, slab=checked.slab)
-    graph, _, checked = checked_plan(entry, args.plan)
-    return add_saving(graph, record, text, peak=checked.peak, slab=checked.slab)
+    answer = open_answer(args.plan, Asked(args.graph, common.reading(args), adapts=True))
+    what, figures = answer.planned, answer.record
+    # Blocks of what is called have no bytes in a framework's own plan.
+    if isinstance(what, Graph):
+        return add_saving(what, record, text, peak=figures["peak"], slab=figures["slab"])
+    return text
 
 
 def _warmup(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Plan repeats of ops, so that a training step fits a peak; and check such plans."""
+"""Plan repeats of ops, so that a training step fits a peak."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
 from optsched.cli.options import GRAPH, LIMITS, READING, Command, number, option, positive, repeated
-from optsched.cli.saving import add_checked_saving, add_saving
-from optsched.errors import PlanError, UsageError
+from optsched.cli.saving import add_saving
+from optsched.errors import UsageError
 from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Objective
-from optsched.runtime.text import counted, percent
+from optsched.runtime.text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,75 +158,6 @@ def _exit_code(results: Sequence[RecomputeResult]) -> int:
     if "unknown" in statuses:
         return common.NOTHING_FOUND
     return common.UNPROVED if "feasible" in statuses else common.OK
-
-
-def check_repeats(args: argparse.Namespace, graph: Graph, claims: dict[str, Any]) -> int:
-    """Check a plan with repeats: its runs, offsets and cost, and a certificate of its bound."""
-    from optsched.check.plan import check_plan
-    from optsched.check.runs import check_runs
-    from optsched.formats import read_plan_claims
-    from optsched.formats.runs import planned_graph
-
-    graph = priced(args, graph)
-    unrolled = planned_graph(args.plan, graph)
-    plan, stated = read_plan_claims(args.plan, unrolled)
-    names = [op.name for op in unrolled.ops]
-    sequence = [graph.op_ids[_source(name, graph)] for name in names]
-    found = check_runs(graph, sequence)
-    checked = check_plan(unrolled, plan, peak=stated["peak"], slab=stated["slab"])
-    # Two independent counts of the same bytes.
-    if found.peak != checked.peak:
-        raise PlanError(f"its runs need {found.peak} bytes, its unrolled graph {checked.peak}")
-    if found.peak > claims["peak"]:
-        raise PlanError(f"the plan needs {found.peak} bytes, more than its {claims['peak']}")
-    # Costs of another unit cannot be compared.
-    same = claims["cost_unit"] == graph.cost_unit
-    if same and found.extra != claims["extra"]:
-        raise PlanError(f"plan claims an extra cost of {claims['extra']}, it is {found.extra}")
-    record: dict[str, Any] = {"valid": True, "graph": graph.name}
-    record |= {"peak": found.peak, "slab": checked.slab}
-    record |= {"extra": found.extra, "repeats": found.repeats, "cost_unit": graph.cost_unit}
-    text = f"valid: peak {counted(found.peak, 'byte')}, slab {counted(checked.slab, 'byte')}, "
-    text += f"{counted(found.repeats, 'repeat')} of cost {found.extra:,} ({graph.cost_unit})"
-    if args.certificate is not None:
-        bound = _check_bound(args, graph, claims["peak"], found.extra)
-        record["bound"] = bound
-        # Plans that repeat other ops may cost less.
-        text += "\nproved: if only forward ops run again, no plan within "
-        text += f"{claims['peak']:,} bytes costs less than {bound:,}"
-        text += ": the plan is optimal" if bound == found.extra else ""
-    text = add_checked_saving(graph.without_inplace(), record, text)
-    common.print_result(args, record, text)
-    return common.OK
-
-
-def _source(name: str, graph: Graph) -> str:
-    """Return the name of the op of a run."""
-    # `a@2` is the second run of `a`; names may contain @ themselves.
-    while name not in graph.op_ids:
-        name = name.rpartition("@")[0]
-    return name
-
-
-def _check_bound(args: argparse.Namespace, graph: Graph, peak: int, extra: int) -> int:
-    """Check the certificate of a plan of some extra cost, and return its bound."""
-    from optsched.check.recompute import check_recompute
-    from optsched.formats.opening import open_source
-    from optsched.formats.recompute import read_recompute_document
-
-    document = open_source(args.certificate).document
-    certificate = read_recompute_document(graph, document)
-    bound = check_recompute(graph, certificate)
-    if certificate.peak < peak:
-        raise PlanError(f"{args.certificate}: is about a peak of {certificate.peak} bytes")
-    # The bound is about repeats of forward ops; a plan with other repeats may cost less.
-    if bound is None or bound > extra:
-        least = "no plan fits" if bound is None else f"a plan costs at least {bound} more"
-        raise PlanError(
-            f"{args.certificate}: proves that {least} where only forward ops run again, and this "
-            f"plan costs {extra} more: it runs others again"
-        )
-    return bound
 
 
 def explain_peak(args: argparse.Namespace) -> int:

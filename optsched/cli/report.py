@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 from optsched.cli import common
 from optsched.cli.options import GRAPH_MODEL, SOLVER, Command, flag, option
-from optsched.errors import PlanError, UsageError
+from optsched.errors import UsageError
 from optsched.reports.progress import ProgressLine
 from optsched.runtime.text import ending_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from optsched.compare import Comparison
+    from optsched.formats.answers import Answer
     from optsched.model.arrays import IntArray
     from optsched.model.graph import Graph
     from optsched.model.packing_problem import PackingProblem
@@ -44,15 +45,18 @@ def _report(args: argparse.Namespace) -> int:
     if holds is Content.PACKING:
         report = _packing_report(args)
     else:
-        graph = _shown_graph(args, common.read_graph(args, args.graph))
-        plans = [_named_plan(args, graph, name) for name in args.plan]
+        whole = common.read_graph(args, args.graph)
+        answers = _answers(args, whole)
+        graph = _shown_graph(args, whole, answers)
+        plans = [_named_plan(args, graph, name, answers) for name in args.plan]
         result, comparison = _solve(args, graph, [plan for _, plan, _ in plans])
         # Without a plan given, the best one found is shown.
         if result.plan is not None and (args.best or not plans):
             plans.append(("best plan found" if plans else "optsched", result.plan, ()))
         report = make_report(graph, result, plans, comparison) if plans else None
         if report is not None:
-            report = replace(report, saving=saving_of(report, stock_plan(graph)))
+            # The framework plans the graph itself, in which each op runs once.
+            report = replace(report, saving=saving_of(report, stock_plan(whole)))
     if report is None:
         return common.fail(f"{args.graph}: no plan was found in time", common.NOTHING_FOUND)
     write_report(report, files)
@@ -66,6 +70,8 @@ def _report(args: argparse.Namespace) -> int:
         "files": named,
         "memory_model": views[0].subject.memory_model,
     }
+    if result.restriction:
+        record["among"] = result.restriction
     text = "\n".join(f"{what}: {path}" for what, path in named.items())
     if report.saving is not None:
         record["saving"] = report.saving.to_dict()
@@ -97,27 +103,39 @@ def _outputs(args: argparse.Namespace) -> dict[str, str]:
     return files
 
 
-def _shown_graph(args: argparse.Namespace, graph: Graph) -> Graph:
-    """Return the graph of the plans: with one op per run if one of them has repeats."""
-    from optsched.formats.runs import planned_graph
+def _answers(args: argparse.Namespace, graph: Graph) -> dict[str, Answer]:
+    """Return the plan files among the plans to show, each checked."""
+    from optsched.formats.answers import Asked, open_answer
 
-    files = [name for name in args.plan if Path(name).is_file()]
-    repeated = [name for name in files if planned_graph(name, graph) is not graph]
+    # A file of that name comes first, as a method may be called like one.
+    files = [name for name in args.plan if Path(name).exists() or name == "-"]
+    found = {name: open_answer(name, Asked(graph)) for name in files}
+    for name, answer in found.items():
+        if "" not in answer.parts:
+            raise UsageError(f"{name}: report shows plans of one graph, this is {answer.holds}")
+    return found
+
+
+def _shown_graph(args: argparse.Namespace, graph: Graph, answers: Mapping[str, Answer]) -> Graph:
+    """Return the graph of the plans: with one op per run if one of them has repeats."""
+    repeated = [name for name, answer in answers.items() if answer.parts[""][0].variant]
     # Two graphs cannot be on one page.
     if repeated and len(args.plan) > 1:
         raise UsageError(
             f"{repeated[0]}: a plan with repeats has a graph of its own: show it alone"
         )
-    return planned_graph(repeated[0], graph) if repeated else graph
+    return answers[repeated[0]].parts[""][0] if repeated else graph
 
 
 def _named_plan(
-    args: argparse.Namespace, graph: Graph, name: str
+    args: argparse.Namespace, graph: Graph, name: str, answers: Mapping[str, Answer]
 ) -> tuple[str, Plan, tuple[Event, ...]]:
     """Return the plan of a file or, if such a file does not exist, of a method of that name."""
-    # A file of that name comes first, as a method may be called like one.
-    if Path(name).exists() or name == "-":
-        return _read_plan(args, graph, name)
+    if name in answers:
+        from optsched.reports.results import trace_events
+
+        answer = answers[name]
+        return name, answer.parts[""][1], trace_events(answer.claims.get("trace", ()))
     from optsched.compare.measure import MethodRunner
     from optsched.compare.methods import parse_methods
 
@@ -127,25 +145,6 @@ def _named_plan(
         raise UsageError(f"{name}: expected a plan file or the name of a method: {error}") from None
     runner = MethodRunner(graph, common.limits(args))
     return name, runner.plan_of(method), ()
-
-
-def _read_plan(
-    args: argparse.Namespace, graph: Graph, path: str
-) -> tuple[str, Plan, tuple[Event, ...]]:
-    """Read a plan, check it and its claims; return its name, itself and its trace."""
-    from optsched.check.claims import check_claims
-    from optsched.formats import read_plan_claims
-    from optsched.model.question import Question
-    from optsched.reports.results import trace_events
-
-    plan, claims = read_plan_claims(path, graph)
-    if claims["inplace"] and not graph.in_place and not args.inplace:
-        raise UsageError(f"{path}: an in-place plan: show it with --inplace")
-    try:
-        check_claims(Question(graph), plan, claims)
-    except PlanError as error:
-        raise PlanError(f"{path}: {error}") from None
-    return path, plan, trace_events(claims.get("trace", ()))
 
 
 def _solve(

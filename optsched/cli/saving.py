@@ -10,8 +10,11 @@ from optsched.model.saving import Saving
 from optsched.runtime.limits import Objective
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from optsched.compare.rows import StockPlan
     from optsched.formats import PackingTable
+    from optsched.formats.answers import Answer, Proved
     from optsched.model.graph import Graph
 
 
@@ -44,32 +47,35 @@ def _counted_bytes(what: Graph | Module, known: StockPlan | None) -> str:
 
 
 def add_checked_saving(
-    what: Graph | Module,
-    record: dict[str, Any],
-    text: str,
-    *,
-    bound: int | None = None,
-    among: str = "",
+    answer: Answer, proved: Proved | None, record: dict[str, Any], lines: Sequence[str]
 ) -> str:
-    """Put the saving of a checked plan into its record; return it before the text.
+    """Put the saving of a checked plan into its record; return it before the lines.
 
     The peak is compared with that of the framework's own order, which the checker replays as it
-    does the plan's: no heuristic and no solver takes part. `bound` is a bound on the peak whose
-    certificate was checked, and `among` the plans that it is about.
+    does the plan's. A bound counts only if it is one of the question asked.
     """
     # The peak and not the slab: offsets of the framework's own plan would take a packer.
-    title, before = _own_peak(what)
+    title, before = _own_peak(answer)
+    covers = proved is not None and proved.covers and proved.quantity is Objective.PEAK
+    bound, among = (proved.bound, proved.among) if proved and covers else (None, "")
     found = Saving(Objective.PEAK, "peak", before, record["peak"], bound, title, among=among)
     record["saving"] = found.to_dict()
-    return f"{found}\n{text}"
+    return "\n".join([str(found), *lines])
 
 
-def _own_peak(what: Graph | Module) -> tuple[str, int | None]:
+def _own_peak(answer: Answer) -> tuple[str, int | None]:
     """Return the name of the framework's own order and its peak; None if it breaks a rule."""
     from optsched.check.module import check_schedule
     from optsched.formats import own_order
+    from optsched.model.fused import FusedGraph
     from optsched.model.module import module_of
 
+    what = answer.planned
+    if isinstance(what, FusedGraph):
+        from optsched.cli.unfuse import ALL_FUSED
+        from optsched.solver.fusion.whole import least_whole
+
+        return ALL_FUSED, least_whole(what, answer.orders).peak
     module = what if isinstance(what, Module) else module_of(what)
     orders = {name: own_order(graph) for name, graph in module.graphs.items()}
     title = orders[module.entry][0]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
 from optsched.cli.folders import graph_files
-from optsched.errors import OptschedError, PlanError, UsageError
+from optsched.errors import OptschedError, UsageError
 from optsched.formats.fused import SPLIT_FORMAT
 from optsched.formats.labels import distinct_labels
 from optsched.formats.source import write_bytes
@@ -25,7 +25,6 @@ from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.compare import Skipped
-    from optsched.formats.fused import StatedSplit
     from optsched.model.fused import FusedGraph
     from optsched.solver.fusion.front import Front
     from optsched.solver.fusion.result import FusionResult, Point
@@ -150,53 +149,6 @@ def refuse_others(args: argparse.Namespace) -> None:
         raise UsageError(f"--unfuse excludes {others[0]}")
 
 
-def check_split_file(args: argparse.Namespace, split: StatedSplit) -> int:
-    """Verify the groups of a file, and a certificate if one is given."""
-    from optsched.check.fused import check_fusion, check_split
-    from optsched.formats.fused import read_fused, read_fusion_certificate
-    from optsched.runtime.limits import Proof
-
-    fused = read_fused(args.graph)
-    ids = fused.graph.op_ids
-    for name in (name for group in split.groups for name in group):
-        if name not in ids:
-            raise PlanError(f"{args.plan}: part {name!r} is not in the graph")
-    checked = check_split(fused, [[ids[name] for name in group] for group in split.groups])
-    for what, value in split.figures.items():
-        if value != getattr(checked, what):
-            raise PlanError(
-                f"{args.plan}: states {what} {value:,}, it is {getattr(checked, what):,}"
-            )
-    record: dict[str, Any] = {"valid": True, "graph": fused.graph.name, **asdict(checked)}
-    bound = None
-    text = f"valid: peak {counted(checked.peak, 'byte')}, {counted(checked.kernels, 'kernel')}"
-    if args.certificate is not None:
-        certificate = read_fusion_certificate(args.certificate, fused)
-        rung = check_fusion(fused, certificate)
-        bound = certificate.bound
-        record |= {"bound": bound, "rung": rung}
-        text += f"\nno split below {bound:,} bytes: {Proof(rung).with_code}, verified"
-    saving = _saved_on(_whole_peak(fused, split), checked.peak, bound)
-    record["saving"] = saving.to_dict()
-    text = f"{saving}\n{text}"
-    common.print_result(args, record, text)
-    return common.OK
-
-
-def _whole_peak(fused: FusedGraph, split: StatedSplit) -> int | None:
-    """Return the peak of the whole nodes in the order that the file states; None without one."""
-    from optsched.check.fused import check_split
-
-    ids = fused.graph.op_ids
-    if not split.whole or any(name not in ids for group in split.whole for name in group):
-        return None
-    groups = [[ids[name] for name in group] for group in split.whole]
-    checked = check_split(fused, groups)
-    # A file could state a split here, too.
-    are_whole = {frozenset(node) for node in fused.nodes} <= set(map(frozenset, groups))
-    return checked.peak if are_whole else None
-
-
 def _saving(result: FusionResult, front: Sequence[Point]) -> Saving:
     return _saved_on(result.whole.peak, front[-1].peak, result.bound)
 
@@ -210,10 +162,13 @@ def _search(args: argparse.Namespace, path: str | Path) -> tuple[FusionResult, F
     from optsched.formats.fused import read_fused
     from optsched.solver.fusion.front import find_front
     from optsched.solver.fusion.search import search_fusion
+    from optsched.solver.fusion.whole import against_least_whole
 
     fused = read_fused(path)
     clock = common.clock(args)
     result = search_fusion(fused, clock.share(SEARCH_SHARE))
+    if result.stop_reason is not StopReason.INTERRUPTED:
+        result = against_least_whole(result)
     return result, find_front(result, clock)
 
 

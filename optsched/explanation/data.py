@@ -162,6 +162,7 @@ class Explanation:
         record: dict[str, Any] = {
             "graph": self.graph.name,
             "memory_model": self.graph.model_name,
+            "variant": self.graph.variant,
             "bound": self.bound,
             "peak": self.peak,
             "reason": str(self.reason),

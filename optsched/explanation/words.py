@@ -39,8 +39,9 @@ def explain_text(record: dict[str, Any]) -> str:
     """Return the text of the JSON record of an explanation."""
     # Names come from files; they must not move the cursor of a terminal.
     record = _shown(record)
+    order = f"order with {record['variant']}" if record["variant"] else "order"
     lines = [
-        f"{record['graph']}: no order has a peak below {spelled_bytes(record['bound'])}",
+        f"{record['graph']}: no {order} has a peak below {spelled_bytes(record['bound'])}",
         f"  (memory model: {record['memory_model']})",
         *_because(record),
     ]

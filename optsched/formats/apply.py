@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from optsched.check.claims import check_claims, check_graph
 from optsched.check.plan import Checked, check_plan
 from optsched.errors import FormatError, UsageError
+from optsched.formats.answers import Asked, open_answer
+from optsched.formats.answers.plain import PlainAnswer
 from optsched.formats.companions import copy_companions
 from optsched.formats.format import Content, Format, Source
 from optsched.formats.native_plan import Planned
@@ -21,7 +22,6 @@ from optsched.formats.table import FORMATS
 from optsched.model.graph import Graph
 from optsched.model.origin import ArenaTail
 from optsched.model.plan import Plan
-from optsched.model.question import Question
 from optsched.runtime.keywords import keywords
 
 
@@ -155,15 +155,10 @@ def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph
         plan = plan.plan
     if isinstance(plan, Plan):
         return graph, plan, check_plan(graph, plan)
-    with opened(plan, Content.PLAN) as (row, source):
-        name = source.document.get("graph")
-        # A plan file names its graph: a plan of another model is refused before any name is looked
-        # up.
-        if isinstance(name, str):
-            check_graph(graph, name, source.document.get("contents"))
-        found, claims = read_as(row, source, {"graph": graph})
-        graph = _in_place(graph, claims["inplace"])
-        return graph, found, check_claims(Question(graph), found, claims)
+    answer = open_answer(plan, Asked(graph, adapts=True))
+    if not isinstance(answer, PlainAnswer):
+        raise FormatError(f"{label_of(plan)}: expected a plan, got {answer.holds}")
+    return answer.planned, answer.plan, answer.checked
 
 
 def with_planned_dims(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,18 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from optsched.check.module import check_module_claims
 from optsched.errors import UsageError
+from optsched.formats.answers import Asked, content_of, open_answer
 from optsched.formats.apply import checked_plan, refuse_same_file, with_planned_dims
 from optsched.formats.fields import json_bytes
 from optsched.formats.format import Content
 from optsched.formats.layout import PlacedBuffer, PlanLayout, layout_of, layout_of_document
 from optsched.formats.minimalloc import minimalloc_text, packing_of, with_pools
 from optsched.formats.native_plan import Planned
-from optsched.formats.opening import check_options, open_source, opened, read_file, read_module_file
-from optsched.formats.runs import planned_graph
-from optsched.formats.source import errors_named, label_of, write_bytes
-from optsched.formats.table import find_format
+from optsched.formats.opening import check_options, opened, read_file
+from optsched.formats.program import program
+from optsched.formats.source import write_bytes
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
@@ -91,8 +89,8 @@ def export_plan(
         raise UsageError(f"cannot export a plan to {to!r}; possible forms: {', '.join(EXPORTS)}")
     check_options(Content.GRAPH, options)
     refuse_same_file(output, plan, graph)
-    if isinstance(plan, str | Path) and _is_of_module(plan):
-        layout = _module_layout(plan, graph, computation, options)
+    if isinstance(plan, str | Path):
+        layout = _layout_of_file(plan, graph, computation, options)
     elif computation:
         raise UsageError(f"computation {computation!r}: not a plan of a module")
     else:
@@ -101,48 +99,41 @@ def export_plan(
     return layout
 
 
-def _is_of_module(plan: str | Path) -> bool:
-    source = open_source(plan)
-    with errors_named(label_of(plan)):
-        return find_format(source).holds is Content.MODULE_PLAN
-
-
-def _module_layout(
-    plan: str | Path, graph: object, computation: str, options: dict[str, Any]
+def _layout_of_file(
+    plan: str | Path, graph: str | Path | Graph | None, computation: str, options: dict[str, Any]
 ) -> PlanLayout:
-    """Return the layout of one computation of a module's plan."""
-    if not isinstance(graph, str | Path):
-        raise UsageError(f"{plan}: plan of a module; give the module's file as well")
-    module = read_module_file(graph, options)
-    plans, claims = read_file(plan, Content.MODULE_PLAN, module=module)
-    # One claim for the whole file: the format writes the same model for all computations.
-    if any(claim["inplace"] for claim in claims.values()):
-        module = module.with_graphs(Graph.with_inplace)
-    name = computation or module.entry
-    if name not in module.graphs:
-        raise UsageError(f"module {module.name!r} has no computation {name!r}")
-    with errors_named(label_of(plan)):
-        slabs = check_module_claims(module, plans, claims).slabs
-    return layout_of(module.with_blocks(name, slabs), plans[name])
+    """Return the layout of a plan file of any kind, of one computation if it has several."""
+    holds = content_of(plan)
+    if computation and holds is not Content.MODULE_PLAN:
+        raise UsageError(f"computation {computation!r}: not a plan of a module")
+    if graph is None and holds in (Content.PLAN, Content.REPEATS):
+        with opened(plan, holds) as (_, source):
+            return layout_of_document(source.document)
+    if graph is None:
+        raise UsageError(f"{plan}: {holds.removeprefix('a ')}; give the module's file as well")
+    if isinstance(graph, str | Path):
+        options = with_planned_dims(graph, plan, options)
+    answer = open_answer(plan, Asked(graph, options=options, adapts=True))
+    if not answer.parts:
+        raise UsageError(f"{plan}: {holds} has groups, and no offsets")
+    name = computation or next(iter(answer.parts))
+    if name not in answer.parts:
+        raise UsageError(f"module {answer.record['graph']!r} has no computation {name!r}")
+    return answer.layout(name)
 
 
 def _layout(
-    plan: str | Path | Plan | Planned, graph: str | Path | Graph | None, options: dict[str, Any]
+    plan: Plan | Planned, graph: str | Path | Graph | None, options: dict[str, Any]
 ) -> PlanLayout:
     if isinstance(graph, str | Path):
         options = with_planned_dims(graph, plan, options)
         graph = read_file(graph, Content.GRAPH, **options)
     if isinstance(plan, Planned):
         graph = graph or plan.graph
-    if isinstance(graph, Graph):
-        if isinstance(plan, str | Path):
-            graph = planned_graph(plan, graph)
-        graph, found, _ = checked_plan(graph, plan)
-        return layout_of(graph, found)
-    if not isinstance(plan, str | Path):
+    if not isinstance(graph, Graph):
         raise UsageError("a plan stores positions and no names; give the graph as well")
-    with opened(plan, Content.PLAN) as (_, source):
-        return layout_of_document(source.document)
+    graph, found, _ = checked_plan(graph, plan)
+    return layout_of(graph, found)
 
 
 def _json(layout: PlanLayout) -> bytes:
@@ -153,6 +144,9 @@ def _json(layout: PlanLayout) -> bytes:
     document: dict[str, Any] = {"graph": layout.graph, "slab": slab}
     if _pooled(layout):
         document["slabs"] = dict(layout.slabs)
+    if layout.operands:
+        # Op of the graph by run, whose name alone would be a guess.
+        document["ops"] = list(layout.runs)
     return json_bytes({**document, "order": list(layout.order), "buffers": buffers})
 
 
@@ -318,48 +312,6 @@ def _macros(stem: str) -> set[str]:
     return {stem, f"{stem}_OFFSET", f"{stem}_BYTES"}
 
 
-def _program(layout: PlanLayout) -> bytes:
-    """Return a program that calls three functions of its user.
-
-    These are `allocate_slab(bytes)`, `run(op)` and `release_slab(slab)`. `tensors` holds the slice
-    of each buffer from the op that first needs it to the op that uses it last.
-
-    References
-    ----------
-    PyTorch pull request 64347: `prim::AllocateSlab`, `prim::AllocateTensor`, `prim::ReleaseSlab`.
-    """
-    if not layout.sized:
-        raise UsageError("a program needs sizes and live ranges; give the graph as well")
-    slabs = {pool: f"slab{number or ''}" for number, pool in enumerate(layout.slabs)}
-    born, dying = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
-    for buffer, birth in zip(layout.buffers, layout.births, strict=True):
-        if buffer.end is None or buffer.end <= birth:
-            # A buffer that is not live in any step needs no slice.
-            continue
-        born[birth].append(_slice(buffer, slabs[buffer.pool]))
-        if buffer.end < len(layout.order):
-            # The last reader is the op before `end`.
-            dying[buffer.end - 1].append(f"del tensors[{buffer.name!a}]")
-    lines = [f"# {layout.graph!a}: {len(layout.order)} ops, {len(layout.buffers)} buffers"]
-    for pool, size in layout.slabs.items():
-        note = f"  # pool {pool!a}" if pool else ""
-        lines.append(f"{slabs[pool]} = allocate_slab({size}){note}")
-    lines.append("tensors = {}")
-    for step, op in enumerate(layout.order):
-        lines += [*born[step], f"run({op!a})", *dying[step]]
-    if not layout.order:
-        # Without an op there is only step 0, where inputs are born.
-        lines += born[0]
-    lines += [f"release_slab({slab})" for slab in slabs.values()]
-    return ("\n".join(lines) + "\n").encode("ascii")
-
-
-def _slice(buffer: PlacedBuffer, slab: str) -> str:
-    end = buffer.offset + (buffer.size or 0)
-    note = f"  # a view of {buffer.view_of!a}" if buffer.view_of else ""
-    return f"tensors[{buffer.name!a}] = {slab}[{buffer.offset}:{end}]{note}"
-
-
 def _pooled(layout: PlanLayout) -> bool:
     return set(layout.slabs) != {""} and bool(layout.slabs)
 
@@ -369,6 +321,6 @@ EXPORTS: dict[str, Callable[[PlanLayout], bytes]] = {
     "csv": _csv,
     "c-header": _c_header,
     "minimalloc": _minimalloc,
-    "program": _program,
+    "program": program,
 }
 """Forms to which a plan can be exported, by name."""

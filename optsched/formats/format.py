@@ -25,10 +25,15 @@ class Content(StrEnum):
 
     GRAPH = "a graph"
     PLAN = "a plan"
+    REPEATS = "a plan with repeats"
+    UNFUSED = "a plan of unfused kernels"
     PACKING = "a packing"
     MODULE_PLAN = "a plan of a module"
     MODULE_CERTIFICATE = "a certificate of a module"
     CERTIFICATE = "a certificate"
+    REPEATS_CERTIFICATE = "a certificate of repeats"
+    UNFUSED_CERTIFICATE = "a certificate of unfused kernels"
+    COSTS = "costs of ops"
 
 
 class InputBytes(StrEnum):

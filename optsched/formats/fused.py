@@ -106,26 +106,91 @@ def read_fused_document(document: object) -> FusedGraph:
 
 
 @dataclass(frozen=True, slots=True)
-class StatedSplit:
-    """Groups of a split's file, by the names of parts, and the figures that it states of them."""
+class StatedGroups:
+    """Groups by the names of parts, and the figures that a file states of them."""
 
     groups: list[list[str]]
     figures: dict[str, int]
-    whole: list[list[str]]
-    """Fused nodes and other parts, whole, in the order with which the split is compared."""
 
 
-def read_split(path: str | Path) -> StatedSplit | None:
-    """Return the best split of a split's file; None for any other file."""
-    document = open_source(path).document
-    if not isinstance(document, Mapping) or document.get("format") != SPLIT_FORMAT:
-        return None
-    with errors_named(label_of(path)):
-        top = Record(document, "split")
-        best = Record(top.mapping("best_split"), "best_split")
-        figures = {x: best.count(x) for x in ("peak", "kernels", "traffic") if best.has(x)}
-        whole = Record(top.mapping("all_fused"), "all_fused") if top.has("all_fused") else None
-        return StatedSplit(_groups(best), figures, [] if whole is None else _groups(whole))
+@dataclass(frozen=True, slots=True)
+class StatedSplit:
+    """Statements of a file of `optsched-split/1`; names and types are checked.
+
+    Parameters
+    ----------
+    best, whole
+        The split, and the fused nodes and other parts whole, in the order that it is compared with;
+        empty if the file does not have one.
+    graph, model
+        Name of the graph of parts, and its memory model; empty if not stated.
+    bound, proved
+        A bound on the peak of all splits, and True if the split is said to meet it.
+    saving
+        Bytes of the saving: `before`, `after` and `bound`.
+    front
+        Peak, kernels and traffic of splits whose groups the file does not have.
+    """
+
+    best: StatedGroups
+    whole: StatedGroups
+    graph: str
+    model: str
+    bound: int | None
+    proved: bool
+    saving: dict[str, int]
+    front: list[dict[str, int]]
+
+
+_FIGURES = ("peak", "kernels", "traffic")
+_SPLIT_KEYS = {
+    *(
+        "format",
+        "graph",
+        "instance",
+        "saving",
+        "all_fused",
+        "best_split",
+        "bound",
+        "proved",
+        "front",
+    ),
+    *("stop_reason", "branches", "solves", "seconds", "knee", "whole", "memory_model"),
+    *("versions", "certificate", "before"),
+}
+_SAVING_KEYS = {
+    *("quantity", "noun", "before", "after", "bound", "against", "method", "among", "saved"),
+}
+
+
+def read_split_document(document: object) -> StatedSplit:
+    """Return the split of a parsed document."""
+    top = Record(document, "split")
+    check_format(top, SPLIT_FORMAT)
+    top.refuse_unknown(_SPLIT_KEYS)
+    saving = Record(top.mapping("saving", {}), "saving")
+    saving.refuse_unknown(_SAVING_KEYS)
+    points = [Record(point, "front") for point in top.items("front", [])]
+    points += [Record(top.mapping("knee"), "knee")] if top.has("knee") else []
+    for point in points:
+        point.refuse_unknown(_FIGURES)
+    return StatedSplit(
+        best=_stated(top, "best_split"),
+        whole=_stated(top, "all_fused") if top.has("all_fused") else StatedGroups([], {}),
+        graph=top.text("graph", top.text("instance", "")),
+        model=top.text("memory_model", ""),
+        bound=top.count("bound") if top.has("bound") else None,
+        proved=top.flag("proved", False),
+        saving={x: saving.count(x) for x in ("before", "after", "bound") if saving.has(x)},
+        front=[{x: point.count(x) for x in _FIGURES} for point in points],
+    )
+
+
+def _stated(top: Record, key: str) -> StatedGroups:
+    record = Record(top.mapping(key), key)
+    record.refuse_unknown((*_FIGURES, "groups"))
+    figures = {x: record.count(x) for x in _FIGURES if record.has(x)}
+    return StatedGroups(_groups(record), figures)
 
 
 def _groups(record: Record) -> list[list[str]]:
@@ -153,7 +218,13 @@ def write_fusion_certificate(
 
 
 def read_fusion_certificate(path: str | Path, fused: FusedGraph) -> FusionCertificate:
-    """Return the certificate of a file.
+    """Return the certificate of a file, without checking it."""
+    with errors_named(label_of(path)):
+        return read_fusion_document(fused, open_source(path).document)
+
+
+def read_fusion_document(fused: FusedGraph, document: object) -> FusionCertificate:
+    """Return the certificate of a parsed document.
 
     Raises
     ------
@@ -162,13 +233,12 @@ def read_fusion_certificate(path: str | Path, fused: FusedGraph) -> FusionCertif
     PlanError
         If it names a buffer or an op that the graph does not have.
     """
-    with errors_named(label_of(path)):
-        top = Record(open_source(path).document, "certificate")
-        check_format(top, CERTIFICATE_FORMAT)
-        top.refuse_unknown({"format", "graph", "bound", "tree"})
-        root: tuple[object, _Choices] = (top.mapping("tree"), _NONE)
-        tree: FusionTree = fold(root, partial(_read_parts, fused), partial(_read_part, fused))
-        return FusionCertificate(top.text("graph"), top.count("bound"), tree)
+    top = Record(document, "certificate")
+    check_format(top, CERTIFICATE_FORMAT)
+    top.refuse_unknown({"format", "graph", "bound", "tree"})
+    root: tuple[object, _Choices] = (top.mapping("tree"), _NONE)
+    tree: FusionTree = fold(root, partial(_read_parts, fused), partial(_read_part, fused))
+    return FusionCertificate(top.text("graph"), top.count("bound"), tree)
 
 
 _Choices: TypeAlias = tuple[frozenset[int], frozenset[int]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +65,11 @@ class PlanLayout:
         Names of buffers that never share bytes, and groups of buffers that start at one offset.
     arrays
         Bytes of the array that the framework needs for slab and tail, by bytes of a pointer.
+    copies
+        Name in the graph of each buffer that a run makes; empty if no op runs again.
+    runs, operands
+        Op of the graph, and names of the buffers that are read and made, by step; empty if no op
+        runs again.
     """
 
     graph: str
@@ -76,6 +81,9 @@ class PlanLayout:
     keep_apart: tuple[tuple[str, ...], ...] = ()
     must_share: tuple[tuple[str, ...], ...] = ()
     arrays: Mapping[int, int] = field(default_factory=dict)
+    copies: Mapping[str, str] = field(default_factory=dict)
+    runs: tuple[str, ...] = ()
+    operands: tuple[tuple[str, ...], ...] = ()
 
 
 def layout_of_document(document: Mapping[str, Any]) -> PlanLayout:
@@ -103,8 +111,14 @@ def layout_of_document(document: Mapping[str, Any]) -> PlanLayout:
     )
 
 
-def layout_of(graph: Graph, plan: Plan) -> PlanLayout:
-    """Return the layout of a plan that the checker accepts; views are listed as buffers."""
+def layout_of(
+    graph: Graph, plan: Plan, copies: Mapping[str, str] | None = None, runs: Sequence[str] = ()
+) -> PlanLayout:
+    """Return the layout of a plan that the checker accepts; views are listed as buffers.
+
+    For plans with repeats, `copies` has the name in the graph of each buffer that a run makes, and
+    `runs` the op of the graph by run.
+    """
     graph.refuse_streams("a layout with live ranges by steps")
     placed = plan.placed(graph)
     ranges = live_ranges(placed, plan.order).tolist()
@@ -141,6 +155,14 @@ def layout_of(graph: Graph, plan: Plan) -> PlanLayout:
         keep_apart=apart,
         must_share=shared,
         arrays={} if len(slabs) != 1 else _arrays(graph, *slabs.values()),
+        copies=copies or {},
+        runs=tuple(runs),
+        operands=tuple(
+            tuple(placed.buffers[b].name for b in (*op.reads, *op.uses, *op.writes))
+            for op in (placed.ops[v] for v in plan.order)
+        )
+        if runs
+        else (),
     )
 
 

@@ -131,21 +131,13 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
         claims["versions"] = {key: versions.text(key) for key in versions.value}
     if "trace" in top.value:
         claims["trace"] = [_read_event(i, x) for i, x in enumerate(top.items("trace"))]
-    order = _read_order(graph, top)
+    names = top.texts("order")
+    if "recompute" in top.value and len(set(names)) < len(names):
+        raise PlanError("plan runs ops again (recompute): check, report and export take it")
+    order = tuple(_planned_id(graph, graph.op_ids, x, "op") for x in names)
     offsets = _read_offsets(graph, Record(top.mapping("offsets"), "offsets"))
     pools = _read_pools(graph, Record(top.mapping("pool"), "pool")) if "pool" in top.value else ()
     return Plan(order, offsets, pools), claims
-
-
-def _read_order(graph: Graph, top: Record) -> tuple[int, ...]:
-    """Return the order; with repeats, `graph` is the unrolled graph, whose ops are in order."""
-    names = top.texts("order")
-    # The unrolled graph has an op per run, in the order of the file.
-    if "recompute" in top.value and len(set(names)) < len(names):
-        if len(names) != len(graph.ops):
-            raise PlanError("plan runs ops again (recompute): check, report and export take it")
-        return tuple(range(len(names)))
-    return tuple(_planned_id(graph, graph.op_ids, x, "op") for x in names)
 
 
 def read_rules(document: Record, known: Collection[str] = _RULE_KEYS) -> dict[str, Any]:

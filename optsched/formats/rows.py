@@ -35,18 +35,25 @@ _CAPTURE: Final = (
 _BESIDE: Final = (
     (
         "optsched-recompute-certificate",
+        Content.REPEATS_CERTIFICATE,
         "a bound on extra compute",
         "give it to `optsched check` with the graph and its plan with repeats",
     ),
     (
         "optsched-fusion-certificate",
+        Content.UNFUSED_CERTIFICATE,
         "a bound on all splits of fused nodes",
         "give it to `optsched check` with the captured graph and a split",
     ),
-    ("optsched-split", "a split of fused nodes", "give it to `optsched check` with its graph"),
-    ("optsched-costs", "costs of ops", "give it to `optsched recompute --costs`"),
+    (
+        "optsched-split",
+        Content.UNFUSED,
+        "a split of fused nodes",
+        "give it to `optsched check` with its graph",
+    ),
+    ("optsched-costs", Content.COSTS, "costs of ops", "give it to `optsched recompute --costs`"),
 )
-"""Name, title and advice of formats that hold no graph, plan or packing."""
+"""Name, content, title and advice of formats that :mod:`optsched.formats.answers` reads."""
 _NO_GRAPH: Final = "it has weights but no graph of ops; use the model's own file"
 
 
@@ -178,8 +185,8 @@ ROWS: Final = (
     ),
     *(
         # Read only beside the graph that they are about.
-        Format(name, Content.CERTIFICATE, _tagged(name), title=title, advice=advice)
-        for name, title, advice in _BESIDE
+        Format(name, holds, _tagged(name), title=title, advice=advice)
+        for name, holds, title, advice in _BESIDE
     ),
     Format(
         "inductor",

@@ -2,7 +2,6 @@
 
 Offsets are those of the unrolled graph, in which the second copy of buffer `x` is `x@2`
 (:mod:`optsched.model.runs`). The key `recompute` states the budget and what the repeats cost.
-:func:`planned_graph` returns the graph to check such a plan with.
 
 Example: `"order": ["a", "b", "c", "a", "d"]` with `"offsets": {"x": 0, "y": 5, "x@2": 1, ..}`.
 """
@@ -10,14 +9,11 @@ Example: `"order": ["a", "b", "c", "a", "d"]` with `"offsets": {"x": 0, "y": 5, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 from optsched.errors import PlanError
 from optsched.formats.fields import Record
-from optsched.formats.format import Content
-from optsched.formats.native_plan import plan_document
-from optsched.formats.opening import opened
+from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.question import contents_digest
@@ -38,41 +34,41 @@ def runs_document(
     return document
 
 
-def planned_graph(path: str | PathLike[str], graph: Graph) -> Graph:
-    """Return the graph that a plan file plans: unrolled if its order has repeats.
+class Repeats(NamedTuple):
+    """A plan file with repeats, read beside its graph but not checked."""
+
+    unrolled: Unrolled
+    plan: Plan
+    claims: dict[str, Any]
+    """Fields that plans without repeats have as well."""
+    stated: dict[str, Any]
+    """Fields of the key `recompute`."""
+
+
+def read_repeats(graph: Graph, document: Mapping[str, Any]) -> Repeats:
+    """Return the plan of a parsed document, for the unrolled graph.
 
     Raises
     ------
+    FormatError
+        If a field is missing, unknown or malformed.
     PlanError
         If the order names an unknown op, repeats an op that runs once, or breaks a dependency.
     """
-    with opened(str(path), Content.PLAN) as (_, source):
-        document = source.document
-    return unrolled_for(graph, document)
+    top = Record(document, "plan")
+    names = top.texts("order")
+    for name in names:
+        if name not in graph.op_ids:
+            raise PlanError(f"plan names op {name[:200]!r}, which is not in graph {graph.name!r}")
+    unrolled = unroll(graph, [graph.op_ids[name] for name in names])
+    # The unrolled graph has an op per run, in the order of the file.
+    runs = {"order": [op.name for op in unrolled.graph.ops]}
+    plain = {key: value for key, value in document.items() if key != "recompute"}
+    plan, claims = read_plan_document(unrolled.graph, plain | runs)
+    return Repeats(unrolled, plan, claims, _stated(Record(top.mapping("recompute"), "recompute")))
 
 
-def unrolled_for(graph: Graph, document: Mapping[str, Any]) -> Graph:
-    """Return the graph of a parsed plan file."""
-    order = document.get("order")
-    if "recompute" not in document or not isinstance(order, list):
-        return graph
-    names = Record(document, "plan").texts("order")
-    missing = [name for name in names if name not in graph.op_ids]
-    if missing:
-        raise PlanError(f"plan names op {missing[0][:200]!r}, which is not in graph {graph.name!r}")
-    # Another version of the model may have the same names.
-    if document.get("contents") not in (None, contents_digest(graph)):
-        raise PlanError(f"plan is not of graph {graph.name!r}: its contents differ")
-    return unroll(graph, [graph.op_ids[name] for name in names]).graph
-
-
-def recompute_claims(path: str | PathLike[str]) -> dict[str, Any] | None:
-    """Return what a plan file states under `recompute`, or None."""
-    with opened(str(path), Content.PLAN) as (_, source):
-        document = source.document
-    if "recompute" not in document:
-        return None
-    record = Record(Record(document, "plan").mapping("recompute"), "recompute")
+def _stated(record: Record) -> dict[str, Any]:
     record.refuse_unknown(RECOMPUTE_KEYS)
     found: dict[str, Any] = {key: record.count(key) for key in ("peak", "extra")}
     found["bound"] = record.count("bound") if record.has("bound") else None

@@ -65,6 +65,9 @@ class Graph:
     origin
         Format and recorded orders of the graph's file; None for a graph made in Python. Savings are
         measured against the framework that it names.
+    variant
+        In words, the choices by which this graph was made of another one, such as "these repeats":
+        its plans are not all plans of that graph. Empty for a graph of its own.
 
     Attributes
     ----------
@@ -96,6 +99,7 @@ class Graph:
     cost_unit: str = ""
     dims: tuple[tuple[str, int], ...] = field(default=(), repr=False, compare=False)
     origin: Origin | None = field(default=None, repr=False, compare=False)
+    variant: str = field(default="", repr=False, compare=False)
     roots: tuple[int, ...] = field(init=False, repr=False, compare=False)
     kept: tuple[bool, ...] = field(init=False, repr=False, compare=False)
     producers: tuple[int | None, ...] = field(init=False, repr=False, compare=False)

@@ -27,8 +27,11 @@ from optsched.model.digest import digest
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
 from optsched.model.pools import Pool, pool_graph, pools_of
+from optsched.model.runs import runs_once
 from optsched.model.steps import Order
+from optsched.model.training import find_ops, forward_ops, with_barrier
 from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.integers import as_integer
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import Objective, choose_member
 from optsched.runtime.text import counted, listed, readable
@@ -60,6 +63,9 @@ class Question:
     budget
         Live bytes that a sequence of runs must not exceed, for the objective `cost`: ops may then
         run more than once.
+    loss
+        Names of the ops that make the loss, for the objective `cost`: only these and the ops that
+        they need may run again, and ops that read tangents wait for them. Empty if any op may.
 
     Examples
     --------
@@ -82,6 +88,7 @@ class Question:
     capacity: int | None = None
     pools: tuple[Pool, ...] = ()
     budget: int | None = None
+    loss: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         expect("a question", self.graph, Graph)
@@ -93,15 +100,28 @@ class Question:
         put(self, "pools", tuple(self.pools))
         for pool in self.pools:
             expect("pools", pool, Pool)
-        # A budget belongs to the objective cost, which is about sequences with repeats.
+        if isinstance(self.loss, str):
+            raise UsageError(f"loss must be a list of op names: write [{self.loss!r}]")
+        put(self, "loss", tuple(self.loss))
+        self._check_budget()
+
+    def _check_budget(self) -> None:
+        """Check what belongs to the objective cost, which is about sequences with repeats."""
+        if self.budget is not None and (as_integer(self.budget) is None or self.budget < 0):
+            raise UsageError(f"budget must be a number of bytes of at least 0, got {self.budget!r}")
         if (self.objective is Objective.COST) != (self.budget is not None):
             raise UsageError("the objective cost needs a budget in bytes, and no other has one")
         if self.budget is not None and (self.rules != NO_RULES or self.near or self.pools):
             raise UsageError("a budget does not go with order rules, a baseline or pools")
+        if self.loss and self.budget is None:
+            raise UsageError("a loss is about repeats of ops: it needs the objective cost")
+        find_ops(self.graph, self.loss)
 
     @cached_property
     def planned(self) -> Graph:
         """The graph whose orders are those that keep the rules: each rule is a control edge."""
+        if self.loss:
+            return with_barrier(self.graph, find_ops(self.graph, self.loss))
         return self.rules.apply(self.graph)
 
     @cached_property
@@ -123,7 +143,17 @@ class Question:
     @property
     def _costs(self) -> tuple[tuple[int, bool], ...]:
         """Cost of one more run by op, and True where an op must not run again."""
-        return tuple((op.cost, op.once) for op in self.graph.ops)
+        again = self.may_repeat
+        return tuple((op.cost, v not in again) for v, op in enumerate(self.graph.ops))
+
+    @cached_property
+    def may_repeat(self) -> frozenset[int]:
+        """Ops that may run more than once; none without a budget."""
+        if self.budget is None:
+            return frozenset()
+        every = frozenset(range(len(self.graph.ops)))
+        inside = forward_ops(self.graph, find_ops(self.graph, self.loss)) if self.loss else every
+        return inside - runs_once(self.graph).keys()
 
     @property
     def max_moved(self) -> int | None:
@@ -188,8 +218,12 @@ class Question:
     @property
     def restriction(self) -> str:
         """The allowed plans in words, such as "orders that run 'a' first"; empty for all plans."""
+        if self.budget is not None:
+            again = f" in which only forward ops of loss {_names(self.loss)} run again"
+            return f"plans within {counted(self.budget, 'byte')}{again if self.loss else ''}"
         pools = tuple(pool.name for pool in self.pools)
-        return restriction_words(self.rules, self.max_moved, pools, self.graph.streams)
+        streams, variant = self.graph.streams, self.graph.variant
+        return restriction_words(self.rules, self.max_moved, pools, streams, variant)
 
     def require_about(self, graph: Graph) -> None:
         """Raise :class:`UsageError` unless the question is about this graph, names aside."""
@@ -215,6 +249,7 @@ def restriction_words(
     max_moved: int | None = None,
     pools: Sequence[str] = (),
     streams: Sequence[str] = (),
+    variant: str = "",
 ) -> str:
     """Return in words which plans a question allows; empty for all plans of its graph.
 
@@ -226,6 +261,8 @@ def restriction_words(
         Names of slabs that buffers may spill into.
     streams
         Streams of the graph; one stream restricts nothing.
+    variant
+        Choices by which the graph was made of another one, in words.
     """
     # Each restriction adds a phrase; together they read as one sentence.
     orders = [f"run {_names(rules.first)} first"] if rules.first else []
@@ -236,6 +273,8 @@ def restriction_words(
     words = f"orders that {' and '.join(orders)}" if orders else ""
     if len(streams) > 1:
         words = f"{words or 'orders'} on {len(streams)} streams"
+    if variant:
+        words = f"{words or 'orders'} with {variant}"
     if pools:
         words = f"{words or 'plans'} that spill as few bytes in the pools {_names(pools)}"
     return words

@@ -22,6 +22,9 @@ from optsched.errors import PlanError
 from optsched.model.elements import Buffer, Op
 from optsched.model.graph import Graph
 
+REPEATS = "these repeats"
+"""Variant of a graph with several runs of an op."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unrolled:
@@ -203,6 +206,8 @@ class _Unroller:
             tuple(apart),
             tuple(tuple(self.copies[b][0] for b in group) for group in graph.must_share),
             graph.cost_unit,
+            # Other repeats are other graphs, and a bound on this one is not about theirs.
+            variant=REPEATS if any(self.number) else graph.variant,
         )
 
 

@@ -12,7 +12,7 @@ only one, so the forward ops are `act` and `loss`, and `grad` gets a control edg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from optsched.errors import UsageError
@@ -23,7 +23,7 @@ TANGENTS = "tangents"
 """First letters of the names of inputs that hold the gradient of the loss."""
 
 
-def find_loss(graph: Graph, names: Sequence[str] = ()) -> tuple[int, ...]:
+def find_loss(graph: Graph, names: Iterable[str] = ()) -> tuple[int, ...]:
     """Return the ops that make the outputs of the forward part, ascending.
 
     Parameters
@@ -38,11 +38,8 @@ def find_loss(graph: Graph, names: Sequence[str] = ()) -> tuple[int, ...]:
     UsageError
         If a name is unknown, or names are not given and such inputs are missing.
     """
-    for name in names:
-        if name not in graph.op_ids:
-            raise UsageError(f"the loss names op {name!r}, which is not in graph {graph.name!r}")
-    if names:
-        return tuple(sorted({graph.op_ids[name] for name in names}))
+    if names := tuple(names):
+        return find_ops(graph, names)
     # Outputs that no tangent leads to are those of the forward part.
     after = _after_tangents(graph)
     makers = {
@@ -58,6 +55,16 @@ def find_loss(graph: Graph, names: Sequence[str] = ()) -> tuple[int, ...]:
             "output; name the op that makes the loss (--loss OP)"
         )
     return loss
+
+
+def find_ops(graph: Graph, names: Iterable[str]) -> tuple[int, ...]:
+    """Return the ops of these names, ascending; raise `UsageError` for an unknown one."""
+    found = set()
+    for name in names:
+        if name not in graph.op_ids:
+            raise UsageError(f"the loss names op {name!r}, which is not in graph {graph.name!r}")
+        found.add(graph.op_ids[name])
+    return tuple(sorted(found))
 
 
 def _tangent_readers(graph: Graph) -> list[int]:

@@ -9,7 +9,7 @@ from optsched.reports.page import short_page
 from optsched.reports.scatter import Axis, Mark, Shape, scatter
 from optsched.reports.tables import Table, as_html, make_table, safe
 from optsched.runtime.bytes import format_bytes, unit_of
-from optsched.runtime.text import counted, percent
+from optsched.runtime.text import counted, listed, percent
 from optsched.solver.recompute.result import RecomputeResult
 
 SHOWN = 12
@@ -24,6 +24,8 @@ def recompute_record(result: RecomputeResult) -> dict[str, Any]:
     """Return a result as plain numbers and names, ready for JSON."""
     return {
         "graph": result.graph.name,
+        "loss": list(result.loss),
+        "among": result.question.restriction,
         "budget": result.budget,
         "status": result.status,
         "peak": result.peak,
@@ -52,15 +54,18 @@ def recompute_record(result: RecomputeResult) -> dict[str, Any]:
 def recompute_text(result: RecomputeResult) -> str:
     """Return a result in words."""
     head = f"{result.graph.name}: peak of at most {counted(result.budget, 'byte')}"
+    loss = f"forward ops are those of loss {listed([repr(name) for name in result.loss], SHOWN)}"
     if result.status == "infeasible":
         return (
             f"{head} is impossible, however often forward ops run again, proved: {result.blocker}"
+            f"; {loss}"
         )
     bound = _share(result, result.bound)
     if result.extra is None:
-        return f"{head}: no plan found; any with forward repeats has at least {bound} extra compute"
+        text = f"{head}: no plan found; any with forward repeats has at least {bound} extra compute"
+        return f"{text}; {loss}"
     # Plans that repeat other ops may cost less.
-    forward = "if only forward ops run again"
+    forward = f"if only forward ops run again; {loss}"
     proof = "proved least" if result.status == "optimal" else f"bound {bound}"
     runs = sum(repeat.count for repeat in result.repeats)
     lines = [

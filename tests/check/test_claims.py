@@ -160,7 +160,7 @@ def test_what_solve_writes_is_never_refused() -> None:
                 names = sorted({buffer.pool for buffer in made.buffers if not buffer.external})
                 pools = [Pool(name, 40 if capacity else None) for name in names]
                 found = solve(made, pools=[*pools, Pool("more", None)], limits=limits)
-                result, record = found.result, pooled_record(found)
+                result, record = found, pooled_record(found)
             else:
                 result = solve(
                     made, objective=objective, capacity=40 if capacity else None, limits=limits

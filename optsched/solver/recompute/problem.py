@@ -188,7 +188,7 @@ class _ViewWriter:
         for u in self.problem.graph.predecessors[v]:
             if u not in self.problem.views or self._is_fresh(u):
                 continue
-            # A view that runs once shows the copy of which it was made.
+            # A view that runs once keeps showing its old copy.
             if u in self.problem.late and u in self.last:
                 self.keeps_old = True
             else:

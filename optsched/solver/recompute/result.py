@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from optsched.model.graph import Graph
 from optsched.model.question import Question
 from optsched.model.runs import Unrolled, unroll
-from optsched.model.training import forward_ops
 from optsched.runtime.limits import Objective, StopReason
 from optsched.solver.recompute.bound import IMPOSSIBLE
 from optsched.solver.recompute.prove import Proof
@@ -97,12 +96,8 @@ class RecomputeResult:
     @property
     def question(self) -> Question:
         """The question; its bound holds for those that it covers, such as smaller budgets."""
-        graph = self.graph
-        inside = forward_ops(graph, [graph.op_ids[name] for name in self.loss])
-        # The loss decides which ops may run again, so the question has to show it.
-        ops = tuple(replace(op, once=op.once or v not in inside) for v, op in enumerate(graph.ops))
-        fixed = replace(graph, ops=ops)
-        return Question(fixed, objective=Objective.COST, budget=self.budget)
+        # The loss decides which ops may run again, so the question shows it.
+        return Question(self.graph, objective=Objective.COST, budget=self.budget, loss=self.loss)
 
     @cached_property
     def unrolled(self) -> Unrolled:

@@ -1,0 +1,227 @@
+"""Common parts of all kinds of plan files: the question, the answer, and proved bounds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from optsched.check.claims import Unverified
+from optsched.errors import FormatError, UsageError
+from optsched.formats.format import Content, Format, Source
+from optsched.formats.layout import PlanLayout, layout_of
+from optsched.formats.opening import open_source, read_file, read_module_file
+from optsched.formats.reading import AS_RECORDED, GraphReading
+from optsched.formats.source import errors_named, label_of
+from optsched.formats.table import find_format
+from optsched.model.graph import Graph
+from optsched.model.module import Module, module_of
+from optsched.runtime.limits import Objective
+
+if TYPE_CHECKING:
+    from optsched.check.replay import Replayed
+    from optsched.model.fused import FusedGraph
+    from optsched.model.plan import Plan
+
+READING = frozenset({"--dim", "--profile", "--input-bytes"})
+MODEL = frozenset({"--inplace", "--align", "--workspace-apart", "--constants", "--streams"})
+RULES = frozenset({"--first", "--last", "--keep-order", "--baseline", "--max-moved"})
+REPEATS = frozenset({"--cost", "--costs", "--loss", "--peak"})
+QUESTION = READING | MODEL | RULES | REPEATS | {"--replay"}
+"""Options that ask something of a plan file; each kind takes some of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The question of a caller: a graph and options, never the words of a plan's file.
+
+    Parameters
+    ----------
+    graph
+        Graph or module, or the path of its file.
+    how
+        Reading of the file, and order rules.
+    near
+        Path of the plan whose order is the baseline; None for the order of the graph.
+    max_moved
+        Ops of the baseline that may move.
+    loss, peak
+        Ops that make the loss, and most live bytes, for plans with repeats; found, and those of
+        the plan, by default.
+    price
+        Gives a graph the costs of one more run of each op.
+    given
+        Options that the caller has given, such as `--first`.
+    options
+        Options of readers in place of `how`, where no memory model is asked for.
+    adapts
+        True if the plan's file may say that ops write in place, where only its bytes matter.
+    """
+
+    graph: str | Path | Graph | Module
+    how: GraphReading = AS_RECORDED
+    near: str | Path | None = None
+    max_moved: int | None = None
+    loss: tuple[str, ...] = ()
+    peak: int | None = None
+    price: Callable[[Graph], Graph] = field(default=lambda graph: graph)
+    given: tuple[str, ...] = ()
+    options: Mapping[str, Any] | None = None
+    adapts: bool = False
+
+    def one_graph(self) -> Graph:
+        """Return the graph, without order rules."""
+        if isinstance(self.graph, Module):
+            return self.graph.graphs[self.graph.entry]
+        if isinstance(self.graph, Graph):
+            return self.graph
+        if self.options is None:
+            return self.how.read_unordered(self.graph)
+        found: Graph = read_file(self.graph, Content.GRAPH, **self.options)
+        return found
+
+    def module(self) -> Module:
+        """Return all computations of the file."""
+        if isinstance(self.graph, Graph):
+            return module_of(self.graph)
+        if isinstance(self.graph, Module):
+            return self.graph
+        if self.options is None:
+            return self.how.read_module(self.graph)
+        return read_module_file(self.graph, self.options)
+
+    def writes_in_place(self, path: str, *, planned: bool, allowed: bool) -> bool:
+        """Return True if ops write in place; raise `UsageError` if only the plan's file does."""
+        if planned and not allowed and not self.adapts:
+            # Without the option the plan would fail in a way that nobody understands.
+            raise UsageError(f"{path}: an in-place plan: check it with --inplace")
+        return planned if self.adapts else allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """A lower bound with a valid certificate, and the plans that it is about.
+
+    Parameters
+    ----------
+    bound
+        Bytes, or the cost of repeats; None if no such plan exists at all.
+    words
+        The whole statement, with the plans that it is about.
+    covers
+        True if all plans that the question asks for are among these.
+    proof
+        Kind of proof; empty where there is only one.
+    among
+        The plans that the bound is about; empty if they are all plans.
+    of_file
+        The bound as far as it proves what the plan's file claims of its own question.
+    quantity
+        Quantity of the bound.
+    """
+
+    bound: int | None
+    words: str
+    covers: bool
+    proof: str = ""
+    among: str = ""
+    of_file: int = 0
+    quantity: Objective = Objective.PEAK
+
+    def record(self) -> dict[str, Any]:
+        """Return the bound for JSON: as a bound only if it is one of the question asked."""
+        fields = {"bound": self.bound} | ({"bound_proof": self.proof} if self.proof else {})
+        return fields if self.covers else {"restricted_bound": fields | {"among": self.among}}
+
+
+class Answer(ABC):
+    """A valid plan of a file, and what is known about it.
+
+    Parameters
+    ----------
+    path, holds, row, source
+        Name, kind, format and data of the file.
+    asked
+        The question.
+
+    Attributes
+    ----------
+    planned
+        The graph, module or fused graph.
+    record, lines
+        Measured figures, for JSON and in words.
+    parts
+        Graph and plan of each computation whose order and offsets the file has, the entry first;
+        with one op per run for plans with repeats.
+    claims
+        Fields of the file beside its plan, of the entry.
+    """
+
+    takes: ClassVar[frozenset[str]]
+    """Options of the question that this kind of plan answers to."""
+    certificate: ClassVar[Content]
+    """Content of the certificates that are about such plans."""
+    planned: Graph | Module | FusedGraph
+    record: dict[str, Any]
+    lines: list[str]
+    claims: Mapping[str, Any]
+    parts: Mapping[str, tuple[Graph, Plan]]
+
+    def __init__(
+        self, path: str, holds: Content, row: Format, source: Source, asked: Asked
+    ) -> None:
+        self.path, self.holds, self.row, self.source, self.asked = path, holds, row, source, asked
+        self.parts, self.claims = {}, {}
+        self.subject()
+        with errors_named(path):
+            self.read()
+
+    @abstractmethod
+    def subject(self) -> None:
+        """Read the graph, and set :attr:`planned`."""
+
+    @abstractmethod
+    def read(self) -> None:
+        """Read the file, check its plan and its claims, and set the other attributes."""
+
+    @abstractmethod
+    def proved(self, certificate: Any) -> Proved:
+        """Check a certificate, and return its bound with the plans that it is about."""
+
+    @abstractmethod
+    def unverified(self, proved: Proved | None) -> Sequence[Unverified]:
+        """Return the claims of the file that nothing has shown, beside those that are refuted."""
+
+    def replay(self) -> Replayed:
+        """Execute the plan on patterns of bytes."""
+        raise NotImplementedError
+
+    @property
+    def restriction(self) -> str:
+        """The plans that the file's own bounds are about, in words; empty for all plans."""
+        return ""
+
+    def layout(self, name: str) -> PlanLayout:
+        """Return the layout of a computation by names."""
+        return layout_of(*self.parts[name])
+
+    @property
+    def orders(self) -> Sequence[Sequence[Sequence[int]]]:
+        """Orders of groups that the file has, for plans of fused nodes."""
+        return ()
+
+    @abstractmethod
+    def read_proof(self, row: Format, source: Source) -> Any:
+        """Return the certificate of a file."""
+
+    def prove(self, path: str | Path) -> Proved:
+        """Check the certificate of a file, and return its bound with the plans it is about."""
+        source = open_source(path)
+        with errors_named(label_of(path)):
+            row = find_format(source)
+            if row.holds is not self.certificate:
+                got = f"{row.title or row.holds} ({row.name})"
+                raise FormatError(f"expected {self.certificate}, got {got}")
+            return self.proved(self.read_proof(row, source))

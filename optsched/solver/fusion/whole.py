@@ -1,0 +1,52 @@
+"""Fused nodes, all whole, in the best order known: what a split is compared with.
+
+An order of the search, or of a file, may be far from the best one, and a saving against it would
+be that of the order. So orders near to those of splits are tried, too, and a search of limited
+work, whose answer does not depend on the speed of the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from optsched.model.fused import FusedGraph
+from optsched.model.fusion import whole_split
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
+from optsched.solver.fusion.oracle import Oracle, follow
+from optsched.solver.fusion.result import FusionResult, Point
+from optsched.solver.fusion.search import measured
+
+LIMITS = Limits(work=50_000, seconds=5.0)
+"""Limits of the search; the work ends it first, except for graphs of many thousand parts."""
+
+
+def least_whole(fused: FusedGraph, near: Iterable[Sequence[Sequence[int]]] = ()) -> Point:
+    """Return the whole nodes in the best order known.
+
+    Parameters
+    ----------
+    fused
+        The fused graph.
+    near
+        Orders of groups, such as those of splits, whose nodes are tried in the nearest order.
+    """
+    split = whole_split(fused)
+    found = [follow(fused, split, groups) for groups in near]
+    found.append(Oracle(fused, Clock.of(LIMITS)).solve(split))
+    return measured(fused, min(found, key=lambda x: x.peak))
+
+
+def against_least_whole(result: FusionResult) -> FusionResult:
+    """Return a result whose whole nodes have the best order known, if a split is below them.
+
+    The split is given up if they then need no more than it does.
+    """
+    if result.saved <= 0:
+        return result
+    least = least_whole(result.fused, [result.best.groups])
+    if least.peak >= result.whole.peak:
+        return result
+    best = result.best if result.best.peak < least.peak else least
+    return replace(result, whole=least, best=best)
