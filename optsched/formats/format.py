@@ -214,6 +214,8 @@ class Format:
     tails
         `tails(source)` returns what the framework keeps behind the slab, as
         :attr:`~optsched.model.origin.Origin.tails`; it takes the same options as `orders`.
+    writes_in_place
+        True if `held` counts bytes that ops overwrite once, as the graph does with in-place pairs.
     describe
         `describe(source)` returns what a file says without the sizes that a plan needs.
     load
@@ -241,5 +243,6 @@ class Format:
     order_options: Collection[str] = ()
     held: Callable[..., int | None] | None = None
     tails: Callable[..., tuple[ArenaTail, ...]] | None = None
+    writes_in_place: bool = False
     describe: Callable[[Source], FileFacts] | None = None
     load: str = ""

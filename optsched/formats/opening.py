@@ -75,9 +75,7 @@ def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
         found = row.read(source, **{key: x for key, x in options.items() if key in row.options})
         if not isinstance(found, Graph):
             return found
-        origin = _origin_of(row, source, options)
-        if (held := _held(row, source, options)) is not None:
-            origin = replace(origin, held={found.model_name: held})
+        origin = _origin_of(row, source, options, found)
         if row.tails is not None:
             origin = replace(origin, tails=row.tails(source, **_order_options(row, options)))
     # A graph whose recorded orders cannot be read is still a graph; the error is kept for those
@@ -85,21 +83,24 @@ def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
     return found.read_from(origin, options.get("dims") or {})
 
 
-def _origin_of(row: Format, source: Source, options: Mapping[str, Any]) -> Origin:
+def _origin_of(row: Format, source: Source, options: Mapping[str, Any], graph: Graph) -> Origin:
     try:
-        return Origin(row.name, read_orders(row, source, options))
+        origin = Origin(row.name, read_orders(row, source, options))
     except FormatError as error:
-        return Origin(row.name, trouble=str(error))
+        origin = Origin(row.name, trouble=str(error))
+    return replace(origin, held=_held(row, source, options, graph))
 
 
-def _held(row: Format, source: Source, options: Mapping[str, Any]) -> int | None:
+def _held(row: Format, source: Source, options: Mapping[str, Any], graph: Graph) -> dict[str, int]:
+    """Return what the framework holds, by the memory model that counts bytes as it does."""
     if row.held is None:
-        return None
-    used = _order_options(row, options)
+        return {}
     # The graph can be planned also where its framework would refuse the file.
     with suppress(FormatError):
-        return row.held(source, **used)
-    return None
+        found = row.held(source, **_order_options(row, options))
+        counted = graph.with_inplace() if row.writes_in_place else graph
+        return {} if found is None else {counted.model_name: found}
+    return {}
 
 
 def read_orders(
@@ -132,9 +133,9 @@ def read_module_file(path: str | Path, options: Mapping[str, Any]) -> Module:
             # A single graph is a module with one computation.
             return module_of(read_as(row, source, options))
         refuse_options(row, options)
-        origin = _origin_of(row, source, options)
         found = row.modules(source)
-        entry = found.graphs[found.entry].read_from(origin)
+        entry = found.graphs[found.entry]
+        entry = entry.read_from(_origin_of(row, source, options, entry))
         return replace(found, graphs={**found.graphs, found.entry: entry})
 
 

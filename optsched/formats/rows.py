@@ -248,11 +248,15 @@ ROWS: Final = (
         later("hlo.read", "read_hlo"),
         orders=later("hlo.read", "read_orders"),
         modules=later("hlo.read", "read_hlo_module"),
+        held=later("hlo.allocation.held", "held"),
+        writes_in_place=True,
         alignment=64,  # of offsets in the temporary buffer of XLA for CPUs
         title="a module of XLA's HLO text",
         stock=Stock(
             "XLA's own schedule and heap",
             ("xla", "xla_default"),
+            counts="in-place as XLA does",
+            counts_apart="nothing in place, unlike XLA: --inplace",
             order_title="XLA's own schedule",
             orders=("xla",),
         ),

@@ -57,6 +57,18 @@ def test_donated_parameters_are_free_after_their_last_use() -> None:
     assert graph.buffers[0].input is InputPolicy.FREED
 
 
+def test_a_donated_parameter_that_is_a_result_lives_to_the_end() -> None:
+    graph = module(
+        P,
+        "%a = f32[16]{0} sine(%p)",
+        "%b = f32[16]{0} cosine(%a)",
+        "ROOT %t = (f32[16]{0}, f32[16]{0}) tuple(%p, %b)",
+        head=", input_output_alias={ {0}: (0, {}, may-alias) }",
+    )
+    assert graph.kept[graph.buffer_ids["p"]]
+    assert peak_memory(graph, (0, 1)) == 192
+
+
 def test_one_leaf_of_a_parameter_may_be_donated() -> None:
     alias = ", input_output_alias={ {}: (0, {1}, must-alias) }"
     graph = module(

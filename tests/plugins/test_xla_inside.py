@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from optsched.formats.hlo.allocation.assignment import Assignment
 from optsched.formats.hlo.text import Computation
-from optsched.plugins.xla.assignment import Assignment
 from optsched.plugins.xla.inside import improve_inside
 from optsched.plugins.xla.orders import ModuleOrders, WeighedOrder
 from optsched.runtime.clock import Clock

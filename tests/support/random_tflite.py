@@ -51,6 +51,9 @@ class RandomNet(TfliteNet):
         """Add a layer that reads a random tensor; one that does not suit its shape adds nothing."""
         x = self.pick(self.made)
         rank = len(self.shape(x))
+        if not rank:
+            _flatten(self, x)
+            return
         names = [*(_IMAGES if rank == 4 else ()), *(_ROWS if rank == 2 else ()), *_ANY]
         LAYERS[self.pick(names)](self, x)
 

@@ -149,6 +149,7 @@ class _ComputationReader:
     ops: set[str] = field(default_factory=set)
     makers: dict[str, str] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)
+    donated: set[str] = field(default_factory=set)
 
     def build(self, *, is_entry: bool) -> Graph:
         name = self.module.name if is_entry else self.computation.name
@@ -159,8 +160,8 @@ class _ComputationReader:
             self._add(build, made, last, is_entry=is_entry)
         results = {x for x in leaves(self._root().names) if x is not None}
         for name in (x for x in self.roots if x in results):
-            # A result that is a parameter needs no output: the caller has it.
-            if is_entry and self.roots[name] in self.makers:
+            # A result that is a parameter needs no output: the caller has it, unless it gave it up.
+            if is_entry and (self.roots[name] in self.makers or self.roots[name] in self.donated):
                 build.output(name, policy=OutputPolicy.LIVE)
             # In a called computation, the caller counts the result's bytes.
             elif not is_entry and self.roots[name] in self.makers:
@@ -249,6 +250,7 @@ class _ComputationReader:
             place = tuple(int(x) for x in path.strip("{}").split(",") if x)
             freed = is_entry and place in donated
             policy = InputPolicy.FREED if freed else InputPolicy.EXCLUDED
+            self.donated |= {name} if freed else set()
             build.input(name, self.shapes[name].size_in(self.space), policy)
 
     def _add_op(

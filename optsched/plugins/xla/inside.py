@@ -2,7 +2,7 @@
 
 Computations are taken callees first. An order of one replaces XLA's if the computation then has a
 lower peak, and XLA's buffer assignment for the full module
-(:mod:`optsched.plugins.xla.assignment`) certainly needs no more bytes.
+(:mod:`optsched.formats.hlo.allocation.assignment`) certainly needs no more bytes.
 
 Example: a loop's body makes two large tensors and then reduces both. With each reduced before the
 next is made, its peak is a tensor lower, and so are the bytes of the module whenever the loop runs

@@ -1,8 +1,8 @@
 """Orders of a module, each with the bytes that XLA will allocate for it.
 
 Every order is weighed by a model of XLA's buffer assignment
-(:mod:`optsched.plugins.xla.assignment`), which may need more bytes than the live ranges. An order
-replaces XLA's own only if it is certainly better in that model.
+(:mod:`optsched.formats.hlo.allocation.assignment`), which may need more bytes than the live ranges.
+An order replaces XLA's own only if it is certainly better in that model.
 
 Example: XLA's order is allocated 10 MB. An order whose live bytes are 8 MB is allocated 9 MB and is
 better; one that is allocated 10 MB is not used.
@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from optsched.errors import OptschedError
+from optsched.formats.hlo.allocation.assignment import Assignment, never_stop
+from optsched.formats.hlo.allocation.values import ModuleValues
+from optsched.formats.hlo.allocation.walks import put
 from optsched.formats.hlo.read import graph_of
 from optsched.formats.hlo.text import HloModule, parse_module
 from optsched.model.graph import Graph
-from optsched.plugins.xla.assignment import Assignment, never_stop
 from optsched.plugins.xla.ties import is_certain
-from optsched.plugins.xla.values import ModuleValues
-from optsched.plugins.xla.walks import put
 from optsched.runtime.clock import Clock
 
 UNCERTAIN = "what XLA allocates depends on how it numbers computations that are called"

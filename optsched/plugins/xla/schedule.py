@@ -19,6 +19,7 @@ from typing import Any
 from jaxlib import _hlo
 
 from heuristics import OWN_ORDERINGS
+from optsched.formats.hlo.allocation.walks import walk
 from optsched.plugins.gain import MinGain, kept_reason, worth_it
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.xla.cache import CachedRecords, layout_of
@@ -30,7 +31,6 @@ from optsched.plugins.xla.orders import (
     require_time,
     uncounted,
 )
-from optsched.plugins.xla.walks import walk
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
 from optsched.runtime.text import counted

@@ -11,10 +11,10 @@ import heapq
 import random
 from collections.abc import Callable, Iterator, Sequence
 
+from optsched.formats.hlo.allocation.assignment import Assignment, never_stop
+from optsched.formats.hlo.allocation.values import ModuleValues
+from optsched.formats.hlo.allocation.walks import walk
 from optsched.formats.hlo.read import CALLERS
-from optsched.plugins.xla.assignment import Assignment, never_stop
-from optsched.plugins.xla.values import ModuleValues
-from optsched.plugins.xla.walks import walk
 
 TRIED = 6
 """Orders of computations that are compared with the text's own."""

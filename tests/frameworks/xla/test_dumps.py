@@ -13,9 +13,9 @@ pytest.importorskip("jax", reason="the extra jax is not installed")
 
 from optsched import check_plan, peak_memory, read_graph
 from optsched.formats import read_plan
+from optsched.formats.hlo.allocation.assignment import Assignment
+from optsched.formats.hlo.allocation.values import ModuleValues
 from optsched.formats.hlo.text import parse_module
-from optsched.plugins.xla.assignment import Assignment
-from optsched.plugins.xla.values import ModuleValues
 from tests.support.xla_dumps import dump
 from tests.support.xla_live_ranges import both_live_ranges
 from tests.support.xla_models import LOOP_FREE

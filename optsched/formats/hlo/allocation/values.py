@@ -21,11 +21,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 
+from optsched.formats.hlo.allocation.value import Group, Tree, Value
+from optsched.formats.hlo.allocation.walks import only_parameter, post_order, walk
 from optsched.formats.hlo.inplace import SAME, may_overwrite, overwritten
 from optsched.formats.hlo.shapes import ShapeTree, parts_of
 from optsched.formats.hlo.text import HloModule, Instruction
-from optsched.plugins.xla.value import Group, Tree, Value
-from optsched.plugins.xla.walks import only_parameter, post_order, walk
 
 
 class ModuleValues:

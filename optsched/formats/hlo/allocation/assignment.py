@@ -27,11 +27,11 @@ from functools import cached_property
 
 import numpy as np
 
+from optsched.formats.hlo.allocation.timeline import Timeline
+from optsched.formats.hlo.allocation.value import Group
+from optsched.formats.hlo.allocation.values import ModuleValues
+from optsched.formats.hlo.allocation.walks import count_thread_local
 from optsched.model.arrays import IntArray
-from optsched.plugins.xla.timeline import Timeline
-from optsched.plugins.xla.value import Group
-from optsched.plugins.xla.values import ModuleValues
-from optsched.plugins.xla.walks import count_thread_local
 
 ALIGNMENT = 64
 
@@ -78,6 +78,14 @@ class Assignment:
         tables = sum(group.size for group in groups if group.is_table and group.live_out)
         made = (groups[slot[0]] for slot in self._slots)
         return self.temporary + tables + sum(x.size for x in made if not x.is_donated)
+
+    @property
+    def held(self) -> int:
+        """Bytes of temporaries and of all arrays that are returned, also in donated arguments.
+
+        The table of pointers to the results is not among them.
+        """
+        return self.temporary + sum(self.values.groups[slot[0]].size for slot in self._slots)
 
     @cached_property
     def temporary(self) -> int:

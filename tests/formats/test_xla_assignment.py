@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
+from optsched.formats.hlo.allocation.assignment import Assignment, _temporary_last
+from optsched.formats.hlo.allocation.timeline import Timeline
+from optsched.formats.hlo.allocation.values import ModuleValues
+from optsched.formats.hlo.allocation.walks import post_order
 from optsched.formats.hlo.text import parse_module
-from optsched.plugins.xla.assignment import Assignment, _temporary_last
 from optsched.plugins.xla.ties import _callees_first, is_certain
-from optsched.plugins.xla.timeline import Timeline
-from optsched.plugins.xla.values import ModuleValues
-from optsched.plugins.xla.walks import post_order
 
 LOOP = """HloModule loop, is_scheduled=true
 

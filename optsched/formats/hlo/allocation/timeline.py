@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
 
+from optsched.formats.hlo.allocation.values import ModuleValues
 from optsched.formats.hlo.read import CALLERS
-from optsched.plugins.xla.values import ModuleValues
 
 
 class Timeline:

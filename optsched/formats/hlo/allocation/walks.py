@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from optsched.formats.hlo.allocation.value import HANDED_ON
 from optsched.formats.hlo.read import CALLERS
 from optsched.formats.hlo.shapes import parts_of
 from optsched.formats.hlo.text import Computation, HloModule, Instruction
-from optsched.plugins.xla.value import HANDED_ON
 
 
 def walk(module: HloModule, name: str) -> list[str]:
