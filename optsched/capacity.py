@@ -168,7 +168,7 @@ def _is_training(graph: Graph) -> bool:
 
 
 def chosen_tail(graph: Graph, bits: str | None = None) -> ArenaTail | None:
-    """Return what the graph's runtime keeps behind the slab; None if that is nothing.
+    """Return what the graph's runtime keeps after the slab; None if that is nothing.
 
     Parameters
     ----------

@@ -350,7 +350,7 @@ def capacity(args: argparse.Namespace) -> int | None:
 
 
 def tail(args: argparse.Namespace, graph: Graph) -> ArenaTail | None:
-    """Return what the graph's runtime keeps behind the slab, for the pointers of --tail."""
+    """Return what the graph's runtime keeps after the slab, for the pointers of --tail."""
     from optsched.capacity import chosen_tail
 
     found = chosen_tail(graph, args.tail)

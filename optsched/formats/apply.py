@@ -42,7 +42,7 @@ class Applied:
     load
         Instruction for loading the file so that its runtime follows the plan.
     tails
-        What the runtime keeps behind the slab for the written file.
+        Bytes that the runtime keeps after the slab for the written file.
     """
 
     graph: Graph

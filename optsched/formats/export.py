@@ -248,7 +248,7 @@ def _c_array(arrays: Mapping[int, int], name: str) -> list[str]:
     *small, (_, size) = sorted(arrays.items())
     sizes = "".join(f"sizeof(void *) <= {pointer} ? {n} : " for pointer, n in small)
     return [
-        "/* Bytes of the array given to the interpreter: the slab, and what it keeps behind it. */",
+        "/* Bytes of the array given to the interpreter: the slab, and what it keeps after it. */",
         f"#define {name} ({sizes}{size})",
     ]
 

@@ -212,7 +212,7 @@ class Format:
         `held(source)` returns the bytes that the framework holds for a file as it is, by its own
         rules, or None; it takes the same options as `orders`.
     tails
-        `tails(source)` returns what the framework keeps behind the slab, as
+        `tails(source)` returns what the framework keeps after the slab, as
         :attr:`~optsched.model.origin.Origin.tails`; it takes the same options as `orders`.
     writes_in_place
         True if `held` counts bytes that ops overwrite once, as the graph does with in-place pairs.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ArenaTail:
-    """Bytes that a runtime keeps in the array of the slab, behind it: the tail of its arena.
+    """Bytes that a runtime keeps in the array of the slab, after it: the tail of its arena.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Origin:
         Bytes that the framework holds for the file as it is, by the name of the graph's memory
         model in which they are counted; empty if the format's rules do not tell.
     tails
-        What the framework keeps behind the slab, by pointers from small to large; empty for a
+        What the framework keeps after the slab, by pointers from small to large; empty for a
         framework that has the slab to itself.
 
     Examples

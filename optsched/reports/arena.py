@@ -1,4 +1,4 @@
-"""The array that a runtime needs for a plan: the slab, and what it keeps behind it."""
+"""The array that a runtime needs for a plan: the slab, and what it keeps after it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def arena_lines(record: Mapping[str, Any]) -> list[str]:
 
 
 def within_fields(capacity: int, tail: ArenaTail | None, slab: int | None) -> dict[str, Any]:
-    """Return the fields of a capacity of which the runtime's tail takes a part."""
+    """Return the fields of a capacity that includes the runtime's tail."""
     if tail is None:
         return {}
     needed = None if slab is None else tail.needed(slab)

@@ -27,7 +27,7 @@ from tests.support.tiled_networks import random_network, random_tiling
 
 
 def compare(seed: int, found: Counter[str]) -> Iterator[str]:
-    """Yield what differs between a random network and its tiled form; count what was tried."""
+    """Yield differences between a random network and its tiled form; count what is tried."""
     rng = np.random.default_rng(seed)
     data = random_network(rng, int(rng.integers(3, 14))).bytes()
     made = read_tflite(data, "net")
@@ -73,7 +73,7 @@ def compare(seed: int, found: Counter[str]) -> Iterator[str]:
 
 
 def fuzz(count: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Return counts of what was tried, and all differences."""
+    """Return counts of the cases, and all differences."""
     found, wrong = Counter[str](), []
     for number in range(seed, seed + count):
         wrong += compare(number, found)
@@ -81,7 +81,7 @@ def fuzz(count: int, seed: int) -> tuple[Counter[str], list[str]]:
 
 
 def main(count: int = 500, seed: int = 0) -> int:
-    """Compare so many random networks, and print what differs."""
+    """Compare `count` random networks, and print the differences."""
     begun, found, wrong = time.monotonic(), Counter[str](), 0
     for number in range(seed, seed + count):
         for line in compare(number, found):

@@ -14,7 +14,7 @@ def arena(data: bytes, size: int = 1 << 22) -> tuple[int, int] | str:
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        # The interpreter prints from C++, and aborts on some errors, which are no errors of ours.
+        # The interpreter prints from C++, and aborts on some errors.
         faulthandler.disable()
         os.dup2(writer, 1)
         os.dup2(writer, 2)

@@ -19,7 +19,7 @@ def runs(files: Sequence[bytes], inputs: Sequence[Array], outputs: int) -> list[
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        # The interpreter prints from C++, and aborts on some errors, which are no errors of ours.
+        # The interpreter prints from C++, and aborts on some errors.
         faulthandler.disable()
         os.dup2(writer, 1)
         os.dup2(writer, 2)

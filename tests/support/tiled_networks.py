@@ -160,7 +160,7 @@ class RandomNetwork:
         return net.concat([x, y])
 
     def make(self, layers: int = 10) -> TfliteNet:
-        """Return a network of about so many layers, with branches and several results."""
+        """Return a network of about `layers` layers, with branches and several results."""
         net = self.net
         shape = (self._draw(5, 40), self._draw(3, 9), self._draw(1, 4))
         made = [net.input(1, *shape)]

@@ -36,7 +36,7 @@ class Number:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table by field number; a field of None is left out."""
+    """A table by field number; fields with the value None are left out."""
 
     fields: Mapping[int, Node | Number | None]
 
@@ -94,7 +94,7 @@ class _Writer:
         if isinstance(node, Old):
             self.old.append((place, node.at))
             return
-        # Offsets point forward: what was written before this pointer is written again.
+        # Offsets point forward: a node before this pointer is written again.
         if self.written.get(id(node), -1) <= place:
             self.written[id(node)] = self._write(node)
         struct.pack_into("<I", self.bytes, place, self.written[id(node)] - place)

@@ -1,4 +1,4 @@
-"""A TFLite file with other operators and tensors, of which some are the old file's own.
+"""A TFLite file with other operators and tensors; some are the old file's own.
 
 Tensors that no operator uses any more are left out, as TFLite Micro would give them bytes, and the
 others are renumbered; so are inputs, outputs and signatures.
@@ -108,7 +108,7 @@ class Rewritten:
         Raises
         ------
         FormatError
-            If what is read back is not what was written: tables of the old file share parts.
+            If the written file reads otherwise: tables of the old file share parts.
         """
         kept = self._kept()
         number = {t: i for i, t in enumerate(kept)} | {-1: -1}

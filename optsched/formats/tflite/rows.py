@@ -76,7 +76,7 @@ class _Maps:
         self.made, self.data = made, data
         self.tensors = made.model.tensors
         ids = made.graph.buffer_ids
-        # A tensor that no operator uses is no buffer.
+        # Tensors that no operator uses are not buffers.
         self.buffers = {number: ids[x] for x, number in made.tensors.items() if x in ids}
 
     def make(self) -> Rows:
@@ -167,7 +167,7 @@ class _Maps:
         if not found:
             raise _RunsWholeError("not row-local: no input has its rows")
         if scratch_sizes(op, self.tensors, [tensor.shape for tensor in self.tensors]):
-            # It would lie in none of the bytes of a tensor whose rows have died, and at odd ends.
+            # It would lie beside the bytes of tensors whose rows have died, and at odd addresses.
             raise _RunsWholeError("its kernel takes scratch, which TFLite Micro places itself")
         return RowOp(output, found, rule=rule, more=more, cost=cost)
 
@@ -296,7 +296,7 @@ def _transposed(maps: _Maps, op: Operator) -> RowOp:
     filters, x = maps.shape(op.inputs[1]), op.inputs[2]
     height, made = maps.shape(x)[_ROWS], maps.shape(op.outputs[0])[_ROWS]
     size, stride = filters[1], options.StrideH()
-    # As in `padding.h`: the padding of the convolution of which this is the gradient.
+    # As in `padding.h`: the padding of the convolution whose gradient this is.
     same = options.Padding() == _SAME
     inner = -(-made // stride) if same else (made - size + stride) // stride
     pad = max((inner - 1) * stride + size - made, 0) // 2

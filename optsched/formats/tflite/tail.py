@@ -217,7 +217,7 @@ def _aligned(size: int) -> int:
 
 
 def _per_channel(axis: int) -> Callable[[_Part, int], Iterator[int]]:
-    """Multipliers and shifts of each channel of the filter, whatever the type."""
+    """Multipliers and shifts of each channel of the filter, for all types."""
 
     def kept(part: _Part, _: int) -> Iterator[int]:
         shape = part.shape(1)

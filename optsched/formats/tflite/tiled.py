@@ -5,7 +5,7 @@ is the file's own operator with the same weights on tensors of fewer rows. TFLit
 offset of each tensor from `OfflineMemoryAllocation`; those of views lie inside the tensor that they
 are rows of, so that slices and joins copy bytes onto themselves. Another interpreter gives each
 tensor its own bytes and computes the same. As in :mod:`optsched.formats.tflite.apply`, the old file
-stays byte for byte after a new head, so weights are neither copied nor moved.
+stays byte for byte after a new head: weights are not copied.
 
 References
 ----------
