@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-PACKAGES = ("tflite_micro", "basic_pitch", "mediapipe")
+PACKAGES = ("tflite_micro", "basic_pitch", "mediapipe", "pymicro_wakeword", "pyopen_wakeword")
 """Packages that ship models; TFLite Micro runs some of them."""
 
 

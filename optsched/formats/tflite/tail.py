@@ -45,6 +45,9 @@ _SUBGRAPH, _ENTRY, _NODE = (8, 24), (12, 24), (32, 64)
 _TENSOR, _QUANTIZATION, _HANDLE = (40, 64), (12, 24), (4, 8)
 """Description of an input or output, its quantization, and the handle of scratch."""
 
+_VARIABLES, _VARIABLE = (12, 16), (20, 40)
+"""The list of resource variables, and an entry of it."""
+
 _REQUEST, _REQUESTS, _LIFETIME, _PLANNED = (12, 16), 12, (24, 32), 40
 """A request of scratch, how many are kept free, and what the planner needs per tensor."""
 
@@ -89,8 +92,11 @@ def tensor_bytes(pointer: int) -> int:
 class _Part:
     """An operator with its tensors, as the rules for its kernel read it."""
 
-    def __init__(self, op: Operator, tensors: Sequence[Tensor]) -> None:
+    def __init__(
+        self, op: Operator, tensors: Sequence[Tensor], variables: Mapping[int, bytes] | None = None
+    ) -> None:
         self.op, self.tensors = op, tensors
+        self.variables = variables or {}
 
     def _operand(self, i: int) -> Tensor | None:
         number = self.op.inputs[i] if i < len(self.op.inputs) else -1
@@ -143,6 +149,8 @@ class _Tail:
         self.parts = (model, *model.others)
         made = [_Part(op, part.tensors) for part in self.parts for op in part.operators]
         self.scratch = sum(len(part.scratch()) for part in made)
+        self.kept: set[bytes] = set()
+        """Names of the resource variables that have their bytes."""
         self._objects()
         # Each step is for all operators before the next one.
         self._each(self._parse)
@@ -157,8 +165,12 @@ class _Tail:
             self.used = -(-(self.used + size) // alignment) * alignment
 
     def _objects(self) -> None:
-        for sizes in (_ALLOCATOR, _PLANNER, _INTERPRETER, _BUILDER):
+        for sizes in (_ALLOCATOR, _PLANNER, _INTERPRETER):
             self._add(sizes[self.wide], self.pointer)
+        if names := {name for part in self.parts for name in _variables(part).values()}:
+            self._add(_VARIABLES[self.wide])
+            self._add(_VARIABLE[self.wide] * len(names))
+        self._add(_BUILDER[self.wide], self.pointer)
         self._add(_SUBGRAPH[self.wide] * len(self.parts), self.pointer)
         for part in self.parts:
             self._add(_ENTRY[self.wide] * len(part.tensors), self.pointer)
@@ -167,8 +179,9 @@ class _Tail:
 
     def _each(self, step: Callable[[_Part, Kernel], None]) -> None:
         for part in self.parts:
+            variables = _variables(part)
             for op in part.operators:
-                step(_Part(op, part.tensors), KERNELS.get(op.kind, Kernel()))
+                step(_Part(op, part.tensors, variables), KERNELS.get(op.kind, Kernel()))
 
     def _parse(self, _: _Part, kernel: Kernel) -> None:
         self._add(kernel.options[self.wide], kernel.alignment[self.wide])
@@ -176,10 +189,18 @@ class _Tail:
     def _prepare(self, part: _Part, kernel: Kernel) -> None:
         for size in kernel.kept(part, self.wide):
             self._add(size)
+        self._keep_variable(part)
         # While a kernel prepares, its tensors are described in the head, by some kernels twice.
         numbers = [t for t in (*part.op.inputs, *part.op.outputs) if t >= 0]
         described = 2 * sum(self._description(part.tensors[t]) for t in numbers)
         self._temporarily(described)
+
+    def _keep_variable(self, part: _Part) -> None:
+        """Keep the bytes of a resource variable when an operator first assigns to it."""
+        name = part.variables.get(part.op.inputs[0]) if part.op.inputs else None
+        if part.op.kind == "ASSIGN_VARIABLE" and name is not None and name not in self.kept:
+            self.kept.add(name)
+            self._add(math.prod(part.shape(1)) * ELEMENT_BYTES.get(part.type(1), 0))
 
     def _temporarily(self, size: int) -> None:
         """Take bytes of the head until the plan is made."""
@@ -210,6 +231,15 @@ class _Tail:
         """Return the bytes of a temporary description, with its zero points."""
         scales = _QUANTIZATION[self.wide] + 8 + 4 * tensor.scales if tensor.scales else 0
         return _TENSOR[self.wide] + scales
+
+
+def _variables(part: Model) -> dict[int, bytes]:
+    """Return the names of resource variables by the number of the tensor that is their handle."""
+    import tflite
+
+    handles = [op for op in part.operators if op.kind == "VAR_HANDLE" and op.outputs]
+    found = [(op.outputs[0], options_of(op, tflite.VarHandleOptions)) for op in handles]
+    return {t: b"" if options is None else options.SharedName() or b"" for t, options in found}
 
 
 def _aligned(size: int) -> int:
