@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import NoneType
 
 
@@ -35,6 +36,20 @@ class UsageError(OptschedError):
     """An option or argument is invalid, alone or together with another."""
 
 
+class UnknownDimensionError(UsageError):
+    """A size was given for a dimension that the file does not leave open."""
+
+    dimension: str = ""
+    """Its name, as given."""
+
+
+class OpenDimensionsError(FormatError):
+    """A model leaves dimensions open, and no sizes were given."""
+
+    sizes: Mapping[str, int] | None = None
+    """Sizes of all open dimensions with which the model can probably be planned, if known."""
+
+
 class MissingDependencyError(OptschedError):
     """An optional package is not installed.
 
@@ -47,11 +62,25 @@ class MissingDependencyError(OptschedError):
     """
 
     def __init__(self, module: str, extra: str) -> None:
-        super().__init__(f"{module} is not installed; run: pip install '.[{extra}]'")
+        super().__init__(f"{module} is not installed; run: pip install {packages_of(extra)}")
 
 
 class UnsupportedVersionError(OptschedError):
     """An installed package has a version that was not tested, so that nothing may run with it."""
+
+
+def packages_of(extra: str) -> str:
+    """Return the packages of an extra as arguments of pip, which work from any folder."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        stated = requires("optsched") or []
+    except PackageNotFoundError:
+        return extra
+    marker = f"extra == '{extra}'"
+    named = [text.partition(";")[0].strip() for text in stated if marker in text]
+    # A lower bound is met by a new installation; an upper bound has to be said.
+    return " ".join(f"'{x}'" if "<" in x or "==" in x else x.partition(">")[0] for x in named)
 
 
 def expect(what: str, value: object, *kinds: type) -> None:

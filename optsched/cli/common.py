@@ -6,6 +6,8 @@ import argparse
 import json
 import os
 import sys
+from dataclasses import replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -37,6 +39,8 @@ OF_GRAPHS = {
     *("--max-moved", "--cost", "--costs", "--methods", "--engine"),
 }
 """Options about graphs, of commands that take live ranges too."""
+AUTO = "auto"
+"""Value of --dim that leaves all sizes to the reader."""
 OUTPUTS = ("output", "certificate", "page", "csv", "markdown", "report", "png", "svg", "trace")
 """Arguments that name files to write."""
 
@@ -183,8 +187,14 @@ def _plans(args: argparse.Namespace) -> list[str]:
 
 
 def _given_dims(args: argparse.Namespace) -> dict[str, int]:
+    # Not a size, but the wish that the reader choose one.
+    return parse_dims([text for text in args.dim if text != AUTO])
+
+
+def parse_dims(texts: Sequence[str]) -> dict[str, int]:
+    """Return the sizes of texts such as 'batch=1'."""
     found: dict[str, int] = {}
-    for text in args.dim:
+    for text in texts:
         name, _, size = (part.strip() for part in text.rpartition("="))
         if not name or not size.isdecimal() or len(size) > 12 or int(size) < 1:
             raise UsageError(f"--dim wants NAME=N with N of at least 1, got {text!r}")
@@ -192,6 +202,44 @@ def _given_dims(args: argparse.Namespace) -> dict[str, int]:
             raise UsageError(f"--dim gives {name!r} twice")
         found[name] = int(size)
     return found
+
+
+def reading_of_files(args: argparse.Namespace, paths: Sequence[str]) -> GraphReading:
+    """Return how to read several files; each uses the sizes of the dimensions that it has."""
+    how = replace(reading(args), shared_dims=len(paths) > 1, dims_by_file=_dims_by_file(args.dims))
+    how.require_used_dims(paths)
+    if AUTO not in args.dim:
+        return how
+    found = [(path, *item) for path in paths for item in _suggested(how, path).items()]
+    return replace(how, dims_by_file=(*how.dims_by_file, *found))
+
+
+@cache
+def _suggested(how: GraphReading, path: str) -> dict[str, int]:
+    """Return the sizes that the reader of a file suggests, and print them."""
+    found = how.suggested_dims(path)
+    if found:
+        sizes = " ".join(f"{name}={size}" for name, size in found.items())
+        show(f"{path}: planned with {sizes} (--dim auto)", sys.stderr)
+    return found
+
+
+def _dims_by_file(path: str | None) -> tuple[tuple[str, str, int], ...]:
+    """Return the sizes in a file of lines 'path NAME=N NAME=N ...'."""
+    from optsched.formats.source import read_bytes
+
+    if path is None:
+        return ()
+    found: list[tuple[str, str, int]] = []
+    for line in read_bytes(path).decode("utf-8", "replace").splitlines():
+        end, *texts = line.partition("#")[0].split() or [""]
+        try:
+            found += ((end, name, size) for name, size in parse_dims(texts).items())
+        except UsageError as error:
+            raise UsageError(f"{path}: expected 'path NAME=N', got {line[:60]!r}") from error
+        if end and not texts:
+            raise UsageError(f"{path}: expected 'path NAME=N', got {line[:60]!r}")
+    return tuple(found)
 
 
 def reading(args: argparse.Namespace) -> GraphReading:
@@ -211,7 +259,7 @@ def reading(args: argparse.Namespace) -> GraphReading:
         tuple(tuple(text.split(",")) for text in getattr(args, name, ()))
         for name in ("first", "last", "keep_order")
     )
-    return GraphReading(
+    how = GraphReading(
         inplace=_inplace(args),
         dims=tuple(dims(args).items()),
         first=tuple(chain(*first)),
@@ -219,6 +267,11 @@ def reading(args: argparse.Namespace) -> GraphReading:
         keep_order=keep_order,
         **given,
     )
+    # Of several files each one has its own sizes.
+    path = getattr(args, "graph", None)
+    if AUTO in getattr(args, "dim", ()) and isinstance(path, str):
+        how = replace(how, dims=tuple((dict(how.dims) | _suggested(how, path)).items()))
+    return how
 
 
 def _inplace(args: argparse.Namespace) -> bool | None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from optsched.cli import common
 from optsched.cli.folders import graph_files
 from optsched.cli.options import (
+    ALLOW_FAILED,
+    DIMS_FILE,
     GRAPH_MODEL,
     GRAPHS,
     JOBS,
@@ -71,7 +73,7 @@ def _compare(args: argparse.Namespace) -> int:
         parse_methods(names),
         common.limits(args),
         Engine(args.engine),
-        common.reading(args),
+        common.reading_of_files(args, [path for path, _ in files]),
         args.jobs,
     )
     shown = _columns(args, settings.methods)
@@ -94,7 +96,7 @@ def _compare(args: argparse.Namespace) -> int:
         # Printed even if a file could not be written, for example on a full disk.
         _show_summary(args, study, shown, journal)
     show_files(args, written)
-    return _exit_code(study)
+    return _exit_code(study, args.allow_failed or 0)
 
 
 def write_study(args: argparse.Namespace, study: Study, fleet: Fleet | None = None) -> list[str]:
@@ -167,12 +169,13 @@ def _show_summary(
         common.show(f"optsched: interrupted{left}{again}", sys.stderr)
 
 
-def _exit_code(study: Study) -> int:
+def _exit_code(study: Study, allow_failed: int) -> int:
     from optsched.compare import Trouble
 
     if study.interrupted:
         return common.INTERRUPTED
-    if any(skipped.bad for skipped in study.skipped) or not study.comparisons:
+    failed = sum(skipped.bad for skipped in study.skipped)
+    if failed > allow_failed or not study.comparisons:
         return common.BAD_INPUT
     # A plan that the checker refused is worse than a method that failed.
     if any(f.trouble is Trouble.REFUSED for c in study.comparisons for f in c.failed):
@@ -201,6 +204,8 @@ COMPARE = Command(
         ),
         flag("--retry-failed", "with --resume: repeat rows that failed"),
         top("excess"),
+        ALLOW_FAILED,
+        DIMS_FILE,
         flag(
             "--unfuse",
             "compare whole fused nodes with the best split of captured graphs",

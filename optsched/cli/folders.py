@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from optsched.errors import OptschedError, UsageError
+from optsched.errors import OptschedError, UsageError, packages_of
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.text import counted
 
@@ -85,7 +85,7 @@ def _readable_here(folder: Path, files: Sequence[Path]) -> Sequence[Path]:
     for end in missing:
         count = sum(path.suffix == end for path in files)
         if count:
-            install = f"pip install '.[{MODEL_PACKAGES[end]}]'"
+            install = f"pip install {packages_of(MODEL_PACKAGES[end])}"
             left_out = f"{folder}: {counted(count, f'{end} file')} left out: {install}"
             print(left_out, file=sys.stderr)
     if not kept:

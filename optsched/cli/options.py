@@ -244,7 +244,11 @@ NEAR = (
 )
 """Options for the baseline of an order."""
 READING = (
-    repeated("--dim", "NAME=N", "size of a dimension that is symbolic in the model file"),
+    repeated(
+        "--dim",
+        "NAME=N",
+        "size of a dimension that is symbolic in the model file, or auto: as the reader suggests",
+    ),
     option(
         "--profile",
         metavar="FILE",
@@ -257,6 +261,14 @@ READING = (
     ),
 )
 """Options for readers of graphs."""
+DIMS_FILE = option(
+    "--dims", metavar="FILE", help="sizes of dimensions of single files: lines 'path NAME=N'"
+)
+ALLOW_FAILED = number(
+    "--allow-failed",
+    natural,
+    "exit with 0 if at most N files cannot be read or planned, proved or not (default: none may)",
+)
 GRAPH_MODEL = (*READING, *MEMORY_MODEL)
 SOLVER = (ENGINE, *LIMITS)
 POOL = repeated(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from reprlib import Repr
 from typing import Any
 
-from optsched.errors import FormatError, UsageError
+from optsched.errors import FormatError, UnknownDimensionError
 from optsched.runtime.text import nearest
 
 # A sentinel of its own, as a default may be None.
@@ -130,7 +130,7 @@ def check_format(top: Record, wanted: str) -> None:
         )
 
 
-def unknown_dimension(name: str, known: Sequence[str], inputs: str = "") -> UsageError:
+def unknown_dimension(name: str, known: Sequence[str], inputs: str = "") -> UnknownDimensionError:
     """Return the error for a dimension that the model does not leave open.
 
     `known` are the names of its open dimensions, `inputs` the names and shapes of its inputs.
@@ -142,4 +142,6 @@ def unknown_dimension(name: str, known: Sequence[str], inputs: str = "") -> Usag
     else:
         static = f": its inputs are {inputs}; leave out --dim" if inputs else ""
         found = f"the model has no open dimensions{static}"
-    return UsageError(f"unknown dimension {show(name)}; {found}")
+    error = UnknownDimensionError(f"unknown dimension {show(name)}; {found}")
+    error.dimension = name
+    return error

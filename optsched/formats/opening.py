@@ -8,7 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from optsched.errors import FormatError, MissingDependencyError, UsageError
+from optsched.errors import (
+    FormatError,
+    MissingDependencyError,
+    UnknownDimensionError,
+    UsageError,
+)
 from optsched.formats.format import Content, Format, Source
 from optsched.formats.pipes import STANDARD_STREAM, is_pipe
 from optsched.formats.source import errors_named, label_of, read_bytes
@@ -120,7 +125,9 @@ def _order_options(row: Format, options: Mapping[str, Any]) -> dict[str, Any]:
 def refuse_options(row: Format, options: Mapping[str, Any]) -> None:
     """Raise `UsageError` for dimensions or a profile if the format does not use them."""
     if options.get("dims") and "dims" not in row.options:
-        raise UsageError(f"{row.name} files have no open dimensions to give")
+        error = UnknownDimensionError(f"{row.name} files have no open dimensions to give")
+        error.dimension = next(iter(options["dims"]))
+        raise error
     if options.get("profile") is not None and "profile" not in row.options:
         raise UsageError(f"{row.name} files do not use a profile")
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from optsched.errors import OptschedError, UsageError
+from optsched.errors import (
+    OpenDimensionsError,
+    OptschedError,
+    UnknownDimensionError,
+    UsageError,
+)
 from optsched.formats import (
     FRAMEWORK,
     Content,
@@ -22,6 +27,8 @@ from optsched.model.module import Module
 from optsched.model.order_rules import OrderRules
 from optsched.model.regions import ConstantsRegion
 
+Read = TypeVar("Read", Graph, Module)
+
 
 @dataclass(frozen=True, slots=True)
 class GraphReading:
@@ -32,6 +39,10 @@ class GraphReading:
     input_bytes, dims, profile
         As for :func:`optsched.formats.read_graph`: size of freed inputs, sizes of open dimensions
         by name, and path of a runtime's profile (empty for none).
+    dims_by_file
+        Sizes for single files: path, or its end, dimension and size.
+    shared_dims
+        True if `dims` are for several files, each of which uses those that it has.
     inplace, align, workspace_apart, constants, streams
         As for :class:`MemoryModel`; `align` is a number of bytes, :data:`FRAMEWORK` for the
         alignment of the file's framework, or empty.
@@ -48,6 +59,8 @@ class GraphReading:
     input_bytes: str = "recorded"
     dims: tuple[tuple[str, int], ...] = ()
     profile: str = ""
+    dims_by_file: tuple[tuple[str, str, int], ...] = ()
+    shared_dims: bool = False
     inplace: bool | None = None
     align: str = ""
     workspace_apart: bool = False
@@ -86,8 +99,60 @@ class GraphReading:
 
     def read_unordered(self, path: str | Path) -> Graph:
         """Read a graph in this memory model, without order rules."""
-        graph = read_graph(path, **self.options)
-        return self._memory_model(path).apply(graph)
+        return self._memory_model(path).apply(self._read(read_graph, path))
+
+    def _read(self, read: Callable[..., Read], path: str | Path) -> Read:
+        """Read a file with the sizes of open dimensions that are meant for it."""
+        dims = dict(self.dims) | {
+            name: size for end, name, size in self.dims_by_file if _ends_with(path, end)
+        }
+        # Each turn drops a size or fills in all of them, so the last one reads or raises.
+        for _ in range(len(dims) + 1):
+            try:
+                return read(path, **self.options | {"dims": dims})
+            except UnknownDimensionError as error:
+                if not self.shared_dims or error.dimension not in dict(self.dims):
+                    raise
+                dims.pop(error.dimension, None)
+        return read(path, **self.options | {"dims": dims})
+
+    def suggested_dims(self, path: str | Path) -> dict[str, int]:
+        """Return sizes of dimensions that a file leaves open, as its reader suggests them.
+
+        The sizes in `dims` that the file has are among them; other files have none.
+        """
+        try:
+            # A pipe can be read only once: where it is planned.
+            if Path(path).is_file():
+                self._read(read_graph, path)
+        except OpenDimensionsError as error:
+            return dict(error.sizes or {})
+        # All other errors are reported where the file is planned.
+        except OptschedError:
+            return {}
+        return {}
+
+    def require_used_dims(self, paths: Iterable[str | Path]) -> None:
+        """Raise `UsageError` for a size that none of these files has a dimension for."""
+        for name, size in self.dims if self.shared_dims else ():
+            alone = replace(self, dims=((name, size),), shared_dims=False)
+            if not any(map(alone._knows_dims, paths)):
+                raise UsageError(
+                    f"no file has an open dimension {name!r}; leave out --dim {name}={size}"
+                )
+
+    def _knows_dims(self, path: str | Path) -> bool:
+        # A pipe can be read only once: where it is planned.
+        if not Path(path).is_file():
+            return True
+        try:
+            read_graph(path, **self.options)
+        except UnknownDimensionError:
+            return False
+        # All other errors are reported where the file is planned.
+        except OptschedError:
+            return True
+        return True
 
     def read_module(self, path: str | Path) -> Module:
         """Read all computations of a file in this memory model; most files have only one.
@@ -98,7 +163,7 @@ class GraphReading:
             If separate regions or levels are requested for a module with calls: the workspace and
             constants of a called computation are part of its block.
         """
-        module, model = read_module(path, **self.options), self._memory_model(path)
+        module, model = self._read(read_module, path), self._memory_model(path)
         apart = model.workspace_apart or model.constants is not ConstantsRegion.OUTSIDE
         # A region for workspace or constants belongs to the whole module, not to one computation.
         if module.calls and apart:
@@ -136,7 +201,19 @@ class GraphReading:
             "last": ",".join(self.last),
             "keep_order": ";".join(map(",".join, self.keep_order)),
         }
-        return {**asdict(self), "dims": dims, "align": self.align or None, **rules}
+        found = {**asdict(self), "dims": dims, "align": self.align or None, **rules}
+        apart = {x: n for x, n in found.items() if x not in _HOW_DIMS_ARE_GIVEN}
+        by_file = ",".join(f"{end}:{name}={size}" for end, name, size in self.dims_by_file)
+        return apart | {"dims": ",".join(x for x in (dims, by_file) if x)}
+
+
+_HOW_DIMS_ARE_GIVEN = ("dims_by_file", "shared_dims")
+
+
+def _ends_with(path: str | Path, end: str) -> bool:
+    """Return True if the last parts of a path are those of `end`."""
+    wanted = Path(end).parts
+    return Path(path).parts[-len(wanted) :] == wanted
 
 
 AS_RECORDED = GraphReading()

@@ -47,7 +47,9 @@ def errors_named(label: str) -> Iterator[None]:
     try:
         yield
     except (FormatError, GraphError, PlanError) as error:
-        raise type(error)(f"{label}: {error}") from None
+        named = type(error)(f"{label}: {error}")
+        vars(named).update(vars(error))
+        raise named from None
 
 
 def label_of(path: str | Path) -> str:

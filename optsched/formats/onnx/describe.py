@@ -8,7 +8,7 @@ from typing import Any
 from optsched.formats.format import FileFacts, Source
 from optsched.formats.onnx.dims import open_dimensions, settable
 from optsched.formats.onnx.model import find_constants, operation_nodes, parse_model
-from optsched.formats.onnx.suggest import suggestion
+from optsched.formats.onnx.suggest import as_options, suggested_sizes
 
 
 def describe(source: Source) -> FileFacts:
@@ -22,7 +22,7 @@ def describe(source: Source) -> FileFacts:
         outputs=tuple(map(_value, graph.output)),
         ops=Counter(_text(node.op_type) for _, node in operation_nodes(graph)),
         open=tuple(_text(dim.name) for dim in found),
-        suggestion=suggestion(model, found, {}) if found else "",
+        suggestion=as_options(suggested_sizes(model, found, {})) if found else "",
         settable=settable(graph),
     )
 

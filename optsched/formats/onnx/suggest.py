@@ -13,7 +13,7 @@ from shlex import quote
 from time import process_time
 from typing import Any, Final
 
-from optsched.errors import FormatError, OptschedError
+from optsched.errors import FormatError, OpenDimensionsError, OptschedError
 from optsched.formats.fields import show
 from optsched.formats.onnx.contrib import stand_in
 from optsched.formats.onnx.dims import (
@@ -60,20 +60,28 @@ def refuse_open(model: Any, found: Sequence[OpenDimension], dims: Mapping[str, i
         more = ", ..." if len(found) > _SHOWN else ""
         verb = "is" if len(found) == 1 else "are"
         count = counted(len(found), "dimension")
-        raise FormatError(
-            f"{count} {verb} open: {names}{more}; try {suggestion(model, found, dims)}"
-        )
+        sizes = suggested_sizes(model, found, dims)
+        text = f"{count} {verb} open: {names}{more}; try {as_options(sizes)}"
+        error = OpenDimensionsError(text)
+        error.sizes = sizes
+        raise error
 
 
-def suggestion(model: Any, found: Sequence[OpenDimension], dims: Mapping[str, int]) -> str:
-    """Return the options of a command line that give all open dimensions a size.
+def as_options(sizes: Mapping[str, int]) -> str:
+    """Return sizes as options of a command line."""
+    return " ".join(f"--dim {quote(f'{name}={size}')}" for name, size in sizes.items())
+
+
+def suggested_sizes(
+    model: Any, found: Sequence[OpenDimension], dims: Mapping[str, int]
+) -> dict[str, int]:
+    """Return sizes of all open dimensions, those that were given among them.
 
     Large weights are dropped from the ModelProto.
     """
     drop_weights(model.graph)
     # What the caller has given comes last and counts.
-    sizes = {**_sizes_that_fit(model, found), **_compared_integers(model), **dims}
-    return " ".join(f"--dim {quote(f'{name}={size}')}" for name, size in sizes.items())
+    return {**_sizes_that_fit(model, found), **_compared_integers(model), **dims}
 
 
 def _sizes_that_fit(model: Any, found: Sequence[OpenDimension]) -> dict[str, int]:
