@@ -20,6 +20,8 @@ from tests.support.tflite_builder import (
 )
 
 BOOL = 6
+UNUSED = "nobody's"
+"""Name of the tensor without users, the last one of a model that has it."""
 _SAME = ("RELU", "RELU6", "NEG", "LEAKY_RELU", "HARD_SWISH", "SQUARE", "ABS", "ZEROS_LIKE", "ELU")
 _PAIRS = ("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE")
 _STRIDES = {"stride_w": 1, "stride_h": 1, "dilation_w": 1, "dilation_h": 1}
@@ -301,7 +303,7 @@ def _choose_outputs(net: RandomNet) -> list[str]:
     if not set(net.inputs) <= read | set(net.outputs):
         features.append("unread inputs")
     if net.chance(0.1):
-        net.tensor(1, 50, name="nobody's")
+        net.tensor(1, 50, name=UNUSED)
         features.append("a tensor without users")
     return features
 

@@ -8,9 +8,10 @@ after the other, so they share bytes. For example, `A, IF(then: B, C; else: D), 
     A  IF  then  B  C  else  D  E
 
 A subgraph has a step of its own first, at which its inputs are there; its outputs stay to its
-last step. The planner then places all tensors of all subgraphs, large ones first and among equal
-ones the last one first, as low as they fit. Offsets that the file gives come first; the entry of a
-number is that of the tensors with this number in all subgraphs.
+last step. Tensors that nothing uses are there at a step before all others. The planner then places
+all tensors of all subgraphs, large ones first and among equal ones the last one first, as low as
+they fit. Offsets that the file gives come first; the entry of a number is that of the tensors with
+this number in all subgraphs.
 
 References
 ----------
@@ -80,6 +81,7 @@ class Part:
 Key = tuple[int, int, int, int]
 """Subgraph and number of a tensor; of scratch, `_SCRATCH`, subgraph, operator and number."""
 _SCRATCH: Final = 1 << 30
+_UNUSED: Final = -1
 
 
 @dataclass
@@ -115,6 +117,14 @@ class Layout:
             self._mark(part, number, t)
         self.running.remove(number)
 
+    def add_unused(self, number: int, model: Model) -> None:
+        """Mark the tensors of a subgraph that nothing uses, at the step before all others."""
+        part = self.parts(model)
+        for t, size in enumerate(part.sizes):
+            if size and (number, t, 0, 0) not in self.sizes:
+                self.sizes[number, t, 0, 0] = size
+                self.first[number, t, 0, 0] = self.last[number, t, 0, 0] = _UNUSED
+
     def _run(self, part: Part, number: int, op: Operator) -> None:
         self.step += 1
         begun = self.step
@@ -139,7 +149,7 @@ class Layout:
             self.last[key] = self.step
 
     def head(self) -> int:
-        """Return the bytes of the arena's head: as TFLite Micro's planner packs all of it."""
+        """Return the bytes of the arena's head, as TFLite Micro's planner packs all of it."""
         given = [key for key in self.sizes if self._offset(key) >= 0]
         placed = [(self._offset(key), key) for key in given]
         free = self.sizes.keys() - given

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from optsched.errors import FormatError
@@ -126,10 +127,18 @@ class _TfliteGraphMaker:
         self.held = [not (x.constant or x.number in apart) for x in model.tensors]
 
     def make(self, name: str) -> TfliteGraph:
-        build = GraphBuilder(name, MEMORY_MODEL, alignment=ALIGNMENT)
+        build = GraphBuilder(name, MEMORY_MODEL + self._floor(), alignment=ALIGNMENT)
         operators = self._add(build)
         numbers = {x.name: x.number for x in self.model.tensors if self.held[x.number]}
         return TfliteGraph(self.model, build.build(), operators, self.folded, numbers)
+
+    def _floor(self) -> str:
+        """Return words for the bytes that no plan has, though the arena does; empty if none."""
+        # A subgraph that nothing runs may hold what has no size.
+        with suppress(FormatError):
+            if unused := unused_bytes(self.model):
+                return f"; at least {unused:,} bytes, for tensors that nothing uses"
+        return ""
 
     def _add(self, build: GraphBuilder) -> list[Operator | None]:
         model, held = self.model, self.held
@@ -226,7 +235,19 @@ def arena_head(
     """
     layout = Layout(part_of, planned)
     layout.walk(0, model, order)
+    for number in range(1 + len(model.others)):
+        layout.add_unused(number, subgraph(model, number) if number else model)
     return layout.head()
+
+
+def unused_bytes(model: Model) -> int:
+    """Return the bytes of tensors that nothing uses: the arena's head has at least as many."""
+    layout = Layout(part_of)
+    layout.walk(0, model)
+    used = sum(layout.sizes.values())
+    for number in range(1 + len(model.others)):
+        layout.add_unused(number, subgraph(model, number) if number else model)
+    return sum(layout.sizes.values()) - used
 
 
 def held(source: Source, dims: Mapping[str, int] | None = None) -> int | None:

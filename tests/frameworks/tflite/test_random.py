@@ -13,7 +13,8 @@ pytest.importorskip("tflite_micro", reason="TFLite Micro is not installed: make 
 from optsched import read_graph
 from optsched.cli import main
 from optsched.compare.saving import stock_plan
-from optsched.formats.tflite.model import METADATA_NAME
+from optsched.formats.tflite.graph import arena_head, read_tflite
+from optsched.formats.tflite.model import METADATA_NAME, read_model
 from tests.fuzz import tflite_models
 from tests.support import tflm_report
 from tests.support.tflite_builder import TfliteNet
@@ -25,6 +26,17 @@ def test_random_models_hold_what_is_planned() -> None:
     assert counts[f"before: {tflite_models.EQUAL}"] == 40
     features = {"IF", "WHILE", "a variable", "unread results", "unread inputs", "int8"}
     assert {f"feature: {name}" for name in features} <= counts.keys()
+
+
+def test_tensors_that_nothing_uses_take_bytes_before_all_others() -> None:
+    net = TfliteNet()
+    net.outputs = [net.dense(net.input(1, 5), 7)]
+    for size in (30, 100):
+        net.tensor(1, size)
+    found = tflm_report.arena(net.bytes())
+    graph = read_tflite(net.bytes(), "net").graph
+    assert found[0] == arena_head(read_model(net.bytes())) == 128 + 400
+    assert graph.memory_model.endswith("at least 528 bytes, for tensors that nothing uses")
 
 
 def test_the_bytes_before_follow_the_offsets_of_the_file(
