@@ -42,7 +42,7 @@ class GraphReading:
     dims_by_file
         Sizes for single files: path, or its end, dimension and size.
     shared_dims
-        True if `dims` are for several files, each of which uses those that it has.
+        True if `dims` are for several files: each file uses those that it has.
     inplace, align, workspace_apart, constants, streams
         As for :class:`MemoryModel`; `align` is a number of bytes, :data:`FRAMEWORK` for the
         alignment of the file's framework, or empty.
@@ -133,7 +133,7 @@ class GraphReading:
         return {}
 
     def require_used_dims(self, paths: Iterable[str | Path]) -> None:
-        """Raise `UsageError` for a size that none of these files has a dimension for."""
+        """Raise `UsageError` for a size of a dimension that is in no file."""
         for name, size in self.dims if self.shared_dims else ():
             alone = replace(self, dims=((name, size),), shared_dims=False)
             if not any(map(alone._knows_dims, paths)):
