@@ -29,7 +29,7 @@ from tests.support.run_documents import run_block, run_module_examples, run_page
 PAGES = pages()
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 NOT_RUN = [block for block in BLOCKS if block.not_run]
-REPORT = ("bokeh", "matplotlib")
+REPORT = ("matplotlib",)
 HERE = {"", "report"}
 """Extras that this test is to run with; `tests/frameworks` has the others."""
 

@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
 GRAPHS = ("albert_qa_bs4_ac0.5_cuda.bwd", "resnet50_bs32.bwd", "mobilebert_qa_bs128.bwd")
 LARGE = 50_000
 EVENTS = 30
-READY = "window.Bokeh && Bokeh.documents.length && Bokeh.documents.every((d) => d.is_idle)"
+READY = "document.documentElement.dataset.ready !== undefined"
 
 
 def chain(ops: int) -> Graph:
@@ -67,8 +67,8 @@ def measure(browser: Browser, page: Path) -> tuple[float, float, float, float]:
     browser.open(page, READY)
     wall, opened = time.monotonic() - started, _spent(browser)
     box = browser.evaluate(
-        "(() => { const box = Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name("
-        "'packing-0-0')).el.getBoundingClientRect(); return [box.left, box.top, box.width]; })()"
+        "(() => { const box = document.querySelector('#packing-0-0 svg').getBoundingClientRect();"
+        "return [box.left, box.top, box.width]; })()"
     )
     spent = []
     for kind in ("mouseWheel", "mouseMoved"):
@@ -115,10 +115,7 @@ def main() -> None:
             for shown in [plans[-1:], plans] if number else [plans]:
                 write_report(make_report(graph, result, shown), {"html": str(page)})
                 opened, wall, zoom, hover = measure(browser, page)
-                drawn = browser.evaluate(
-                    "Bokeh.documents[0].get_model_by_name('packing-0-0').renderers.find("
-                    "(r) => r.name === 'packing-0-0-rects').data_source.data.left.length"
-                )
+                drawn = browser.evaluate("document.querySelectorAll('#packing-0-0 rect').length")
                 rows.append(
                     f"| {graph.name} | {len(shown)} | {len(graph.ops):,} | {len(graph.buffers):,} "
                     f"| {drawn:,} | {page.stat().st_size / 1e6:.1f} | {wall:.2f} | {opened:.2f} "

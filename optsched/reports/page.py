@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from optsched.model.saving import most_less
 from optsched.reports import sections
-from optsched.reports.colors import Painting, painting
+from optsched.reports.colors import painting
 from optsched.reports.figures import plan_figures, progress_figure
 from optsched.reports.report import Report, among
+from optsched.reports.slab_figure import STYLE
 from optsched.reports.tables import safe
 from optsched.reports.view import View
 from optsched.runtime.bytes import format_bytes, unit_of
 from optsched.runtime.facts import versions
 from optsched.runtime.text import percent
-
-if TYPE_CHECKING:
-    from bokeh.plotting import figure
-
 
 # This policy makes the browser block any resource that is not in the file.
 _POLICY = (
@@ -59,62 +55,37 @@ def short_page(title: str, heading: str, saved: str, body: str) -> str:
 
 def report_page(report: Report) -> str:
     """Return the HTML page of a report."""
-    from bokeh.core.validation import silence
-    from bokeh.core.validation.warnings import MISSING_RENDERERS
-    from bokeh.embed import components
-    from bokeh.resources import Resources
-
-    # The picture of a graph without buffers is empty, as it should be.
-    silence(MISSING_RENDERERS)
-    paint, result, subject = painting(report.views), report.result, report.views[0].subject
-    drawn = plan_figures(paint, report.views, result.peak_bound, result.slab_bound)
-    traces = {name: list(trace) for name, trace in report.traces.items() if trace}
-    moved = []
-    for trace in traces.values():
-        # One unit for the whole axis: that of its highest value.
-        highest = max(max(event.incumbent or 0, event.bound) for event in trace)
-        moved.append(progress_figure(trace, *unit_of(highest)))
-    figures = [*(fig for row in drawn for fig in row), *moved]
-    script, divs = components(figures)
-    places = dict(zip((fig.id for fig in figures), divs, strict=True))
-    # The library is copied into the page, some 1 MB, since the policy forbids to load it.
-    library = Resources(mode="inline", log_level="warn", components=["bokeh"]).render_js()
-    body = _body(report, paint, drawn, places)
-    label = "Best plan (line) and proven bound (dashes) over the seconds of the search."
-    for (name, trace), fig in zip(traces.items(), moved, strict=True):
-        body += f"<h2>How {safe(name)} went</h2>{_figure(fig, places, label)}"
-        body += sections.trace_table(trace)
-    model = safe(subject.memory_model, 1000)
-    body += f"<h2>Memory model and versions</h2><p>Memory model: {model}.</p>{origin()}"
-    script += f"<script>{asset('page.js')}</script>"
-    return document(f"{subject.name}: memory plan", f"<main>{body}</main>{library}{script}")
-
-
-def _body(
-    report: Report,
-    paint: Painting,
-    drawn: Sequence[Sequence[figure]],
-    places: Mapping[str, str],
-) -> str:
-    result, views = report.result, report.views
+    paint, result, views = painting(report.views), report.result, report.views
     several, of = len(views) > 1, safe(among(result), 1000)
+    drawn = plan_figures(paint, views, result.peak_bound, result.slab_bound)
     methods = "" if report.comparison is None else sections.method_section(report.comparison)
-    return "".join(
-        [
-            f"<h1>{safe(views[0].subject.name)}</h1>"
-            f"<p class=lead>{_saved(report)}{_lead(report)}</p>",
-            "<noscript><p>The pictures need JavaScript; the tables do not.</p></noscript>",
-            sections.plan_table(result, views) if several else sections.facts(result, views[0]),
-            f"<h2>The packed slab{'s' if several else ''}</h2>",
-            _controls(views[0]),
-            sections.color_keys(paint),
-            "<div class=plans>",
-            *(_plan(report, v, row, places) for v, row in zip(views, drawn, strict=True)),
-            "</div>",
-            f"<h2>Distance of each method from the optimum</h2>{methods}" if methods else "",
-            f"<h2>Why no plan{of} needs less</h2>{sections.proof_section(report)}",
-        ]
-    )
+    model = safe(views[0].subject.memory_model, 1000)
+    body = [
+        f"<h1>{safe(views[0].subject.name)}</h1><p class=lead>{_saved(report)}{_lead(report)}</p>",
+        sections.plan_table(result, views) if several else sections.facts(result, views[0]),
+        f"<h2>The packed slab{'s' if several else ''}</h2>",
+        _controls(views[0]),
+        sections.color_keys(paint),
+        "<div class=plans>",
+        *(_plan(report, view, row) for view, row in zip(views, drawn, strict=True)),
+        "</div>",
+        f"<h2>Distance of each method from the optimum</h2>{methods}" if methods else "",
+        f"<h2>Why no plan{of} needs less</h2>{sections.proof_section(report)}",
+        *_searches(report),
+        f"<h2>Memory model and versions</h2><p>Memory model: {model}.</p>{origin()}",
+    ]
+    page = f"<style>{STYLE}</style><main>{''.join(body)}</main><script>{asset('page.js')}</script>"
+    return document(f"{views[0].subject.name}: memory plan", page)
+
+
+def _searches(report: Report) -> Iterator[str]:
+    """Yield how each search went: picture and table."""
+    for number, (name, trace) in enumerate(report.traces.items()):
+        if trace:
+            # One unit for the whole axis: that of its highest value.
+            highest = max(max(event.incumbent or 0, event.bound) for event in trace)
+            picture = progress_figure(trace, *unit_of(highest), f"progress-{number}")
+            yield f"<h2>How {safe(name)} went</h2>{picture}{sections.trace_table(trace)}"
 
 
 def _saved(report: Report) -> str:
@@ -186,25 +157,11 @@ def _buttons() -> str:
     )
 
 
-def _plan(report: Report, shown: View, row: Sequence[figure], places: Mapping[str, str]) -> str:
-    parts = [f"<section><h3>{safe(shown.name)}</h3>" if len(report.views) > 1 else "<section>"]
-    for slab, fig in zip(shown.slabs, row, strict=False):
-        pool = f" in pool {slab.pool}" if slab.pool else ""
-        label = f"Packed slab{pool} of {format_bytes(slab.size)}: steps to the right, addresses up."
-        parts.append(_figure(fig, places, label, focus=True))
+def _plan(report: Report, shown: View, row: Sequence[str]) -> str:
     slab_key, live_key = sections.line_keys(report.result, shown)
-    parts += [slab_key, sections.left_out(shown)]
-    label = f"Live bytes while each step runs; the peak is {format_bytes(shown.peak)}."
-    parts += [_figure(row[-1], places, label), live_key]
-    parts.append("<h3>Buffers live at the peak</h3>" + sections.live_table(shown))
-    return "".join(parts) + "</section>"
-
-
-def _figure(fig: figure, places: Mapping[str, str], label: str, *, focus: bool = False) -> str:
-    label = safe(label)
-    # A picture that keys move is a control, and can be reached by the Tab key.
-    role = 'role="application" tabindex=0 data-moves' if focus else 'role="img"'
+    name = f"<h3>{safe(shown.name)}</h3>" if len(report.views) > 1 else ""
     return (
-        f'<figure><div {role} aria-label="{label}">{places[fig.id]}</div>'
-        f"<figcaption>{label}</figcaption></figure>"
+        f"<section>{name}{''.join(row[:-1])}{slab_key}{sections.left_out(shown)}"
+        f"{row[-1]}{live_key}<h3>Buffers live at the peak</h3>{sections.live_table(shown)}"
+        "</section>"
     )

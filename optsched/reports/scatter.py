@@ -51,10 +51,10 @@ def scatter(marks: Iterable[Mark], across: Axis, up: Axis) -> str:
     lines = f"M{_EDGE} {_EDGE // 2}V{_HEIGHT - _EDGE}H{_WIDTH - _EDGE // 2}"
     parts.append(f'<path d="{lines}" fill="none" stroke="currentColor"/>')
     # Names of axes have lines of their own, so that a label may stand at the end.
-    for value in ticks(1.07 * across.end / across.scale, 6):
+    for value in ticks(0, 1.07 * across.end / across.scale, 6):
         at = f'x="{_x(value * across.scale, across.end)}" y="{_HEIGHT - _EDGE + 18}"'
         parts.append(f'<text {at} text-anchor="middle">{value:,g}</text>')
-    for value in ticks(1.07 * up.end / up.scale, 4):
+    for value in ticks(0, 1.07 * up.end / up.scale, 4):
         at = f'x="{_EDGE - 8}" y="{_y(value * up.scale, up.end) + 4:.1f}"'
         parts.append(f'<text {at} text-anchor="end">{value:,g}</text>')
     end = f'x="{_WIDTH - _EDGE // 2}" y="{_HEIGHT - 14}" text-anchor="end"'

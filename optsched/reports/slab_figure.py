@@ -128,31 +128,41 @@ def _live(shown: View, top: int, most: int) -> str:
 
 def _axes(shown: View, top: int) -> str:
     unit, scale = unit_of(top)
+    return axes(f"address ({unit})", (0, max(1, shown.length)), (0, top / scale))
+
+
+def axes(
+    caption: str, across: tuple[float, float], up: tuple[float, float], name: str = "step"
+) -> str:
+    """Return caption and labels of a picture from the quantities at the ends of its axes."""
     rows = "".join(
-        f'<span style="bottom:{100 * value * scale / top:.1f}%">{value:g}</span>'
-        for value in ticks(top / scale, 4)
+        f'<span style="bottom:{100 * (value - up[0]) / (up[1] - up[0]):.1f}%">{value:,g}</span>'
+        for value in ticks(*up, 4)
     )
     columns = "".join(
-        f'<span style="left:{100 * value / max(1, shown.length):.1f}%">{value:,g}</span>'
-        for value in ticks(max(1, shown.length), 4)
+        f'<span style="left:{100 * (value - across[0]) / (across[1] - across[0]):.1f}%">'
+        f"{value:,g}</span>"
+        for value in ticks(*across, 4)
     )
     return (
-        f"<figcaption>address ({unit})</figcaption><div class=high>{rows}</div>"
-        f'<div class=wide>{columns}<span style="left:100%">step</span></div>'
+        f"<figcaption>{caption}</figcaption><div class=high>{rows}</div>"
+        f'<div class=wide>{columns}<span style="left:100%">{name}</span></div>'
     )
 
 
-def ticks(high: float, most: int) -> list[float]:
-    """Return at most `most` + 1 round numbers from 0, with room for a label beyond the last.
+def ticks(low: float, high: float, most: int) -> list[float]:
+    """Return at most `most` + 1 round numbers of a range, with room for a label beyond the last.
 
     Examples
     --------
-    >>> ticks(9.7, 4), ticks(394, 4)
+    >>> ticks(0, 9.7, 4), ticks(0, 394, 4)
     ([0.0, 2.5, 5.0, 7.5], [0.0, 100.0, 200.0, 300.0])
     """
-    if high <= 0:
-        return [0.0]
+    if high <= low:
+        return [low]
     # The smallest round width with which `most` steps cover the range.
-    power = 10.0 ** np.floor(np.log10(high / most))
-    width = next(k * power for k in (1, 2, 2.5, 5, 10) if k * power * most >= high)
-    return [float(x) for x in np.arange(0, 0.93 * high, width)]
+    power = 10.0 ** np.floor(np.log10((high - low) / most))
+    width = next(k * power for k in (1, 2, 2.5, 5, 10) if k * power * most >= high - low)
+    # A sum with 0, as the ceiling of a small negative number is -0.
+    first, last = np.ceil(low / width - 1e-9) + 0.0, low + 0.93 * (high - low)
+    return [float(x) for x in width * np.arange(first, last / width)]

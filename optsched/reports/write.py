@@ -12,8 +12,8 @@ from optsched.formats import write_bytes
 from optsched.reports.report import Report
 from optsched.runtime.text import ending_of
 
-PACKAGES = {"html": "bokeh", "png": "matplotlib", "svg": "matplotlib", "pdf": "matplotlib"}
-"""Package that draws each kind of file; a trace (`trace`) needs none."""
+PACKAGES = {"png": "matplotlib", "svg": "matplotlib", "pdf": "matplotlib"}
+"""Package that draws each kind of file; a page (`html`) and a trace (`trace`) need none."""
 KINDS = {".html": "html", ".png": "png", ".svg": "svg", ".pdf": "pdf", ".json": "trace"}
 """Kind of a report by the ending of its file, before `.gz`."""
 

@@ -81,7 +81,6 @@ def test_a_repeat_of_an_op_that_runs_once_is_refused(
 def test_a_plan_with_repeats_is_shown_alone(
     step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("bokeh", reason="needs the extra `report`")
     plan, page = str(tmp_path / "plan.json"), tmp_path / "page.html"
     run(capsys, step, "--peak", "51", "-o", plan)
     assert main(["report", step, plan, "-o", str(page), "--time-limit", "5"]) == 0

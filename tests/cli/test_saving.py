@@ -99,8 +99,6 @@ def test_every_command_is_listed() -> None:
 def test_a_command_begins_with_the_saving(
     command: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if command == "report":
-        pytest.importorskip("bokeh", reason="needs the extra `report`")
     line = COMMAND_LINES[command].format(graph=folder / "graph.json", folder=folder)
     assert main(line.split()) == 0
     first = capsys.readouterr().out.splitlines()[:FIRST_LINES]

@@ -95,8 +95,6 @@ def test_a_certificate_is_of_ops_one_at_a_time(
 def test_what_takes_ops_one_at_a_time_refuses(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], args: list[str], said: str
 ) -> None:
-    if args[0] == "report":
-        pytest.importorskip("bokeh", reason="needs the extra `report`")
     given = [str(tmp_path / x) if x.startswith("OUT") else x for x in args]
     assert main([*given, path]) == 2
     error = capsys.readouterr().err

@@ -19,8 +19,7 @@ EXTRA = pytest.mark.usefixtures("extra")
 
 @pytest.fixture
 def extra() -> None:
-    for package in ("bokeh", "matplotlib"):
-        pytest.importorskip(package, reason="needs the extra `report`")
+    pytest.importorskip("matplotlib", reason="needs the extra `report`")
 
 
 @pytest.fixture
@@ -120,34 +119,27 @@ def test_packings_of_given_live_ranges_are_shown(
     assert "offset" in refused([str(placed), str(plain), *trace], capsys)
 
 
-def test_a_trace_needs_no_extra(
+def test_a_page_and_a_trace_need_no_extra(
     files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _hide(monkeypatch, "bokeh", "matplotlib")
-    out = tmp_path / "trace.json"
-    assert main(["report", files[0], "--trace", str(out)]) == 0
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    out, page = tmp_path / "trace.json", tmp_path / "page.html"
+    assert main(["report", files[0], "--trace", str(out), "-o", str(page)]) == 0
     assert json.loads(out.read_text("utf-8"))["traceEvents"]
+    assert "<svg" in page.read_text("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("option", "package"), [("-o", "bokeh"), ("--png", "matplotlib"), ("--svg", "matplotlib")]
-)
+@pytest.mark.parametrize("option", ["--png", "--svg"])
 def test_a_missing_package_names_the_extra(
     option: str,
-    package: str,
     files: tuple[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _hide(monkeypatch, package)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     line = refused([files[0], option, str(tmp_path / "out")], capsys)
-    assert f"{package} is not installed; run: pip install " in line
-
-
-def _hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
-    for package in packages:
-        monkeypatch.setitem(sys.modules, package, None)
+    assert "matplotlib is not installed; run: pip install " in line
 
 
 def test_wrong_plans_are_refused(

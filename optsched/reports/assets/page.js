@@ -1,123 +1,176 @@
 "use strict";
-// What the page does beyond what the plotting library does: names on buffers, colors, search.
+// What the pictures do beside being looked at: zoom, moves, tooltips, names on buffers, colors, search.
 (() => {
-  const figures = () =>
-    Bokeh.documents.flatMap((doc) => doc.roots()).filter((f) => /^packing-/.test(f.name ?? ""));
-  const part = (figure, what) => figure.renderers.find((r) => r.name === `${figure.name}-${what}`);
-  const packings = () => figures().map((figure) => part(figure, "rects"));
-  const all = ({glyph, hover_glyph, selection_glyph, nonselection_glyph}) =>
-    [glyph, hover_glyph, selection_glyph, nonselection_glyph].filter((each) => each?.fill_color || each?.text_color);
+  const WIDTH = 1000, HEIGHT = 400;
+  const plots = [...document.querySelectorAll(".plot")].map((figure) => ({
+    figure, svg: figure.querySelector("svg"), zoom: figure.dataset.zoom,
+    across: figure.dataset.across.split(" ").map(Number), up: figure.dataset.up.split(" ").map(Number),
+  }));
+  const packings = plots.filter((plot) => plot.zoom === "xy");
+
+  // Tooltips become lines of text, since a browser shows its own late and not at all on a phone.
+  for (const title of document.querySelectorAll(".plot title")) {
+    title.parentNode.tip = title.textContent.split("\n");
+    title.remove();
+  }
+  for (const plot of packings) {
+    plot.rects = [...plot.svg.querySelectorAll("rect")];
+    for (const rect of plot.rects) {
+      const [x, y, wide, high] = ["x", "y", "width", "height"].map((name) => Number(rect.getAttribute(name)));
+      Object.assign(rect, {box: {x, y, wide, high}, colors: {by_size: rect.getAttribute("fill"), by_kind: rect.dataset.kind}});
+    }
+    plot.names = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    plot.names.setAttribute("class", "names");
+    plot.names.setAttribute("aria-hidden", "true");
+    plot.figure.append(plot.names);
+  }
+
+  // The part in sight of all pictures, in their own units; they share steps, packings addresses as well.
+  const sight = {x: 0, y: 0, wide: WIDTH, high: HEIGHT};
+  const within = (value, most) => Math.min(Math.max(0, value), most);
+  const see = (x, y, wide, high) => {
+    sight.wide = Math.min(wide, WIDTH);
+    sight.high = Math.min(high, HEIGHT);
+    sight.x = within(x, WIDTH - sight.wide);
+    sight.y = within(y, HEIGHT - sight.high);
+    plots.forEach(redraw);
+    clearTimeout(waiting);
+    waiting = setTimeout(() => packings.forEach(label), 60);
+  };
+  let waiting = 0;
+  const redraw = ({figure, svg, zoom, across, up}) => {
+    if (!zoom) return;
+    const [y, high] = zoom === "xy" ? [sight.y, sight.high] : [0, HEIGHT];
+    svg.setAttribute("viewBox", `${sight.x} ${y} ${sight.wide} ${high}`);
+    const wide = across[1] - across[0], tall = up[1] - up[0];
+    const left = across[0] + wide * sight.x / WIDTH, low = up[0] + tall * (HEIGHT - y - high) / HEIGHT;
+    ticks(figure.querySelector(".high"), low, low + tall * high / HEIGHT, "bottom");
+    ticks(figure.querySelector(".wide"), left, left + wide * sight.wide / WIDTH, "left");
+  };
+  const ticks = (axis, low, high, side) => {
+    const rough = (high - low) / 4, power = 10 ** Math.floor(Math.log10(rough));
+    const width = [1, 2, 2.5, 5, 10].map((k) => k * power).find((each) => each >= rough * 0.999999);
+    const name = side === "left" ? axis.lastElementChild : null;
+    axis.replaceChildren();
+    for (let k = Math.ceil(low / width - 1e-9); k * width < low + 0.93 * (high - low); k++) {
+      const span = axis.appendChild(document.createElement("span"));
+      span.style[side] = `${100 * (k * width - low) / (high - low)}%`;
+      span.textContent = (Number((k * width).toPrecision(6)) || 0).toLocaleString("en");
+    }
+    if (name) axis.append(name);
+  };
 
   // A name stands in the middle of what is in sight of its buffer, if there is room for it.
   const LETTER = 6.6, LINE = 12;
-  const label = (figure) => {
-    const {data} = part(figure, "rects").data_source;
-    const {x_range: across, y_range: up, inner_width, inner_height} = figure;
-    const wide = inner_width / (across.end - across.start);
-    const high = inner_height / (up.end - up.start);
-    const shown = {x: [], y: [], label: [], on_size: [], on_kind: []};
-    for (let i = 0; i < data.left.length; i++) {
-      const left = Math.max(data.left[i], across.start), right = Math.min(data.right[i], across.end);
-      const low = Math.max(data.bottom[i], up.start), top = Math.min(data.top[i], up.end);
-      const room = Math.floor((right - left) * wide / LETTER) - 1, name = data.name[i];
-      if ((top - low) * high < LINE || room < Math.min(name.length, 6)) continue;
-      shown.label.push(name.length <= room ? name : `${name.slice(0, room - 1)}…`);
-      shown.x.push((left + right) / 2);
-      shown.y.push((low + top) / 2);
-      for (const by of ["on_size", "on_kind"]) shown[by].push(data[by][i]);
-    }
-    part(figure, "labels").data_source.data = shown;
+  const dark = (color) => {
+    const [r, g, b] = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+    return 299 * r + 587 * g + 114 * b < 140000;
   };
-  let waiting = 0;
-  const relabel = () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => figures().forEach(label), 80);
-  };
-  const begin = () => {
-    if (!Bokeh.documents.length || !Bokeh.documents.every((doc) => doc.is_idle))
-      return setTimeout(begin, 50);
-    for (const figure of figures()) {
-      for (const range of [figure.x_range, figure.y_range]) range.change.connect(relabel);
-      figure.properties.inner_width.change.connect(relabel);
+  const label = ({svg, names, rects}) => {
+    const across = svg.clientWidth / sight.wide, up = svg.clientHeight / sight.high;
+    names.replaceChildren();
+    for (const rect of rects) {
+      const {x, y, wide, high} = rect.box;
+      const left = Math.max(x, sight.x), right = Math.min(x + wide, sight.x + sight.wide);
+      const top = Math.max(y, sight.y), bottom = Math.min(y + high, sight.y + sight.high);
+      const room = Math.floor((right - left) * across / LETTER) - 1, name = rect.tip[0];
+      if ((bottom - top) * up < LINE || room < Math.min(name.length, 6)) continue;
+      const text = names.appendChild(document.createElementNS(names.namespaceURI, "text"));
+      text.setAttribute("x", ((left + right) / 2 - sight.x) * across);
+      text.setAttribute("y", ((top + bottom) / 2 - sight.y) * up);
+      text.setAttribute("fill", dark(rect.getAttribute("fill")) ? "#ffffff" : "#000000");
+      text.textContent = name.length <= room ? name : `${name.slice(0, room - 1)}…`;
     }
-    relabel();
-  };
-  begin();
-
-  const recolor = (by) => {
-    for (const figure of figures()) {
-      for (const glyph of all(part(figure, "rects"))) glyph.fill_color = {field: by};
-      for (const glyph of all(part(figure, "labels")))
-        glyph.text_color = {field: by.replace("by", "on")};
-    }
-    for (const key of document.querySelectorAll("[data-key]")) key.hidden = key.dataset.key !== by;
   };
 
-  // Marks buffers in all plans, which share their axes, and zooms to what it has marked.
-  const mark = (chosen) => {
-    let count = 0;
-    const box = [Infinity, -Infinity, Infinity, -Infinity];
-    for (const renderer of packings()) {
-      const data = renderer.data_source.data, rows = [];
-      for (let i = 0; i < data.buffer.length; i++)
-        if (chosen(data, i)) {
-          rows.push(i);
-          box[0] = Math.min(box[0], data.left[i]);
-          box[1] = Math.max(box[1], data.right[i]);
-          box[2] = Math.min(box[2], data.bottom[i]);
-          box[3] = Math.max(box[3], data.top[i]);
-        }
-      renderer.data_source.selected.indices = rows;
-      count += rows.length;
-    }
-    const [figure] = figures();
-    if (figure) {
-      show(figure.x_range, count ? box.slice(0, 2) : figure.x_range.bounds);
-      show(figure.y_range, count ? box.slice(2) : figure.y_range.bounds);
-    }
-    return count;
+  const tip = document.body.appendChild(document.createElement("div"));
+  tip.className = "tip";
+  const point = ({target, clientX, clientY}) => {
+    tip.hidden = !target.tip;
+    if (!target.tip) return;
+    tip.replaceChildren(...target.tip.map((line, number) => {
+      const part = document.createElement(number ? "div" : "b");
+      part.textContent = line;
+      return part;
+    }));
+    tip.style.left = `${within(clientX + 14, innerWidth - tip.offsetWidth - 4)}px`;
+    tip.style.top = `${clientY + tip.offsetHeight + 24 > innerHeight ? clientY - tip.offsetHeight - 10 : clientY + 16}px`;
   };
-  const show = (range, [from, to]) => {
-    const [low, high] = range.bounds;
-    // With something of the neighborhood around it.
-    const room = Math.max(0.5 * (to - from), 0.02 * (high - low));
-    range.setv({start: Math.max(low, from - room), end: Math.min(high, to + room)});
+  document.addEventListener("pointermove", point);
+  document.addEventListener("pointerdown", point);
+
+  // Wheel and mouse on one picture move all; touch scrolls the page, which has buttons.
+  for (const {svg, zoom} of plots.filter((plot) => plot.zoom)) {
+    let drag = null;
+    svg.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey) return;
+      event.preventDefault();
+      const box = svg.getBoundingClientRect(), factor = Math.exp(event.deltaY * 0.002);
+      zoomed(factor, zoom === "xy" ? factor : 1, (event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
+    }, {passive: false});
+    svg.addEventListener("pointerdown", (event) => {
+      if (event.pointerType === "mouse") drag = {x: event.clientX, y: event.clientY, from: {...sight}};
+    });
+    addEventListener("pointermove", (event) => {
+      if (!drag) return;
+      const across = sight.wide / svg.clientWidth, up = zoom === "xy" ? sight.high / svg.clientHeight : 0;
+      see(drag.from.x - (event.clientX - drag.x) * across, drag.from.y - (event.clientY - drag.y) * up, sight.wide, sight.high);
+    });
+    addEventListener("pointerup", () => { drag = null; });
+  }
+  // The point at these parts of the picture stays where it is.
+  const zoomed = (across, up, x, y) => {
+    const wide = Math.min(sight.wide * across, WIDTH), high = Math.min(sight.high * up, HEIGHT);
+    see(sight.x + x * (sight.wide - wide), sight.y + y * (sight.high - high), wide, high);
   };
 
-  // Keys and buttons move all pictures: by a fifth of what is in sight, or to half and double of it.
-  const STEP = 0.2, DIRECTIONS = {ArrowLeft: ["x", -1], ArrowRight: ["x", 1], ArrowDown: ["y", -1], ArrowUp: ["y", 1]};
-  const set = (range, middle, width) => {
-    const [low, high] = range.bounds, wide = Math.min(width, high - low);
-    const start = Math.min(Math.max(low, middle - wide / 2), high - wide);
-    range.setv({start, end: start + wide});
-  };
+  // Keys and buttons move by a fifth of what is in sight, or zoom to half and double of it.
+  const STEP = 0.2, MOVES = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1]};
   const move = (key) => {
-    const [figure] = figures();
-    if (!figure) return false;
-    const ranges = {x: figure.x_range, y: figure.y_range};
-    const zoom = {"+": 0.5, "=": 0.5, "-": 2, "0": Infinity}[key];
-    for (const [axis, range] of Object.entries(ranges)) {
-      const middle = (range.start + range.end) / 2, width = range.end - range.start;
-      if (zoom) set(range, middle, width * zoom);
-      else if (DIRECTIONS[key]?.[0] === axis) set(range, middle + DIRECTIONS[key][1] * STEP * width, width);
+    const factor = {"+": 0.5, "=": 0.5, "-": 2, "0": Infinity}[key];
+    if (factor) zoomed(factor, factor, 0.5, 0.5);
+    else if (MOVES[key]) {
+      const [x, y] = MOVES[key];
+      see(sight.x + x * STEP * sight.wide, sight.y + y * STEP * sight.high, sight.wide, sight.high);
     }
-    return Boolean(zoom || DIRECTIONS[key]);
+    return Boolean(factor || MOVES[key]);
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !event.target.closest?.("[data-moves]")) return;
     if (move(event.key)) event.preventDefault();
   });
 
+  // Marks buffers in all plans, and zooms to what it has marked with some of the neighborhood.
+  const mark = (chosen) => {
+    let marked = 0, [left, top, right, bottom] = [WIDTH, HEIGHT, 0, 0];
+    for (const {svg, rects} of packings) {
+      for (const rect of rects) {
+        const is = chosen(rect), {x, y, wide, high} = rect.box;
+        rect.classList.toggle("marked", is);
+        if (!is) continue;
+        marked++;
+        [left, top] = [Math.min(left, x), Math.min(top, y)];
+        [right, bottom] = [Math.max(right, x + wide), Math.max(bottom, y + high)];
+      }
+      svg.classList.toggle("some", rects.some((rect) => rect.classList.contains("marked")));
+    }
+    if (!marked) see(0, 0, WIDTH, HEIGHT);
+    else {
+      const x = Math.max(0.5 * (right - left), 0.02 * WIDTH), y = Math.max(0.5 * (bottom - top), 0.02 * HEIGHT);
+      const [from, over] = [Math.max(0, left - x), Math.max(0, top - y)];
+      see(from, over, Math.min(WIDTH, right + x) - from, Math.min(HEIGHT, bottom + y) - over);
+    }
+    return marked;
+  };
+  const recolor = (by) => {
+    for (const {rects} of packings) for (const rect of rects) rect.setAttribute("fill", rect.colors[by]);
+    for (const key of document.querySelectorAll("[data-key]")) key.hidden = key.dataset.key !== by;
+    packings.forEach(label);
+  };
   const unpress = (but) => {
     for (const button of document.querySelectorAll("button[data-buffer]"))
       if (button !== but) button.setAttribute("aria-pressed", "false");
   };
-
-  // A picture is as wide as the window; paper is narrower.
-  addEventListener("beforeprint", () => {
-    for (const figure of document.querySelectorAll("figure"))
-      figure.style.setProperty("--fit", Math.min(1, 700 / figure.clientWidth));
-  });
   document.addEventListener("change", ({target}) => {
     if (target.name === "color") recolor(target.value);
   });
@@ -125,8 +178,8 @@
     if (target.id !== "find") return;
     unpress();
     const text = target.value.toLowerCase();
-    const has = (data, i) =>
-      data.name[i].toLowerCase().includes(text) || data.producer?.[i].toLowerCase().includes(text);
+    const has = ({tip: [name, , maker]}) =>
+      name.toLowerCase().includes(text) || (/^from /.test(maker) && maker.slice(5).toLowerCase().includes(text));
     const count = mark(text ? has : () => false);
     document.getElementById("found").textContent = text ? `${count} marked` : "";
   });
@@ -138,7 +191,9 @@
     const on = button.getAttribute("aria-pressed") !== "true";
     unpress(button);
     button.setAttribute("aria-pressed", String(on));
-    const wanted = Number(button.dataset.buffer);
-    mark(on ? (data, i) => data.buffer[i] === wanted : () => false);
+    mark(on ? (rect) => rect.dataset.buffer === button.dataset.buffer : () => false);
   });
+  addEventListener("resize", () => packings.forEach(label));
+  packings.forEach(label);
+  document.documentElement.dataset.ready = "";
 })();
