@@ -1,4 +1,4 @@
-"""The joint model on graphs whose slab exceeds the peak, and families left out.
+"""Decomposition and joint model on graphs whose slab exceeds the peak, and families left out.
 
 Run `python -m experiments.cross_check.joint_families --work 100000`: one worker and a limit on
 work, 100,000 units for each second of CP-SAT's deterministic time. The start is the program's
@@ -19,6 +19,7 @@ import numpy as np
 
 from experiments.tables import markdown
 from heuristics.orderings.program import program
+from optsched.joint.cpsat.benders import decompose
 from optsched.joint.cpsat.joint_model import JointModel
 from optsched.joint.cpsat.point import ModelPoint
 from optsched.joint.cpsat.solver import EFFORT, SolverThread
@@ -47,6 +48,23 @@ def make(ops: int, seed: int) -> Graph:
     return random_graph(rng, ops, max_size=8, features=features, name=f"{ops}_{seed}")
 
 
+def by_decomposition(
+    graph: Graph, start: Plan, bound: int, clock: Clock, families: PackingFamilies
+) -> Answer:
+    """Solve by orders of CP-SAT that our packing search packs."""
+    plans = [start]
+    found = decompose(
+        graph,
+        start.slab(graph) - 1,
+        floor=bound,
+        offer=plans.append,
+        clock=clock,
+        start=start.order,
+        families=families,
+    )
+    return plans[-1].slab(graph), max(bound, found.refuted + 1)
+
+
 def by_model(
     graph: Graph, start: Plan, bound: int, clock: Clock, families: PackingFamilies
 ) -> Answer:
@@ -62,6 +80,11 @@ def by_model(
 
 Method = Callable[[Graph, Plan, int, Clock], Answer]
 VARIANTS: Mapping[str, Method] = {
+    "decomposition": partial(by_decomposition, families=ALL_PACKING),
+    "decomposition, no left": partial(by_decomposition, families=replace(ALL_PACKING, left=False)),
+    "decomposition, no copies": partial(
+        by_decomposition, families=replace(ALL_PACKING, copies=False)
+    ),
     "model": partial(by_model, families=ALL_PACKING),
     "model, no rectangles": partial(by_model, families=replace(ALL_PACKING, rectangles=False)),
     "model, no pairs": partial(by_model, families=replace(ALL_PACKING, pairs=False)),

@@ -1,7 +1,7 @@
 """Brute force, CP-SAT and the MILP agree.
 
-Random problems: orders; orders and packings together; the same by the joint model with a random
-choice of constraint families. Values, claimed bounds and
+Random problems: orders; orders and packings together; the same by the decomposition alone, and by
+the joint model with a random choice of constraint families. Values, claimed bounds and
 replayed plans must all be equal; the command prints counts and exits with 1 on any mismatch.
 """
 
@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
 from heuristics.orderings.program import program
 from optsched.check.plan import check_order, check_plan
 from optsched.joint.cpsat import solve_joint
+from optsched.joint.cpsat.benders import decompose
 from optsched.joint.cpsat.joint_model import JointModel
 from optsched.joint.cpsat.solver import EFFORT, SolverThread
-from optsched.joint.families import PackingFamilies
+from optsched.joint.families import ALL_PACKING, PackingFamilies
 from optsched.joint.instance import graph_instance
 from optsched.joint.milp import solve_order_milp
 from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable
+from optsched.model.plan import Plan
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
 from tests.support.brute import least_joint, least_joint_inplace, least_peak, least_peak_inplace
@@ -67,6 +69,26 @@ def check_joint(rng: np.random.Generator) -> list[object]:
     return answers
 
 
+def check_decomposition(rng: np.random.Generator) -> list[object]:
+    """Minimum slab of one graph: brute force, and orders by CP-SAT with packings by our search."""
+    graph = decomposable(rng)
+    expected = least_joint(graph)
+    answers: list[object] = [None if expected is None else expected[0]]
+    for families in (ALL_PACKING, replace(ALL_PACKING, left=False, copies=False)):
+        plans: list[Plan] = []
+        found = decompose(
+            graph,
+            ROOM,
+            floor=0,
+            offer=plans.append,
+            clock=Clock.of(LIMITS),
+            families=families,
+        )
+        answers.append(check_plan(graph, plans[-1]).slab if plans else None)
+        answers.append(found.refuted + 1 if plans else found.refuted - ROOM or None)
+    return answers
+
+
 def check_families(rng: np.random.Generator) -> list[object]:
     """Minimum slab of one graph by the joint model, with a random choice of families."""
     graph = _mixed(rng, int(rng.integers(1, 6)), 6, FEATURES)
@@ -78,6 +100,16 @@ def check_families(rng: np.random.Generator) -> list[object]:
     answers: list[object] = [_least_slab(graph)]
     answers.append(None if run.best is None else run.best.slab * instance.unit)
     return answers if run.finished else [*answers, "open"]
+
+
+def decomposable(rng: np.random.Generator) -> Graph:
+    """Return a small graph that can be decomposed: with a single pool, and nothing in place."""
+    while True:
+        features = PLANNABLE | {"shuffled"} | ({"pins"} if rng.random() < 0.3 else set())
+        graph = random_graph(rng, int(rng.integers(1, 7)), max_size=8, features=features)
+        if np.count_nonzero(graph.arrays.size) <= BUFFERS:
+            shared = with_sharing(rng, graph) if rng.random() < 0.3 else graph
+            return replace(shared, must_share=())
 
 
 def _mixed(rng: np.random.Generator, ops: int, max_size: int, features: Collection[str]) -> Graph:
@@ -115,6 +147,7 @@ def compare(
 KINDS = {
     "orders": check_orders,
     "joint": check_joint,
+    "decomposition": check_decomposition,
     "families": check_families,
 }
 """Comparisons by kind of problem."""

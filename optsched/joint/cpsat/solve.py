@@ -13,12 +13,14 @@ are kept separate from proved ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from heuristics.orderings.program import program
 from heuristics.portfolio import candidate_orders
 from optsched.joint.claims import misread, refutation, report
+from optsched.joint.cpsat.benders import can_decompose, decompose
 from optsched.joint.cpsat.incumbent import CpSatOutcome, Incumbent
 from optsched.joint.cpsat.joint_model import JointModel
 from optsched.joint.cpsat.order import OrderClaim, has_time_to_build, solve_order_cpsat
@@ -42,6 +44,10 @@ HEURISTICS_SHARE = 0.1
 """Share of the time after which no further heuristic order is tried, without a warm start."""
 OTHERS = OtherOrdersEffort(tries=20)
 """Effort for other orders of the same peak."""
+FIRST_SHARE = 0.6
+"""Share of the remaining time for the first of the two joint methods."""
+SMALL_ITEMS = 80
+"""Number of buffers up to which the model of order and offsets comes before the decomposition."""
 
 
 def solve_joint(
@@ -60,11 +66,12 @@ def solve_joint(
     """Choose order and offsets together.
 
     First an order of minimum peak is searched (:mod:`optsched.joint.cpsat.order`) and packed: its
-    claimed minimum is a bound on every slab, and mostly the slab meets it. Where it does not, other
-    orders of that peak are packed, and the model of order and offsets
-    (:mod:`optsched.joint.cpsat.joint_model`) has the rest of the time; offsets enter every node of
-    its search, so that only graphs of about 30 ops are within its reach. The result is never worse
-    than the warm start.
+    claimed minimum is a bound on every slab, and mostly the slab meets it. Where it does not,
+    CP-SAT chooses orders that our packing search packs or refutes
+    (:mod:`optsched.joint.cpsat.benders`). The model of order and offsets
+    (:mod:`optsched.joint.cpsat.joint_model`) has the rest of the time, and the graphs that cannot
+    be decomposed; offsets enter every node of its search, so that only graphs of about 30 ops are
+    within its reach. The result is never worse than the warm start.
 
     Parameters
     ----------
@@ -106,12 +113,6 @@ def solve_joint(
 def _has_time_for_model(graph: Graph, clock: Clock) -> bool:
     """Return True if building the model, which has no clock, leaves half of the time."""
     return has_time_to_build((len(graph.ops) ** 2 + len(graph.buffers) ** 2) // 2, clock)
-
-
-def _is_plain(graph: Graph) -> bool:
-    """Return True if the graph has one pool, and no in-place pairs, groups or streams."""
-    pools = {buffer.pool for buffer in graph.buffers}
-    return not (graph.on_streams or graph.in_place or graph.must_share or len(pools) > 1)
 
 
 def _first_order(graph: Graph, clock: Clock) -> Sequence[int]:
@@ -156,21 +157,32 @@ class _JointSearch:
         with held_interrupts():
             start = _first_order(self.graph, self.clock) if best.plan is None else best.plan.order
             claim = self._solve_order(start, peak_bound, independent)
-        if not independent and best.is_slab and _is_plain(self.graph):
+        if not independent and best.is_slab and can_decompose(self.graph):
             self._pack_others(claim)
-        if best.is_settled():
-            return best.settled()
-        if self.clock.expired():
-            return self.clock.limit_reason()
-        return self._solve_model(claim.bound, slab_bound) or self.clock.limit_reason()
+        bounds = claim.bound, slab_bound
+        methods = [
+            partial(self._decompose, start if claim.order is None else claim.order, independent),
+            partial(self._solve_model, *bounds),
+        ]
+        if len(self.instance.items) <= SMALL_ITEMS:
+            methods.reverse()
+        for method, share in zip(methods, (FIRST_SHARE, 1.0), strict=True):
+            if best.is_settled():
+                return best.settled()
+            if self.clock.expired():
+                break
+            reason = method(self.clock.share(share))
+            if reason is not None:
+                return reason
+        return self.clock.limit_reason()
 
-    def _solve_model(self, peak_bound: int, slab_bound: int) -> StopReason | None:
+    def _solve_model(self, peak_bound: int, slab_bound: int, clock: Clock) -> StopReason | None:
         """Solve the model of order and offsets; return why the search ended, None if it did not."""
-        if not _has_time_for_model(self.graph, self.clock):
+        if not _has_time_for_model(self.graph, clock):
             return None
         with held_interrupts():
             variables = self._model(peak_bound, slab_bound)
-        found = SolverThread(variables, self._units, self.clock, self.effort).run(self._note)
+        found = SolverThread(variables, self._units, clock, self.effort).run(self._note)
         self._note(found)
         return self._stop_reason(found)
 
@@ -212,6 +224,32 @@ class _JointSearch:
             self.best.offer(plan)
             if self.best.is_settled():
                 break
+
+    def _decompose(
+        self, start: Sequence[int], independent: bool, clock: Clock
+    ) -> StopReason | None:
+        """Pack one order after another; return why the search ended, None if it did not."""
+        best, pairs = self.best, len(self.graph.ops) ** 2 // 2
+        if independent or not best.is_slab or not can_decompose(self.graph):
+            return None
+        if not has_time_to_build(pairs, clock):
+            return None
+        limits = [best.capacity, None if best.value is None else best.value - 1, self.room]
+        found = decompose(
+            self.graph,
+            min(limit for limit in limits if limit is not None),
+            floor=best.bound,
+            offer=best.offer,
+            clock=clock,
+            start=start,
+            once=best.capacity is not None,
+            effort=self.effort,
+        )
+        # With room for all items, only pins can refute every order.
+        if found.refuted >= self.room:
+            return StopReason.EXHAUSTED
+        best.raise_bound(found.refuted + 1)
+        return best.settled() if best.is_settled() else None
 
     def _model(self, peak_bound: int, slab_bound: int) -> JointModel:
         """Return the model, with the requirement to improve on known values."""
