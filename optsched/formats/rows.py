@@ -20,6 +20,8 @@ Sniff = Callable[[Source], bool]
 _ONNX: Final = re.compile(rb"\x08[\x01-\x14][\x12\x1a\x22\x28\x32\x3a\x42]", re.DOTALL)
 """Field 1 of a ModelProto, a small version; then one of the fields that may come next."""
 _IREE: Final = re.compile(r"=\s{1,99}stream\.resource\.pack\b")
+_MEMREF: Final = re.compile(r"=\s{1,99}\"?memref\.alloc\b")
+_STREAM: Final = re.compile(r"\bstream\.(?:executable|resource|cmd|tensor|async)\b")
 _MLIR: Final = re.compile(r"\s*(?://[^\n]*\n\s*)*(?:#\w+ = |(?:builtin\.)?module\b|func\.func\b)")
 _PICKLE: Final = re.compile(rb"\x80[\x02-\x05]")
 _ZIP: Final = b"PK\x03\x04"
@@ -108,6 +110,10 @@ def _is_pickle(source: Source) -> bool:
 def _is_snapshot(source: Source) -> bool:
     parts = (b"device_traces", b"segments")
     return _is_pickle(source) and all(part in source.data for part in parts)
+
+
+def _is_mlir(source: Source) -> bool:
+    return _MLIR.match(source.text) is not None
 
 
 def _is_archive_of(*marks: bytes) -> Sniff:
@@ -314,6 +320,13 @@ ROWS: Final = (
         title="a print of IREE's slabs (stream.resource.pack)",
     ),
     Format(
+        "memref",
+        Content.PACKING,
+        lambda source: _MEMREF.search(source.text) is not None and _is_mlir(source),
+        later("memref", "read_memref"),
+        title="MLIR with allocations (memref.alloc, memref.dealloc)",
+    ),
+    Format(
         "torch-profile",
         Content.PACKING,
         lambda source: _is_trace(source) and "[memory]" in source.text,
@@ -335,7 +348,14 @@ ROWS: Final = (
         alignment=64,  # torch/csrc/jit/runtime/static, MemoryPlanner::computeAlignedTensorSize
     ),
     _foreign("executorch", "an ExecuTorch program", _bytes(b"ET1", at=4), _CAPTURE),
-    _foreign("mlir", "MLIR text", lambda source: _MLIR.match(source.text) is not None),
+    _foreign(
+        "iree-stream",
+        "a module of IREE's stream dialect, whose slabs are laid out already",
+        lambda source: _STREAM.search(source.text) is not None and _is_mlir(source),
+        "read is what the compiler prints with "
+        "--mlir-print-ir-after=iree-stream-schedule-allocation, on standard error",
+    ),
+    _foreign("mlir", "MLIR text", _is_mlir),
     _foreign("mlir-bytecode", "MLIR bytecode", _bytes(b"ML\xefR")),
     _foreign(
         "torch",

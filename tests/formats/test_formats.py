@@ -121,6 +121,7 @@ def files(graph: Graph, plan: Plan, tmp_path: Path) -> dict[str, Path]:
     files["pt2"].write_bytes(ProgramBuilder().archive())
     slices = "slices({\n  [0, 1] = %c8\n}) : index"
     files["iree"].write_text(f"%0:2 = stream.resource.pack {slices}\n")
+    files["memref"].write_text("module {\n  %a = memref.alloc() : memref<8xf32>\n}\n")
     files["hlo"].write_text("HloModule m\n\nENTRY e {\n  ROOT a = f32[2] parameter(0)\n}\n")
     places = [
         (b.name, x) for b, x in zip(graph.buffers, plan.offsets, strict=True) if x is not None
