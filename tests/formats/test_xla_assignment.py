@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
+from optsched.errors import FormatError
+from optsched.formats import Source
 from optsched.formats.hlo.allocation.assignment import Assignment, _temporary_last
+from optsched.formats.hlo.allocation.held import held
 from optsched.formats.hlo.allocation.timeline import Timeline
 from optsched.formats.hlo.allocation.values import ModuleValues
 from optsched.formats.hlo.allocation.walks import post_order
 from optsched.formats.hlo.text import parse_module
 from optsched.plugins.xla.ties import _callees_first, is_certain
+from tests.support.hlo_text import DUMPS
 
 LOOP = """HloModule loop, is_scheduled=true
 
@@ -177,3 +182,19 @@ def test_computations_are_tried_in_orders_with_callees_first() -> None:
 def test_the_walk_goes_from_the_result_and_the_first_operand_first() -> None:
     module = parse_module(CHOICE)
     assert list(post_order(module.computations["main"])) == ["p", "q", "a", "c", "both"]
+
+
+def test_a_text_that_xla_would_refuse_has_no_figure_and_is_still_read() -> None:
+    """Lines of a schedule taken out, doubled and exchanged."""
+    lines = (DUMPS / "scan-module.txt").read_text().splitlines()
+    draw, found = random.Random(0), Counter[type]()
+    for _ in range(300):
+        changed = lines[:]
+        for _ in range(2):
+            i, j = draw.randrange(len(changed)), draw.randrange(len(changed))
+            changed[i : i + draw.randrange(2)] = [changed[j]] * draw.randrange(2)
+        try:
+            found[type(held(Source("\n".join(changed).encode(), "m")))] += 1
+        except FormatError:
+            found[FormatError] += 1
+    assert found.keys() <= {int, type(None), FormatError}

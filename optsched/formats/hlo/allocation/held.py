@@ -25,7 +25,7 @@ def held(source: Source) -> int | None:
     sequence = list(parsed.computations[parsed.entry].instructions)
     try:
         return Assignment(ModuleValues(parsed), sequence).held
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, StopIteration):
         # The simulation expects a text that XLA's verifier accepts: others have no such figure.
         return None
 
