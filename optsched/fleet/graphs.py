@@ -204,6 +204,7 @@ class FleetGraph:
             "slab": self.slab,
             "peak_bound": self.peak_bound,
             "slab_bound": self.slab_bound,
+            "among": self.among,
             "proof": None if self.proof is None else self.proof.value,
             "gap": None if value is None else optimality_gap(value, bound),
             "reason": self.reason,

@@ -12,7 +12,7 @@ from optsched.reports.tables import Column, Table, as_csv, print_line, print_tab
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import machine, versions
 from optsched.runtime.limits import Objective, optimality_gap, proof_legend
-from optsched.runtime.text import counted, named, percent, readable
+from optsched.runtime.text import counted, listed, named, percent, readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,6 +67,9 @@ def print_fleet(fleet: Fleet, console: Console, *, top: int) -> None:
     print_line(console, f"{summary(fleet)}{more}")
     if legend := proof_legend(graph.proof for graph in shown):
         print_line(console, legend)
+    for among in dict.fromkeys(graph.among for graph in shown if graph.among):
+        of = [readable(graph.name) for graph in shown if graph.among == among]
+        print_line(console, f"bounds hold only among {among}: {listed(of, 5)}")
     for line in _troubles(fleet):
         print_line(console, line)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ def record_dict(record: StoredRecord) -> dict[str, Any]:
         "capacity": record.question.capacity,
         "pools": [list(pool) for pool in record.question.pools],
         "rules": record.question.rules,
+        "among": record.among,
         "bound": record.best_bound.value,
         "proof": record.best_bound.proof,
         "certified": record.best_bound.certified,
@@ -99,7 +101,7 @@ def _row(record: StoredRecord, label: str) -> list[str]:
         f"{record.number}",
         readable(label),
         f"{record.ops:,}",
-        str(record.question),
+        _asked(record),
         f"{record.value:,}" if planned else "-",
         f"{best.value:,}",
         # A plus stands for a certificate.
@@ -109,6 +111,12 @@ def _row(record: StoredRecord, label: str) -> list[str]:
     ]
 
 
+def _asked(record: StoredRecord) -> str:
+    """Return the question, with the plans that its answers are about."""
+    among = f" among {record.among}" if record.among else ""
+    return f"{replace(record.question, rules='')}{among}"
+
+
 def record_lines(record: StoredRecord, changes: Sequence[RecordChange]) -> str:
     """Return all facts about a record as text."""
     value = "no plan" if record.value is None else f"peak {record.peak:,}, slab {record.slab:,}"
@@ -116,7 +124,7 @@ def record_lines(record: StoredRecord, changes: Sequence[RecordChange]) -> str:
         f"record {record.number}: {readable(record.name)}, {counted(record.ops, 'op')}, "
         f"{counted(record.buffers, 'buffer')} of {counted(record.bytes, 'byte')} "
         f"({readable(record.memory_model)})",
-        f"asked    {record.question}",
+        f"asked    {_asked(record)}",
         f"plan     {value}; {'proved' if record.is_proved else 'not proved'}",
         *(f"bound    {_bound_words(bound)}" for bound in record.bounds),
     ]
@@ -139,7 +147,8 @@ def _origin_words(origin: object) -> str:
     versions = known.get("versions")
     found = [f"{k} {v}" for k, v in versions.items()] if isinstance(versions, dict) else []
     # The framework's own plan stands in the saving, before the records.
-    found += [f"{k} {v}" for k, v in known.items() if k not in ("versions", "own_plan")]
+    shown = ("versions", "own_plan", "among")
+    found += [f"{k} {v}" for k, v in known.items() if k not in shown]
     return readable(", ".join(found) or "unknown", 500)
 
 

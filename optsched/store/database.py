@@ -39,6 +39,7 @@ from optsched.store.question import (
     RecordChange,
     StoredQuestion,
     StoredRecord,
+    among_record,
     provenance,
     stored_question,
 )
@@ -203,7 +204,8 @@ class PlanStore:
         PlanError
             If the plan breaks a rule of the graph, or does not fit; or the bound is above it.
         """
-        (planned, question), made = _asked(graph, question), origin or provenance()
+        made = _made(graph, question, origin)
+        planned, question = _asked(graph, question)
         prepared, text = prepare_plan(planned, plan, question), rows.provenance_text(made)
         # Tested late: a plan that is wrong is an error even where nothing can be written.
         if not self._is_writable():
@@ -243,9 +245,10 @@ class PlanStore:
         PlanError
             If a stored plan has fewer bytes, so that the bound is wrong.
         """
+        made = _made(graph, question, origin)
         planned, question = _asked(graph, question)
         chosen = question.objective if quantity is None else quantity
-        bound = Bound(chosen, value, proof, False, origin or provenance())
+        bound = Bound(chosen, value, proof, False, made)
         if not self._is_writable():
             return False
         with self._changing(planned, question) as record:
@@ -270,11 +273,12 @@ class PlanStore:
         """
         from optsched.check.certificate import check_certificate
 
+        made = _made(graph, question, origin)
         planned, question = _asked(graph, question)
         # Checked before anything is opened, as checking takes long and writers exclude each other.
         rung = check_certificate(planned, certificate)
         packed = pack_certificate(planned, certificate)
-        bound = Bound(Objective.PEAK, certificate.bound, rung, True, origin or provenance())
+        bound = Bound(Objective.PEAK, certificate.bound, rung, True, made)
         if not self._is_writable():
             return False
         with self._changing(planned, question) as record:
@@ -307,7 +311,7 @@ class PlanStore:
             If a bound is above a stored plan, and so wrong.
         """
         given, question = origin or provenance(), prepared.question
-        made = {**given, "stop_reason": prepared.stop_reason.value}
+        made = {**given, "stop_reason": prepared.stop_reason.value} | among_record(prepared.among)
         if not self._is_writable():
             return False
         kept = False
@@ -495,3 +499,12 @@ def _asked(about: Graph | Question, question: Asking) -> tuple[Graph, StoredQues
     expect("a store of plans", question, Question, StoredQuestion)
     expect("a store of plans", about, Graph)
     return about, question
+
+
+def _made(
+    about: Graph | Question, question: Asking, origin: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """Return the origin of an answer, with the plans that it is about."""
+    asked = question if isinstance(question, Question) else about
+    among = asked.restriction if isinstance(asked, Question) else Question(asked).restriction
+    return {**(origin or provenance()), **among_record(among)}

@@ -46,6 +46,8 @@ class PreparedResult:
     search, units
         Packed state for the next search, and its units of work; None: keep
         the stored state.
+    among
+        The plans that the result is about, in words; empty if they are all of the graph's.
     """
 
     graph: rows.GraphRow
@@ -55,6 +57,7 @@ class PreparedResult:
     stop_reason: StopReason
     search: bytes | None = None
     units: int = 0
+    among: str = ""
 
 
 def prepare_result(
@@ -83,7 +86,8 @@ def prepare_result(
     expect("a store of plans", graph, Graph)
     expect("a store of plans", result, Result)
     # The rules of the question are edges of the planned graph.
-    planned, question = stored_question(_question_about(graph, result))
+    asked = _question_about(graph, result)
+    planned, question = stored_question(asked)
     bounds = (
         (Objective.PEAK, result.peak_bound, _proof_name(result.peak_proof)),
         (Objective.SLAB, result.slab_bound, _proof_name(result.slab_proof)),
@@ -106,6 +110,7 @@ def prepare_result(
         result.stop_reason,
         None if search is None else pack_search(planned, search),
         0 if search is None else search.units,
+        asked.restriction,
     )
 
 

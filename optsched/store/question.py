@@ -18,8 +18,11 @@ from optsched.model.pools import Pool
 from optsched.model.question import Question
 from optsched.runtime.facts import machine, versions
 from optsched.runtime.limits import SIZES, Limits, Objective, Proof, choose_member
+from optsched.runtime.text import readable
 
 _KEYS = {"objective", "capacity", "pools", "rules"}
+AMONG = "among"
+"""Key of a provenance: the plans that an answer is about, in words."""
 
 
 @dataclass(frozen=True)
@@ -258,6 +261,17 @@ class StoredRecord:
     search_bytes: int
 
     @property
+    def among(self) -> str:
+        """The plans that answers are about, in words; empty if they are all of the graph's.
+
+        Order rules are edges of the stored graph, which no longer shows that they were asked for.
+        """
+        origins = (self.provenance, *(bound.provenance for bound in self.bounds))
+        found = (origin.get(AMONG) for origin in origins)
+        # Provenance of imported stores may be anything.
+        return next((readable(x, 200) for x in found if isinstance(x, str)), self.question.rules)
+
+    @property
     def value(self) -> int | None:
         """Bytes of the objective that the best plan needs."""
         return self.peak if self.question.objective is Objective.PEAK else self.slab
@@ -294,6 +308,11 @@ def objective_bound(bounds: tuple[Bound, ...], objective: Objective) -> Bound:
         if (peak.value, peak.certified) > (own.value, own.certified):
             return replace(peak, quantity=objective, proof=Proof.JOINT if peak.proof else "")
     return own
+
+
+def among_record(words: str) -> dict[str, str]:
+    """Return the provenance field that tells which plans an answer is about; none for all."""
+    return {AMONG: words} if words else {}
 
 
 def provenance(limits: Limits | None = None, **more: Any) -> dict[str, Any]:

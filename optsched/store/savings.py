@@ -49,5 +49,5 @@ def _saving(record: StoredRecord, given: Record) -> Saving:
     after = record.slab if quantity is Objective.SLAB else record.peak
     # A bound of 0 says nothing.
     bound = objective_bound(record.bounds, quantity).value or None
-    rules = "orders under rules" if record.question.rules else ""
-    return Saving(quantity, noun, given.count("before"), after, bound, against, method, rules)
+    before = given.count("before")
+    return Saving(quantity, noun, before, after, bound, against, method, record.among)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from optsched.errors import FormatError, PlanError
+from optsched.formats.fields import Record
+from optsched.formats.source import parse_json
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.question import Question
@@ -37,7 +40,8 @@ def stored_result(
     # The file is read back as untrusted: a damaged plan is an error, never an answer.
     except (FormatError, PlanError) as error:
         raise type(error)(f"graph {graph.name!r}: {error}; {WAY_OUT}") from None
-    return _result(about, plan, row[1:], rows.bounds_of(connection, number))
+    reason = _stop_reason(connection, number)
+    return _result(about, plan, row[1:], rows.bounds_of(connection, number), reason)
 
 
 def _plan_row(connection: sqlite3.Connection, record: int | None) -> tuple[Any, int, int] | None:
@@ -46,18 +50,30 @@ def _plan_row(connection: sqlite3.Connection, record: int | None) -> tuple[Any, 
     return row
 
 
+def _stop_reason(connection: sqlite3.Connection, record: int) -> StopReason:
+    """Return why the search that found a plan ended; a plan of unknown origin says nothing."""
+    query = "SELECT provenance FROM records WHERE id = ?"
+    with suppress(FormatError, ValueError):
+        made = parse_json(connection.execute(query, (record,)).fetchone()[0])
+        found = StopReason(Record(made, "provenance").text("stop_reason"))
+        # A bound may have been withdrawn since the plan was proved.
+        return StopReason.EXHAUSTED if found is StopReason.PROVED else found
+    return StopReason.EXHAUSTED
+
+
 def _result(
-    question: Question, plan: Plan, figures: tuple[int, int], bounds: tuple[Bound, ...]
+    question: Question,
+    plan: Plan,
+    figures: tuple[int, int],
+    bounds: tuple[Bound, ...],
+    reason: StopReason,
 ) -> Result:
     """Return a stored plan, its peak and slab, and the bounds that count, as a result."""
     (peak, peak_proof), (slab, slab_proof) = (
         _proved(objective_bound(bounds, quantity), reached)
         for quantity, reached in zip((Objective.PEAK, Objective.SLAB), figures, strict=True)
     )
-    # EXHAUSTED until shown otherwise: a stored plan is the best known, not the best possible.
-    found = Result(
-        plan, *figures, peak, slab, peak_proof, slab_proof, StopReason.EXHAUSTED, question
-    )
+    found = Result(plan, *figures, peak, slab, peak_proof, slab_proof, reason, question)
     met = found.value == found.bound
     return replace(found, stop_reason=StopReason.PROVED) if met else found
 

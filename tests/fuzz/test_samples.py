@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.fuzz import claims, models, plan_files, recompute_views, views
+from tests.fuzz import claims, models, plan_files, recompute_views, statements, views
 
 
 @pytest.mark.parametrize("kind", models.KINDS)
@@ -29,6 +29,14 @@ def test_what_is_said_about_restricted_questions_is_true() -> None:
     assert wrong == []
     assert counts["bounds above a plan of the graph"] > 0
     assert counts["progress offered"] > 0
+
+
+def test_each_kind_of_plan_says_no_more_than_is_true() -> None:
+    counts = Counter[str]()
+    for number in range(16):
+        assert list(statements.compare(number, 5, counts)) == []
+    assert min(counts[kind] for kind in statements.KINDS) == 4
+    assert min(counts["refused"], counts["listed"], counts["sentences"]) > 20
 
 
 def test_recompute_of_views_and_births_agrees_with_all_copies() -> None:

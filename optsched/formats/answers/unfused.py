@@ -115,9 +115,8 @@ class UnfusedAnswer(Answer):
         known = {
             tuple(self._point(groups).values()) for groups in (self.groups, self.whole) if groups
         }
-        rest = [point for point in stated.front if tuple(point.values()) not in known]
-        if rest:
-            low = min(point["peak"] for point in rest)
+        if rest := {tuple(point.values()) for point in stated.front} - known:
+            low = min(peak for peak, *_ in rest)
             words = f"{counted(len(rest), 'split')} of at least {low:,} bytes, without their groups"
             found.append(Unverified("front", low, words=words))
         return found
