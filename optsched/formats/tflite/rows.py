@@ -29,7 +29,7 @@ from optsched.formats.tflite.graph import (
 )
 from optsched.formats.tflite.model import Operator, Tensor, integers_of, options_of
 from optsched.formats.tflite.scratch import scratch_sizes
-from optsched.formats.tflite.tail import arena_tail, operator_bytes, tensor_bytes
+from optsched.formats.tflite.tail import alignment_bytes, arena_tail, operator_bytes, tensor_bytes
 from optsched.model.rows import RowMap, RowOp, RowRule, Rows, Tail
 
 _ROWS, _COLUMNS = 1, 2
@@ -346,6 +346,8 @@ _RULES: dict[str, _Rule] = {
 def tail_of(made: TfliteGraph, pointer: int) -> Tail:
     """Return the tail of a model, and the bytes of each thing that tiling adds to it.
 
+    A sum is that of :func:`arena_tail` for the tiled file, or up to 30 bytes less: alignments.
+
     Parameters
     ----------
     made
@@ -363,13 +365,14 @@ def tail_of(made: TfliteGraph, pointer: int) -> Tail:
 
     slice_, join = (
         operator_bytes(Operator(0, kind, (), ()), (), pointer)
-        for kind in ("STRIDED_SLICE", "CONCATENATION")
+        for kind in ("SLICE", "CONCATENATION")
     )
     return Tail(
-        arena_tail(model, pointer).tail,
+        # Without the alignment of the first kernel's data, so that no sum is too large.
+        arena_tail(model, pointer).tail - alignment_bytes(model, pointer),
         tuple(map(bytes_of, made.operators)),
         tensor=entry,
-        # Where it begins and where it ends are constants.
+        # Its first row and their number are constants.
         slice=slice_ + 2 * entry,
         join=join,
         name=f"tail with pointers of {pointer} bytes",

@@ -69,6 +69,14 @@ def arena_tail(model: Model, pointer: int) -> ArenaTail:
     return ArenaTail(pointer, found.used, found.prepared, unknown_kinds(model), ALIGNMENT)
 
 
+def alignment_bytes(model: Model, pointer: int) -> int:
+    """Return the most bytes by which a sum over ops exceeds the tail of a file with more ops.
+
+    Only the data of the first kernel moves with what is before it; all else is aligned already.
+    """
+    return _Tail(model, pointer).aligned + ALIGNMENT - 1
+
+
 def unknown_kinds(model: Model) -> tuple[str, ...]:
     """Return the kinds of operators whose bytes in the tail are not known."""
     found = {op.kind for part in (model, *model.others) for op in part.operators}
@@ -154,7 +162,11 @@ class _Tail:
         self._objects()
         # Each step is for all operators before the next one.
         self._each(self._parse)
+        parsed, kernels = self.used, [KERNELS.get(part.op.kind, Kernel()) for part in made]
         self._each(lambda part, kernel: self._add(kernel.data[self.wide]))
+        data = sum(_aligned(kernel.data[self.wide]) for kernel in kernels)
+        self.aligned = self.used - parsed - data
+        """Bytes that the alignment of the first kernel's data takes, or saves."""
         self._each(self._prepare)
         self._plan()
         self._describe(model, model.inputs)

@@ -1,11 +1,12 @@
 """A tiled model as an ordinary `.tflite`: right in any interpreter, planned in TFLite Micro.
 
-A slice of rows becomes a STRIDED_SLICE, a join a CONCATENATION over rows, and an operator of a band
-is the file's own operator with the same weights on tensors of fewer rows. TFLite Micro takes the
-offset of each tensor from `OfflineMemoryAllocation`; those of views lie inside the tensor that they
-are rows of, so that slices and joins copy bytes onto themselves. Another interpreter gives each
-tensor its own bytes and computes the same. As in :mod:`optsched.formats.tflite.apply`, the old file
-stays byte for byte after a new head: weights are not copied.
+A slice of rows becomes a SLICE, which takes less of the tail than a STRIDED_SLICE, a join a
+CONCATENATION over rows, and an operator of a band is the file's own operator with the same weights
+on tensors of fewer rows. TFLite Micro takes the offset of each tensor from the metadata
+`OfflineMemoryAllocation`; those of views lie inside the tensor that they are rows of, so that
+slices and joins copy bytes onto themselves. Another interpreter gives each tensor its own bytes and
+computes the same. As in :mod:`optsched.formats.tflite.apply`, the old file stays byte for byte
+after a new head: weights are not copied.
 
 References
 ----------
@@ -34,7 +35,7 @@ from optsched.model.tiled import TiledGraph, TiledKind, TiledOp, TiledTensor
 _ROWS = 1
 """Axis of rows."""
 
-_UNIONS = {"CONCATENATION": "ConcatenationOptions", "STRIDED_SLICE": "StridedSliceOptions"}
+_UNIONS = {"CONCATENATION": "ConcatenationOptions", "SLICE": "SliceOptions"}
 
 
 def tiled_before(data: bytes) -> bool:
@@ -79,7 +80,7 @@ class _Writer:
 
         self.schema, self.made, self.tiled = tflite, made, tiled
         self.new = Rewritten(data, made.model)
-        self.constants: dict[tuple[str, tuple[int, ...], tuple[int, ...]], int] = {}
+        self.opcodes: dict[int, int] = {}
         offsets = tiled.offsets(plan)
         self.known = [self._tensor(tensor) for tensor in tiled.tensors]
         """Numbers of the tiled graph's tensors."""
@@ -111,19 +112,18 @@ class _Writer:
         return len(self.made.model.tensors) + len(self.new.tensors) - 1
 
     def _constant(self, values: Sequence[int], shape: Sequence[int], kind: str = "INT32") -> int:
-        """Return the number of a constant; equal ones are stored once."""
-        key = (kind, tuple(map(int, values)), tuple(shape))
-        if key not in self.constants:
-            packed = np.array(values, "<i8" if kind == "INT64" else "<i4").tobytes()
-            number = self.new.model.BuffersLength() + len(self.new.buffers)
-            self.new.buffers.append(buffer_of(packed))
-            fields = {
-                1: Number("b", getattr(self.schema.TensorType, kind)),
-                2: Number("I", number),
-            }
-            name = "rows/" + "_".join(map(str, key[1]))
-            self.constants[key] = self._add(name, shape, fields)
-        return self.constants[key]
+        """Return the number of a new constant.
+
+        Equal ones are not shared, so that the tail of the arena is a sum over ops, and bounds on
+        it are those of the file.
+        """
+        number = self.new.model.BuffersLength() + len(self.new.buffers)
+        self.new.buffers.append(
+            buffer_of(np.array(values, "<i8" if kind == "INT64" else "<i4").tobytes())
+        )
+        code = getattr(self.schema.TensorType, kind)
+        fields = {1: Number("b", code), 2: Number("I", number)}
+        return self._add(f"rows/{number}", shape, fields)
 
     def _add_row(
         self, kind: str, inputs: Sequence[int], outputs: Sequence[int], fields: dict[int, Any]
@@ -186,18 +186,12 @@ class _Writer:
         ((_, source),), (result,) = op.reads, op.writes
         outer, part = self.tiled.tensors[source], self.tiled.tensors[result]
         rank = len(self.new.shape(self.known[source]))
-        first = part.first - outer.first
-
-        def at(row: int) -> int:
-            # The axes other than that of rows have no end, by a mask: one constant per row.
-            return self._constant([row * (axis == _ROWS) for axis in range(rank)], [rank])
-
-        mask = sum(1 << axis for axis in range(rank) if axis != _ROWS)
-        inputs = [self.known[source], at(first), at(first + part.rows)]
-        inputs.append(self._constant([1] * rank, [rank]))
-        options = Table({1: Number("i", mask)})
-        version = 4 if self._type(source) == "INT16" else 2
-        self._add_made("STRIDED_SLICE", version, inputs, self.known[result], options)
+        # Of the other axes, all from 0 on: -1 stands for as many as there are.
+        begin, size = [0] * rank, [-1] * rank
+        begin[_ROWS], size[_ROWS] = part.first - outer.first, part.rows
+        inputs = [self.known[source], self._constant(begin, [rank]), self._constant(size, [rank])]
+        version = {"INT16": 4, "BOOL": 2}.get(self._type(source), 2)
+        self._add_made("SLICE", version, inputs, self.known[result], Table({}))
 
     def _add_join(self, op: TiledOp) -> None:
         inputs = [self.known[t] for _, t in op.reads]
@@ -217,17 +211,17 @@ class _Writer:
         self._add_row(kind, inputs, [output], fields)
 
     def _opcode(self, builtin: int, version: int) -> int:
-        model, key = self.new.model, ("opcode", (builtin,), ())
+        model = self.new.model
         for i in range(model.OperatorCodesLength()):
             row = model.OperatorCodes(i)
             if max(row.BuiltinCode(), row.DeprecatedBuiltinCode()) == builtin:
                 return i
-        if key not in self.constants:
-            self.constants[key] = len(self.new.opcodes)
+        if builtin not in self.opcodes:
+            self.opcodes[builtin] = len(self.new.opcodes)
             # Both codes are below 127, from which on the older field is too narrow.
             fields = {0: Number("b", builtin), 2: Number("i", version), 3: Number("i", builtin)}
             self.new.opcodes.append(Table(fields))
-        return self.constants[key]
+        return self.opcodes[builtin]
 
     def _type(self, t: int) -> str:
         name = self.made.graph.buffers[self.tiled.tensors[t].buffer].name
