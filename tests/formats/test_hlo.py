@@ -259,6 +259,29 @@ def test_elementwise_results_may_take_an_operands_place() -> None:
     assert candidates(graph) == [("c", "c", "a")]
 
 
+@pytest.mark.parametrize(
+    ("operands", "more", "found"),
+    [
+        ("%a, %b", "", [("s", "s{0}", "a"), ("s", "s{1}", "b")]),
+        # As XLA has it: nobody else reads the operand, and the sort reads it once.
+        ("%a, %a", "", []),
+        ("%a, %b", "%again = f32[8]{0} custom-call(%a)", [("s", "s{1}", "b")]),
+    ],
+)
+def test_a_sort_writes_over_operands_that_it_alone_reads(
+    operands: str, more: str, found: list[tuple[str, ...]]
+) -> None:
+    graph = module(
+        P,
+        "%a = f32[16]{0} custom-call(%p)",
+        "%b = f32[16]{0} custom-call(%p)",
+        *filter(None, [more]),
+        f"%s = (f32[16]{{0}}, f32[16]{{0}}) sort({operands}), dimensions={{0}}",
+        "ROOT %y = f32[16]{0} get-tuple-element(%s), index=1",
+    )
+    assert candidates(graph) == found
+
+
 def test_what_an_update_leaves_stays_in_its_place() -> None:
     """Inside a loop fusion as well; what it puts elsewhere does not."""
     graph = module(
@@ -295,10 +318,16 @@ def test_an_update_of_a_part_overwrites_what_nobody_reads_later(line: str) -> No
     assert root_of(later, "b") == "b"
 
 
-def test_a_parameter_that_is_not_donated_is_not_overwritten() -> None:
-    at = "%at = s32[] parameter(1)"
-    update = "ROOT %b = f32[16]{0} dynamic-update-slice(%p, %p, %at)"
-    assert root_of(module(P, at, update), "b") == "b"
+def test_a_parameter_is_overwritten_only_if_it_is_donated() -> None:
+    """As the cache of keys and values of a decoder is: one array, and no second one."""
+    part, at = "%part = f32[4]{0} parameter(1)", "%at = s32[] parameter(2)"
+    update = "ROOT %b = f32[16]{0} dynamic-update-slice(%p, %part, %at)"
+    assert root_of(module(P, part, at, update), "b") == "b"
+    donated = ", input_output_alias={ {}: (0, {}, may-alias) }"
+    graph = module(P, part, at, update, head=donated)
+    assert root_of(graph, "b") == "p"
+    assert graph.kept[graph.buffer_ids["p"]]
+    assert peak_memory(graph, (0,)) == 64
 
 
 def test_asynchronous_ops_hold_what_they_work_on_until_they_are_done() -> None:

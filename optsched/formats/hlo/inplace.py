@@ -97,17 +97,22 @@ def _updated_parameter(fused: Computation, name: str) -> int | None:
 
 
 def may_overwrite(
-    made: Instruction, leaf: int, number: int, computations: Mapping[str, Computation]
+    made: Instruction,
+    leaf: int,
+    number: int,
+    computations: Mapping[str, Computation],
+    users: Mapping[str, int],
 ) -> bool:
     """Return True if a leaf of the result may overwrite an operand of equal shape, used last here.
 
-    Leaf and operand are given by number.
+    Leaf and operand are given by number; `users` has the number of instructions that read each one.
     """
     if made.opcode in ELEMENTWISE:
         return True
     if made.opcode == "sort":
-        # A sort of several arrays writes each over itself.
-        return leaf == number
+        # A sort of several arrays writes each over itself, unless it is read elsewhere or twice.
+        name = made.operands[number]
+        return leaf == number and users[name] == 1 and made.operands.count(name) == 1
     # Only loop fusions write element by element.
     if made.opcode != "fusion" or made.kind != "kLoop" or not made.called:
         return False

@@ -216,7 +216,9 @@ class _LogicalReader:
             # The first place of an operand that is read twice decides.
             if own and source.shape == made.shape and operand not in made.operands[:number]:
                 first = made.opcode in UPDATES and number == 0
-                if first or may_overwrite(made, 0, number, self.parsed.computations):
+                if first or may_overwrite(
+                    made, 0, number, self.parsed.computations, self.computation.users
+                ):
                     build.inplace(made.name, made.name, operand)
 
 

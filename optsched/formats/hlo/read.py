@@ -336,8 +336,10 @@ class _ComputationReader:
         for name, source in pairs:
             if name is None or source is None or self.roots[source] in taken:
                 continue
-            # The body of a while may overwrite its state, although it did not make it.
-            owned = self.is_body or self.roots[source] in self.makers
+            # The body of a while may overwrite its state, although it did not make it, and a module
+            # the arguments that are donated to it.
+            root = self.roots[source]
+            owned = self.is_body or root in self.makers or root in self.donated
             if owned and last.get(source) == made.name and self._alike(name, source):
                 found[name] = source
                 taken.add(self.roots[source])
@@ -352,6 +354,6 @@ class _ComputationReader:
             if isinstance(source, tuple) or source is None or source == name:
                 continue
             if self.shapes[source] == self.shapes[name] and may_overwrite(
-                made, leaf, number, self.module.computations
+                made, leaf, number, self.module.computations, self.computation.users
             ):
                 build.inplace(made.name, name, source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -68,11 +69,15 @@ class Instruction:
 
 @dataclass(slots=True)
 class Computation:
-    """Instructions by name, in the order of the text, and the one that is the result."""
+    """Instructions by name, in the order of the text, and the one that is the result.
+
+    `users` has the number of instructions that read each one.
+    """
 
     name: str
     instructions: dict[str, Instruction] = field(default_factory=dict)
     root: str = ""
+    users: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +190,7 @@ def _add_line(current: Computation, line: str) -> None:
     if is_root and current.root:
         raise FormatError(f"{show(made.name)} is a second ROOT")
     current.instructions[made.name] = made
+    current.users.update(set(made.operands))
     current.root = made.name if is_root else current.root
 
 

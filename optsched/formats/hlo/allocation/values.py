@@ -17,6 +17,7 @@ xla/hlo/utils/hlo_live_range.cc.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -48,6 +49,8 @@ class ModuleValues:
         The group of each value that is in one of `groups`.
     root_of
         The computation whose result an instruction is.
+    users
+        The number of instructions that read each one.
     replaces
         By result: the values whose place it may take where they die, in the order of its operands,
         each with the operand by which the value is read.
@@ -59,6 +62,10 @@ class ModuleValues:
         self.outside: set[int] = set()
         self.donated: set[int] = set()
         self.replaces: dict[int, list[tuple[int, str]]] = {}
+        # Names are unique in a module.
+        self.users = Counter[str]()
+        for computation in module.computations.values():
+            self.users.update(computation.users)
         self.root_of = {x.root: name for name, x in module.computations.items()}
         self._at: dict[str, Tree] = {}
         self._joining: set[str] = set()
@@ -190,7 +197,7 @@ class ModuleValues:
                 if (
                     source is not None
                     and self.values[source].shape == self.values[tree[path]].shape
-                    and may_overwrite(made, leaf, number, self.module.computations)
+                    and may_overwrite(made, leaf, number, self.module.computations, self.users)
                 ):
                     self.replaces.setdefault(tree[path], []).append((source, operand))
 
