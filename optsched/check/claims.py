@@ -87,24 +87,34 @@ def check_claims(question: Question, plan: Plan, claims: Mapping[str, Any]) -> C
     check_words(graph, claims)
     # Replayed first: claims are compared with measured numbers.
     checked = check_answer(question, plan, claims)
-    rules = claims.get("order_rules", {})
-    _check_order(rules, [graph.ops[v].name for v in plan.order])
-    placed = plan.placed(graph)
     known = {"peak": checked.peak, "slab": checked.slab}
-    # A plan that needs no solver, and that no bound may exceed.
-    simple = _simple_plan(placed, rules)
-    for what, value in known.items():
-        check_bound(what, value, simple.get(what, value), claims)
+    check_stated(graph, plan, known, claims)
     # A slab at the peak bound is what a joint bound means, for a single pool.
+    placed = plan.placed(graph)
     if claims.get("slab_proof") == Proof.JOINT and len({b.pool for b in placed.buffers}) < 2:
         bound = claims.get("peak_bound", checked.slab)
         if bound != checked.slab:
             text = f"the slab of {checked.slab} bytes is proved by a peak bound of {bound}"
             raise PlanError(f"plan claims that {text}")
+    return checked
+
+
+def check_stated(
+    graph: Graph, plan: Plan, known: Mapping[str, int], claims: Mapping[str, Any]
+) -> None:
+    """Refuse what a file states of the order, bounds and search of a valid plan, if it is wrong.
+
+    `known` has the measured `peak` and `slab`.
+    """
+    rules = claims.get("order_rules", {})
+    _check_order(rules, [graph.ops[v].name for v in plan.order])
+    # A plan that needs no solver, and that no bound may exceed.
+    simple = _simple_plan(plan.placed(graph), rules)
+    for what, value in known.items():
+        check_bound(what, value, simple.get(what, value), claims)
     if not plan.pools:
         # A plan that spills was found after what its trace tells of.
         _check_trace(known, claims)
-    return checked
 
 
 def unverified(

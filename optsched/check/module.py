@@ -16,7 +16,7 @@ from math import lcm
 from typing import TYPE_CHECKING, Any
 
 from optsched.check.certificate import check_certificate
-from optsched.check.claims import check_bound, check_words
+from optsched.check.claims import check_stated, check_words
 from optsched.check.plan import check_order, check_plan
 from optsched.check.replay import Replayed, replay_plan
 from optsched.check.steps import Certificate
@@ -143,12 +143,14 @@ def check_module_claims(
         On a plan that is not valid, or the first claim that is refuted.
     """
     checked = check_module(module, plans, claims)
+    alignments = _alignments(module)
     # Names of computations are checked by then.
     for name, claim in claims.items():
         with _naming(name):
             check_words(module.graphs[name], claim)
-            for what, values in (("peak", checked.peaks), ("slab", checked.slabs)):
-                check_bound(what, values[name], values[name], claim)
+            graph = _with_blocks(module, name, checked.slabs, alignments)
+            known = {"peak": checked.peaks[name], "slab": checked.slabs[name]}
+            check_stated(graph, plans[name], known, claim)
     return checked
 
 

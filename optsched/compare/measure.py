@@ -16,7 +16,7 @@ from optsched.check.plan import Checked, check_order, check_plan
 from optsched.compare.methods import RECORDED, Exact, Heuristic, Kind, Method, PlanFile
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble
 from optsched.errors import FormatError, OptschedError, PlanError, UsageError
-from optsched.formats import read_plan
+from optsched.formats.answers import Asked, open_plain
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices
 from optsched.model.liveness import peak_memory
@@ -177,11 +177,10 @@ class MethodRunner:
         return call_within(self.patience, function, *args)
 
     def _plan_file(self, method: PlanFile) -> Measured:
-        plan = read_plan(_plan_path(method.path, self.graph), self.graph)
-        if not plan.keeps_pools(self.graph):
+        answer = open_plain(_plan_path(method.path, self.graph), Asked(self.graph))
+        if not answer.plan.keeps_pools(self.graph):
             raise PlanError("plan places buffers in other pools than the graph")
-        checked = check_plan(self.graph, plan)
-        return measured(method, checked, 0.0, plan.order)
+        return measured(method, answer.checked, 0.0, answer.plan.order)
 
     def _exact(self, method: Exact) -> Outcome:
         result = solve(

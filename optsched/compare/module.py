@@ -10,7 +10,9 @@ from optsched.check.plan import Checked, check_order
 from optsched.compare.measure import DEFAULT_PACKING, AbsentError, MethodRunner, measured, planless
 from optsched.compare.methods import Exact, Heuristic, Kind, PlanFile
 from optsched.compare.rows import Measured, Outcome
-from optsched.formats import read_module_plan
+from optsched.errors import FormatError
+from optsched.formats.answers import Asked, open_answer
+from optsched.formats.answers.module import ModuleAnswer
 from optsched.model.graph import Graph
 from optsched.model.module import Module
 from optsched.model.steps import Order
@@ -75,10 +77,11 @@ class ModuleRunner(MethodRunner):
         return MethodRunner(graph, self.limits, self.engine, patience=self.patience)
 
     def _plan_file(self, method: PlanFile) -> Measured:
-        plans, _ = read_module_plan(method.path, self.module)
-        checked = check_module(self.module, plans)
-        whole = self._whole(checked.peaks, checked.slabs)
-        return measured(method, whole, 0.0, plans[self.module.entry].order)
+        answer = open_answer(method.path, Asked(self.module))
+        if not isinstance(answer, ModuleAnswer):
+            raise FormatError(f"{method.path}: expected a plan of a module, got {answer.holds}")
+        whole = self._whole(answer.checked.peaks, answer.checked.slabs)
+        return measured(method, whole, 0.0, answer.plans[self.module.entry].order)
 
     def _exact(self, method: Exact) -> Outcome:
         """Solve for orders only if results have no place of their own; slabs then equal peaks."""

@@ -9,8 +9,7 @@ from typing import Any
 
 from optsched.check.plan import Checked, check_plan
 from optsched.errors import FormatError, UsageError
-from optsched.formats.answers import Asked, open_answer
-from optsched.formats.answers.plain import PlainAnswer
+from optsched.formats.answers import Asked, open_plain
 from optsched.formats.companions import copy_companions
 from optsched.formats.format import Content, Format, Source
 from optsched.formats.native_plan import Planned
@@ -155,9 +154,7 @@ def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph
         plan = plan.plan
     if isinstance(plan, Plan):
         return graph, plan, check_plan(graph, plan)
-    answer = open_answer(plan, Asked(graph, adapts=True))
-    if not isinstance(answer, PlainAnswer):
-        raise FormatError(f"{label_of(plan)}: expected a plan, got {answer.holds}")
+    answer = open_plain(plan, Asked(graph, adapts=True))
     return answer.planned, answer.plan, answer.checked
 
 

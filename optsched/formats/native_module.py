@@ -118,12 +118,18 @@ def read_module_plan(module: Module, document: object) -> tuple[dict[str, Plan],
     claims: Claims = {}
     for name in module.computations:
         graph = module.with_blocks(name, slabs)
-        plans[name], claims[name] = _named(name, read_plan_document, graph, rows[name])
+        plans[name], claims[name] = _named(name, _read_plan, graph, rows[name])
         # The block of a callee lies in its caller's slab, in one piece.
         if plans[name].pools and name != module.entry:
             raise PlanError(f"computation {name!r}: a called computation has one block, no pools")
         slabs[name] = plans[name].slab(graph)
     return plans, claims
+
+
+def _read_plan(graph: Graph, document: object) -> tuple[Plan, dict[str, Any]]:
+    if "recompute" in Record(document, "plan").value:
+        raise FormatError("plan: a computation of a module has no repeats (recompute)")
+    return read_plan_document(graph, document)
 
 
 def module_certificate_document(

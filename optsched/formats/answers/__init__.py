@@ -32,7 +32,7 @@ from optsched.formats.opening import open_source
 from optsched.formats.source import errors_named, label_of
 from optsched.formats.table import find_format
 
-__all__ = ["KINDS", "Answer", "Asked", "Proved", "content_of", "open_answer"]
+__all__ = ["KINDS", "Answer", "Asked", "Proved", "content_of", "open_answer", "open_plain"]
 
 KINDS: Final[dict[Content, type[Answer]]] = {
     Content.PLAN: PlainAnswer,
@@ -86,3 +86,11 @@ def open_answer(path: str | Path, asked: Asked) -> Answer:
         about = f"{unused[0]} is about {ABOUT.get(unused[0], 'the reading of graphs')}"
         raise UsageError(f"{label} is {holds}: no {unused[0]} for it; {about}")
     return kind(label, holds, row, source, asked)
+
+
+def open_plain(path: str | Path, asked: Asked) -> PlainAnswer:
+    """Read a plan in which each op of one graph runs once; `FormatError` is raised for others."""
+    answer = open_answer(path, asked)
+    if not isinstance(answer, PlainAnswer):
+        raise FormatError(f"{label_of(path)}: expected a plan, got {answer.holds}")
+    return answer

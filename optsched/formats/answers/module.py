@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from optsched.check.claims import Unverified, unverified
-from optsched.check.module import check_module_certificate, check_module_claims, replay_module
+from optsched.check.module import (
+    ModuleChecked,
+    check_module_certificate,
+    check_module_claims,
+    replay_module,
+)
 from optsched.errors import PlanError, UsageError
 from optsched.formats.answers.answer import MODEL, READING, Answer, Proved
 from optsched.formats.answers.plain import minimal
@@ -30,6 +35,7 @@ class ModuleAnswer(Answer):
     planned: Module
     plans: dict[str, Plan]
     of_each: dict[str, dict[str, Any]]
+    checked: ModuleChecked
 
     def subject(self) -> None:
         """Read all computations."""
@@ -47,7 +53,7 @@ class ModuleAnswer(Answer):
         if self.asked.writes_in_place(self.path, planned=planned, allowed=allowed) and not allowed:
             module = module.with_graphs(Graph.with_inplace)
         self.planned, self.claims = module, self.of_each[module.entry]
-        checked = check_module_claims(module, self.plans, self.of_each)
+        checked = self.checked = check_module_claims(module, self.plans, self.of_each)
         names = [module.entry, *(name for name in module.computations if name != module.entry)]
         self.parts = {
             name: (module.with_blocks(name, checked.slabs), self.plans[name]) for name in names
