@@ -121,7 +121,7 @@ class _Run:
             self._run(v, self.tiled.ops[v])
         for number, tensor in enumerate(self.tiled.tensors):
             buffer = self.graph.buffers[tensor.buffer]
-            if buffer.output is not None and self._is_whole(tensor):
+            if buffer.output is not None and self._stands_for(tensor):
                 self._need(number, f"output {buffer.name!r} at the end")
         self._check_outputs()
         whole = [op for op in self.rows.ops if isinstance(op, RowOp)]
@@ -129,7 +129,7 @@ class _Run:
         return CheckedTiling(self.end, self.computed - usual)
 
     def _check_outputs(self) -> None:
-        there = {x.buffer for x in self.tiled.tensors if self._is_whole(x)}
+        there = {x.buffer for x in self.tiled.tensors if self._stands_for(x)}
         for b, buffer in enumerate(self.graph.buffers):
             if buffer.output is not None and self.graph.roots[b] == b and b not in there:
                 raise PlanError(f"output {buffer.name!r} is not in the tiled program")
@@ -147,6 +147,13 @@ class _Run:
 
     def _is_whole(self, tensor: TiledTensor) -> bool:
         return tensor.first == 0 and self._count(tensor) == self._height(tensor.buffer)
+
+    def _stands_for(self, tensor: TiledTensor) -> bool:
+        """Return True for the tensor that is a buffer of the untiled graph, by its name."""
+        same = tensor.name == self.graph.buffers[tensor.buffer].name
+        if same and not self._is_whole(tensor):
+            raise PlanError(f"tensor {tensor.name!r} does not have all rows of its buffer")
+        return same
 
     def _address(self, tensor: TiledTensor) -> int | None:
         """Return where a tensor lies; the pieces of its place must lie one after another."""
@@ -216,7 +223,7 @@ class _Run:
         for number, tensor in enumerate(self.tiled.tensors):
             buffer = self.graph.buffers[tensor.buffer]
             is_there = tensor.buffer in users or buffer.output is not None
-            if buffer.input is not None and self._is_whole(tensor) and is_there:
+            if buffer.input is not None and self._stands_for(tensor) and is_there:
                 self._write(number, [True] * self._count(tensor))
                 given.append(number)
         for number in given:

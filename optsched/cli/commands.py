@@ -25,6 +25,7 @@ from optsched.cli.recompute import RECOMPUTE
 from optsched.cli.report import REPORT
 from optsched.cli.solve import SOLVE
 from optsched.cli.store import STORE
+from optsched.cli.tile import TILE
 from optsched.cli.tune import TUNE
 from optsched.errors import MissingDependencyError, OptschedError, UsageError
 from optsched.runtime.interrupt import held_interrupts, on_interrupt
@@ -50,6 +51,7 @@ COMMANDS: dict[str, Command] = {
     "measure": MEASURE,
     "pack": PACK,
     "recompute": RECOMPUTE,
+    "tile": TILE,
     "fits": FITS,
     "store": STORE,
     "warmup": files.WARMUP,

@@ -22,7 +22,7 @@ NOTES = ("objective", "peak_proof", "slab_proof", "memory_model")
 
 _PLAN_KEYS = {
     *("format", "graph", "contents", "inplace", "order", "offsets", "slabs", "pool", "capacities"),
-    *("dims", "versions", "trace", "order_rules", "recompute"),
+    *("dims", "versions", "trace", "order_rules", "recompute", "tiling"),
     *NUMBERS,
     *BOUNDS,
     *NOTES,
@@ -114,6 +114,8 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
     top = Record(document, "plan")
     check_format(top, PLAN_FORMAT)
     top.refuse_unknown(_PLAN_KEYS)
+    if "tiling" in top.value:
+        raise PlanError("plan is of a model in row bands (tiling): only check takes it")
     claims: dict[str, Any] = {"graph": top.text("graph"), "inplace": top.flag("inplace", False)}
     claims |= {key: top.count(key) for key in NUMBERS}
     claims |= {key: top.count(key) for key in BOUNDS if key in top.value}

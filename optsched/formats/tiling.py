@@ -1,0 +1,161 @@
+"""Files that can be tiled in rows: row maps and tail in, tiled model or tiled plan out.
+
+A tiled plan is an `optsched-plan/1` of the tiled graph, whose key `tiling` lists the stages, so
+that a reader can make the tiled graph of the untiled file again::
+
+    "tiling": {"rows": 1, "stages": [{"ops": ["CONV_2D_3", "ADD_5"], "bands": 4, "upwards": true}]}
+
+`rows` is the alignment of views in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optsched.errors import FormatError, PlanError, UsageError
+from optsched.formats.fields import Record
+from optsched.formats.format import Content, Source
+from optsched.formats.native_plan import plan_document, read_plan_document
+from optsched.formats.opening import opened
+from optsched.model.plan import Plan
+from optsched.model.question import contents_digest
+from optsched.model.rows import Rows, Tail
+from optsched.model.tiled import Stage, TiledGraph, Tiling
+from optsched.model.tiling import tiled_graph
+
+if TYPE_CHECKING:
+    from optsched.formats.tflite.graph import TfliteGraph
+
+TAILS = {"32": 4, "64": 8, "none": 0}
+"""Bytes of a pointer by the name of a tail; 0 for no tail."""
+
+
+@dataclass(frozen=True)
+class Tilable:
+    """A model file that can be tiled.
+
+    Parameters
+    ----------
+    source
+        The file.
+    rows
+        Its row maps.
+    made
+        Its graph, as read.
+    own_head
+        Bytes of the slab as the file's runtime plans it by itself.
+    """
+
+    source: Source
+    rows: Rows
+    made: TfliteGraph
+    own_head: int
+
+    def tail(self, name: str) -> Tail:
+        """Return the tail, by its name in :data:`TAILS`."""
+        from optsched.formats.tflite.rows import tail_of
+
+        if name not in TAILS:
+            known = ", ".join(TAILS)
+            raise UsageError(f"tail must be one of {known}, got {name!r}")
+        pointer = TAILS[name]
+        return tail_of(self.made, pointer) if pointer else Tail.none(self.rows.graph)
+
+    def write(self, tiled: TiledGraph, plan: Plan) -> bytes:
+        """Return the tiled model as a file."""
+        from optsched.formats.tflite.tiled import write_tiled
+
+        return write_tiled(self.source.data, self.made, tiled, plan)
+
+    def restricted(self, keep_whole: Iterable[str] = (), align_rows: int = 1) -> Tilable:
+        """Return the file with ops left whole, by name, and views at multiples of some bytes."""
+        return replace(self, rows=self.rows.keep_whole(keep_whole).aligned_to(align_rows))
+
+
+def read_tilable(path: str | PathLike[str]) -> Tilable:
+    """Read a model file that can be tiled.
+
+    Raises
+    ------
+    FormatError
+        If no runtime is known that plans offsets for tiled models of this format, the file is tiled
+        already, or has open sizes or several subgraphs.
+    """
+    with opened(Path(path) if not isinstance(path, str) else path, Content.GRAPH) as (row, source):
+        if row.name != "tflite":
+            raise FormatError(
+                f"{row.title} ({row.name}) cannot be tiled: only TFLite Micro takes offsets of rows"
+            )
+        from optsched.formats.tflite.graph import arena_head, read_tflite
+        from optsched.formats.tflite.rows import rows_of
+        from optsched.formats.tflite.tiled import tiled_before
+
+        if tiled_before(source.data):
+            raise FormatError("the file is tiled already: plan it as it is, or tile its original")
+        made = read_tflite(source.data, source.name)
+        rows = rows_of(made, source.data)
+        return Tilable(source, rows, made, arena_head(made.model))
+
+
+def tiling_document(
+    tiled: TiledGraph, plan: Plan, claims: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return a plan of a tiled graph as a JSON object."""
+    graph = tiled.source.graph
+    document = plan_document(tiled.graph, plan, claims)
+    # The digest is that of the untiled file, from which the tiled graph is made again.
+    document["contents"] = contents_digest(graph)
+    stages = [
+        {"ops": [graph.ops[v].name for v in x.ops], "bands": x.bands, "upwards": x.upwards}
+        for x in tiled.tiling.stages
+    ]
+    document["tiling"] = {"rows": tiled.source.view_alignment, "stages": stages}
+    return document
+
+
+def is_tiled_plan(path: str | PathLike[str]) -> bool:
+    """Return True if a plan file is one of a tiled graph."""
+    with opened(str(path), Content.PLAN) as (_, source):
+        return "tiling" in source.document
+
+
+def read_tiled_plan(
+    path: str | PathLike[str], rows: Rows
+) -> tuple[TiledGraph, Plan, dict[str, Any]]:
+    """Read a plan file of a tiled graph: the graph, the plan, and what the file claims.
+
+    Raises
+    ------
+    FormatError
+        If a field is missing or malformed.
+    PlanError
+        If the plan is of another model, or its ops are no stages.
+    """
+    with opened(str(path), Content.PLAN) as (_, source):
+        document = dict(source.document)
+        record = Record(Record(document, "plan").mapping("tiling"), "tiling")
+        record.refuse_unknown(("rows", "stages"))
+        graph = rows.graph
+        if document.get("contents") != contents_digest(graph):
+            raise PlanError(f"plan is not of graph {graph.name!r}: its contents differ")
+        stages = []
+        for number, value in enumerate(record.items("stages")):
+            each = Record(value, f"stage {number}")
+            each.refuse_unknown(("ops", "bands", "upwards"))
+            ops = tuple(_op(graph.op_ids, name) for name in each.texts("ops"))
+            stages.append(Stage(ops, each.count("bands"), each.flag("upwards")))
+        tiled = tiled_graph(rows.aligned_to(record.count("rows")), Tiling(tuple(stages)))
+        del document["tiling"]
+        document["contents"] = contents_digest(tiled.graph)
+        plan, claims = read_plan_document(tiled.graph, document)
+    return tiled, plan, claims
+
+
+def _op(ids: Mapping[str, int], name: str) -> int:
+    if name not in ids:
+        raise PlanError(f"tiling names op {name[:200]!r}, which is not in the graph")
+    return ids[name]
