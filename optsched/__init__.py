@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from heuristics import register_ordering, register_packing
-    from optsched.api import certify, explain, hunt, recompute, report
+    from optsched.api import certify, explain, hunt, recompute, report, tile
     from optsched.capacity import Fit, fits
     from optsched.check.module import check_module
     from optsched.check.packing import check_packing
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 # bear an interrupt; so `typing` is not imported either.
 _HOME = {
     "heuristics": "register_ordering register_packing",
-    "optsched.api": "certify explain hunt recompute report",
+    "optsched.api": "certify explain hunt recompute report tile",
     "optsched.check.module": "check_module",
     "optsched.check.packing": "check_packing",
     "optsched.check.plan": "check_plan",
@@ -175,6 +175,7 @@ __all__ = [
     "report",
     "solve",
     "solve_module",
+    "tile",
     "timeline",
     "to_networkx",
     "tune",

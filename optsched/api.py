@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from optsched.counterexamples.search import OnProgress
     from optsched.explanation import Explanation
     from optsched.formats.minimalloc import PackingTable
+    from optsched.model.rows import Rows, Tail
     from optsched.solver.recompute.result import RecomputeResult
+    from optsched.solver.tiling.result import TilingResult
 
 
 @keywords
@@ -452,3 +454,99 @@ def report(
         pools, _ = packed.places(len(problem))
         made = make_packing_report(problem, parts, [("optsched", packed.offsets, pools)])
     write_report(made, {kind: str(path)})
+
+
+@keywords
+def tile(
+    model: str | Path | Rows,
+    *,
+    capacity: int | str | None = None,
+    extra: float | None = None,
+    points: int | None = None,
+    tail: str | Tail = "32",
+    bands: int = 48,
+    keep_whole: Sequence[str] = (),
+    align_rows: int = 1,
+    objective: str = "total",
+    limits: Limits | Clock | None = None,
+    **named: Unpack[LimitKeywords],
+) -> TilingResult:
+    """Run a model in row bands, so that it fits a smaller arena with equal results.
+
+    Parameters
+    ----------
+    model
+        Path of a `.tflite` file, or row maps.
+    capacity
+        Bytes of the arena, `131072` or `"128KiB"`: the cheapest plan within them is returned.
+    extra
+        Fraction of the model's multiplications that may be added: the smallest plan is returned
+        (default, if no question is asked: 0.05).
+    points
+        Number of plans of the front, from the untiled one to the smallest.
+    tail
+        Bytes that TFLite Micro keeps beside the planned head, for pointers of `"32"` or `"64"`
+        bits, or `"none"`; for row maps a :class:`optsched.model.rows.Tail`.
+    bands
+        Maximum number of bands of a stage.
+    keep_whole
+        Names of ops to run as they are.
+    align_rows
+        Number of bytes that divides the place of rows in their tensor, a power of two.
+    objective
+        `"total"` for head and tail, or `"head"`.
+    limits, named
+        As for :func:`optsched.solve`.
+
+    Returns
+    -------
+    TilingResult
+        Its `best` is the plan; `status`, `bound` and `front` tell what is proved.
+
+    Raises
+    ------
+    UsageError
+        If more than one question is asked, or no op is row-local.
+    FormatError
+        If the file is not a TFLite model, or is tiled already.
+
+    Examples
+    --------
+    A convolution of 3 rows reads 8 rows of 32 bytes and writes 8 rows of 32 bytes. In bands, rows
+    of the input make room for rows of the output.
+
+    >>> from optsched import GraphBuilder, tile
+    >>> from optsched.model.rows import RowMap, RowOp, RowRule, Rows
+    >>> build = GraphBuilder("net", alignment=16)
+    >>> build.input("x", 256)
+    >>> build.op("conv", reads=["x"], writes={"y": 256})
+    >>> build.output("y")
+    >>> conv = RowOp(1, (RowMap(0, window=3, pad=1),), rule=RowRule.SAME, cost=10)
+    >>> rows = Rows(build.build(), (conv,), heights=(8, 8), row_bytes=(32, 32))
+    >>> result = tile(rows, extra=1.0, objective="head", time_limit=5)
+    >>> result.untiled.head, result.best.head, result.status.value
+    (512, 416, 'optimal')
+    """
+    from optsched.formats.tiling import read_tilable
+    from optsched.model.rows import Rows, Tail
+    from optsched.solver.tiling.solve import tile as search
+
+    clock = Clock.of(choose_limits(limits, named))
+    if isinstance(model, Rows):
+        rows = model.keep_whole(keep_whole).aligned_to(align_rows)
+        known = tail if isinstance(tail, Tail) else None
+    else:
+        read = read_tilable(model).restricted(keep_whole, align_rows)
+        rows, known = read.rows, tail if isinstance(tail, Tail) else read.tail(tail)
+    if capacity is None and extra is None and points is None:
+        extra = 0.05
+    return search(
+        rows,
+        capacity=None if capacity is None else parse_bytes(capacity),
+        extra=extra,
+        points=points,
+        tail=known,
+        bands=bands,
+        objective=objective,
+        limits=clock,
+    )

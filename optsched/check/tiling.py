@@ -1,13 +1,13 @@
 """Check a tiled program against the untiled graph, row by row, in the bytes of the slab.
 
-The checker runs the program in its order. For each byte of the slab it knows which row of which
-buffer the byte belongs to, if a right value lies there. An op that runs on a band makes a row right
+The checker runs the program in its order. For each byte of the slab it knows the buffer and the row
+that the byte belongs to, if a right value lies there. An op that runs on a band makes a row right
 if its kernel computes that row of the untiled op, by the rows that it is given, and if all rows
 that the row map demands are right. All other bytes that it writes are wrong. At the end every row
 of every output must be right. So no row is read before it is written or after it is overwritten,
 and no row is computed from too few rows.
 
-It shares no code with the planner: rows, addresses and kernels' paddings are computed anew.
+It shares no code with the planner: rows, addresses and kernels' paddings are computed once more.
 
 Example: a band with a false edge makes its first row wrong. If a join puts this row into the
 result, the result is not right as a whole, and the next op that reads it is refused.
@@ -73,7 +73,7 @@ class _Memory:
         self.content[first:last] = [row[2] for row in rows]
 
     def right(self, low: int, width: int, count: int, what: tuple[int, int]) -> list[bool]:
-        """Return for each of some rows from an address on whether all of its bytes are right."""
+        """Return True for each row from an address on that is right as a whole."""
         found = [False] * count
         at = bisect_left(self.ends, low + 1)
         while at < len(self.starts) and self.starts[at] < low + width * count:
@@ -96,7 +96,7 @@ def check_tiled(tiled: TiledGraph, plan: Plan) -> CheckedTiling:
     Raises
     ------
     PlanError
-        On the first op that lacks a right row, overwrites what it reads, or is no run of an op of
+        On the first op that lacks a right row, overwrites what it reads, or does not run an op of
         the untiled graph, and on an output that is not right at the end.
     """
     return _Run(tiled, plan).check()
@@ -203,7 +203,7 @@ class _Run:
             raise PlanError(f"{by}: row {row} of {name!r} is not there, or was overwritten")
 
     def _write(self, number: int, right: list[bool]) -> None:
-        """Write a tensor of which some rows are right."""
+        """Write a tensor; some of its rows are right."""
         tensor = self.tiled.tensors[number]
         low, high = self._range(number)
         self.memory.forget(low, high)
@@ -275,7 +275,7 @@ class _Run:
         """Check an op that runs as it is."""
         source = self.graph.ops[op.op] if op.op is not None else None
         if source is None:
-            raise PlanError(f"op {name!r} is no op of the untiled graph")
+            raise PlanError(f"op {name!r} is not in the untiled graph")
         wanted = {*source.reads, *source.uses}
         if {b for b, _ in op.reads} != wanted:
             raise PlanError(f"op {name!r} does not read what the untiled op reads")
@@ -363,6 +363,8 @@ class _Run:
             if tensor.buffer != out.buffer:
                 raise PlanError(f"op {name!r} moves rows of another buffer")
             there = self._right(t)
+            if op.kind is TiledKind.JOIN:
+                self._need(t, f"op {name!r}")
             first = max(out.first, tensor.first)
             last = min(out.first + out.rows, tensor.first + tensor.rows)
             at = self._range(t)[0] + (first - tensor.first) * width
@@ -375,7 +377,7 @@ class _Run:
             covered += max(0, last - first)
             if op.kind is TiledKind.JOIN and last - first != tensor.rows:
                 raise PlanError(f"op {name!r} joins rows that are not in its result")
-        if covered != out.rows:
+        if covered != out.rows or not all(right):
             raise PlanError(f"op {name!r} does not have the rows that it should make")
         self._write(number, right)
 

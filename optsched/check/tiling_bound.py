@@ -1,7 +1,7 @@
 """Check that no tiling in rows has a smaller head: one op needs these bytes, whole or in any stage.
 
-A certificate names the op. The checker lists all stages that hold it by itself: sets of row-local
-ops of which all but the last make tensors that only the stage reads, by rows. For each number of
+A certificate names the op. The checker lists all stages with this op: sets of row-local ops, each
+making a tensor that the stage alone reads, by rows, but for the last op. For each number of
 bands it goes through the runs of a stage and adds up what is live: rows of inputs that this run or
 a later one reads, rows of the result that are there, what the band has made and still reads, and
 tensors that an earlier op makes for a later one. Some step must have at least the certified bytes,

@@ -73,6 +73,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "step.json --points 6 --page front.html",
         "step.json --peak 8GiB --cost flops --certificate why.json",
     ),
+    "tile": (
+        "model.tflite --capacity 128KiB -o tiled.tflite",
+        "model.tflite --extra 5% -o plan.json --certificate why.json",
+        "model.tflite --points 12 --page front.html",
+    ),
     "fits": ("step.json 8GiB", "graph.json 64KiB --time-limit 10"),
     "store": (
         "ls plans.store",

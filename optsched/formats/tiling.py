@@ -47,7 +47,7 @@ class Tilable:
     made
         Its graph, as read.
     own_head
-        Bytes of the slab as the file's runtime plans it by itself.
+        Bytes of the slab as planned by the file's runtime.
     """
 
     source: Source
@@ -133,7 +133,7 @@ def read_tiled_plan(
     FormatError
         If a field is missing or malformed.
     PlanError
-        If the plan is of another model, or its ops are no stages.
+        If the plan is of another model, or its ops cannot run as stages.
     """
     with opened(str(path), Content.PLAN) as (_, source):
         document = dict(source.document)

@@ -1,7 +1,7 @@
 """Pieces of a tiled tensor: rows that are written by one op and last read by the same ops.
 
-Example: a tensor of 8 rows of which op 1 reads rows 0 to 4 and op 2 rows 3 to 7, one after the
-other in a stage, has two pieces. Rows 0 to 2 are last read by op 1, and rows 3 to 7 by op 2.
+Example: op 1 of a stage reads rows 0 to 4 of a tensor, and then op 2 its rows 3 to 7. The tensor
+has two pieces. Rows 0 to 2 are last read by op 1, and rows 3 to 7 by op 2.
 """
 
 from __future__ import annotations

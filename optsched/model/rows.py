@@ -1,6 +1,6 @@
 """Row maps: which rows of its inputs an op needs for rows of its output.
 
-A reader fills them for the ops of a graph, whatever its format; :mod:`optsched.model.tiling` makes
+A reader of any format fills them for the ops of a graph; :mod:`optsched.model.tiling` makes
 bands of them. An op is *row-local* if rows `[a, b)` of its output depend on rows
 `[floor((a * stride - pad) / up), ceil(((b - 1) * stride - pad + window) / up))` of each input that
 has a map, cut to the rows that there are. Inputs without a map are read as a whole by each band:
@@ -31,7 +31,7 @@ class RowRule(IntEnum):
     """Rule by which a kernel finds the rows that it computes from those that it is given."""
 
     EXACT = bands.EXACT
-    """It pads by the numbers in its file, which a band states anew, or not at all (`VALID`)."""
+    """It pads by the numbers in its file, which a band restates, or not at all (`VALID`)."""
     SAME = bands.SAME
     """It pads by the height of the tensor that it is given, half above, the larger half below."""
     SCALED = bands.SCALED
@@ -84,7 +84,7 @@ class RowOp:
     cost
         Multiplications per row of the output.
     scratch
-        Bytes of workspace that a run takes whatever its rows, and those per row of its output.
+        Fixed bytes of workspace of a run, and those per row of its output.
     """
 
     output: int
@@ -172,7 +172,7 @@ class Rows:
         return replace(self, ops=tuple(ops))
 
     def aligned_to(self, alignment: int) -> Rows:
-        """Return the maps with views at multiples of so many bytes, a power of two."""
+        """Return the maps with views at multiples of a power of two, in bytes."""
         if alignment < 1 or alignment & (alignment - 1):
             raise UsageError(f"alignment of rows must be a power of two, got {alignment}")
         return replace(self, view_alignment=alignment)
@@ -189,8 +189,8 @@ class Rows:
     def band(self, v: int, first: int, last: int) -> Band | None:
         """Return the run of an op that makes rows `[first, last)` of its output, or None.
 
-        The run has the fewest rows that make these rows right. None is returned if no run does, as
-        for rows of padding alone.
+        The run has the fewest rows that make these rows right. Without such a run, as for
+        rows of padding alone, the result is None.
         """
         op = self.ops[v]
         assert isinstance(op, RowOp)

@@ -1,6 +1,6 @@
 """A tiled graph: stages whose ops run in row bands, as data.
 
-A *stage* is a set of row-local ops of which one tensor Y is used outside; X are its inputs. Y's
+A *stage* is a set of row-local ops that makes one tensor Y for other ops; X are its inputs. Y's
 rows are cut into bands, and each band runs through all ops of the stage before the next one. A
 :class:`TiledGraph` lists the ops and tensors of the program that does so, which a writer maps one
 to one to a file, and the ordinary graph in which they are planned. In that graph the rows of X and

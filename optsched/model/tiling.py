@@ -1,6 +1,6 @@
 """Stages in row bands as an ordinary graph: a reduction.
 
-*What comes back.* Each op of a stage becomes one op per band, and each op that slices or joins rows
+*The tiled graph.* Each op of a stage becomes one op per band, and each op that slices or joins rows
 an op that moves no bytes. The rows of a tensor that bands read or write in turn become pieces. An
 order of the tiled graph, with offsets that keep the pieces of each place one after another, is a
 plan of the tiled program: the bytes live at a step are those of the pieces that are live. Such
@@ -54,19 +54,19 @@ def tiled_graph(rows: Rows, tiling: Tiling, most_joined: int = MOST_JOINED) -> T
     Raises
     ------
     GraphError
-        If ops are no stage (:func:`check_stage`), are in two stages, a band would have rows of
-        padding alone, or the graph has streams, pairs, groups or in-place pairs.
+        If ops cannot run as a stage (:func:`check_stage`), are in two stages, a band would have
+        rows of padding alone, or the graph has streams, pairs, groups or in-place pairs.
     """
     graph = rows.graph
     if graph.on_streams or graph.keep_apart or graph.must_share or graph.in_place:
         raise GraphError(
             f"{graph.name}: tiling supports no streams, keep-apart pairs, groups or in-place pairs"
         )
+    for stage in tiling.stages:
+        check_stage(rows, stage)
     listed = [v for stage in tiling.stages for v in stage.ops]
     if len(set(listed)) < len(listed):
         raise GraphError("an op is in two stages")
-    for stage in tiling.stages:
-        check_stage(rows, stage)
     return _Maker(rows, tiling, most_joined).make()
 
 
@@ -381,7 +381,7 @@ class _Maker:
             alignment=1 if start else source.alignment,
             pool=source.pool,
         )
-        # Tensors inside of a stage are neither inputs nor outputs of the graph.
+        # Tensors inside of a stage are not inputs or outputs of the graph.
         is_whole = draft.name == source.name
         if not is_whole:
             return made

@@ -23,7 +23,7 @@ _LEGEND = "A dot is a plan, a dash the proved least of its cost; the first dot i
 def tiling_record(result: TilingResult, own_head: int) -> dict[str, Any]:
     """Return a result as plain numbers and names, ready for JSON.
 
-    `own_head` are the bytes of the slab as the file's runtime plans it by itself.
+    `own_head` are the bytes of the slab as planned by the file's runtime.
     """
     best = result.best
     point = None if best is None else point_record(result, best)

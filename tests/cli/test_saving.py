@@ -59,6 +59,7 @@ STORE_LINES = (
 """A call of each command that has a plan or a graph."""
 WITHOUT = {
     "fits": "its first line is the answer, yes or no: tests/test_capacity.py",
+    "tile": "needs a model file: tests/frameworks/tflite/test_tile.py",
     "apply": "needs a model file: tests/frameworks/test_saving.py",
     "measure": "needs a model file and its runtime: tests/frameworks/test_saving.py",
     "warmup": "plans nothing, and says so: tests/cli/test_saving.py",

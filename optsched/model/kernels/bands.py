@@ -2,8 +2,8 @@
 
 Example: a 3-row window at stride 1 pads its input of 8 rows by one row at each end (`SAME`). For
 rows 4 and 5 of the output it is given rows 3 to 6. From their number the kernel concludes that it
-pads again, and computes rows 3 to 6, of which the first and the last are wrong: they lie at a false
-edge.
+pads again, and computes rows 3 to 6. The first and the last of these are wrong, as they lie at a
+false edge.
 
 >>> band_rows(SAME, 3, 1, 1, 1, 0, 8, 4, 6, 1, 1)
 (3, 7, 3, 4)
@@ -73,7 +73,7 @@ def made_rows(
     low: int,
     high: int,
 ) -> tuple[int, int]:
-    """Return the first row that a kernel makes of rows `[low, high)` by itself, and the number.
+    """Return the first row that a kernel makes of rows `[low, high)`, and the number.
 
     The number is 0 if its rows do not fall on rows of the whole output.
     """

@@ -1,8 +1,8 @@
-"""Candidate stages: all sets of row-local ops that make one tensor of which others read.
+"""Candidate stages: all sets of row-local ops that make one tensor for other ops.
 
 A stage is grown from the op that makes its result: an op may join if all that read what it makes
 are in the stage. Every stage has a sequence in which its ops join like this, from the last one to
-the first, so none is missed, unless there are too many.
+the first, so all are found, unless there are too many.
 
 Example: in a chain `a b c` of row-local ops, the stages that end with `c` are `c`, `b c`, `a b c`.
 """
@@ -51,7 +51,7 @@ def candidates(rows: Rows, most: int = MOST_STAGES) -> Candidates:
             rest = {b for b in (*graph.ops[v].reads, *graph.ops[v].uses) if b not in inner}
             for b in inner:
                 u = makers[b]
-                # What is used as a whole, or outside, is no inner tensor.
+                # A tensor that is used as a whole, or outside, is not an inner one.
                 if u is not None and able[u] and graph.buffers[b].output is None:
                     waits[v].add(u)
             waits[v] -= {u for b in rest if (u := makers[b]) is not None}

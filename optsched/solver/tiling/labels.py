@@ -2,7 +2,7 @@
 
 A label of a position is a path that leads to it: its tail, extra multiplications and load. Of the
 labels of a position, those remain that no other one of them beats in tail and extra. A label is
-dropped early if even the least completion of both is no better than a plan that is known.
+dropped early if even the least completion of both does not improve on a known plan.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Labels(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What a path must keep, and plans that it must improve on."""
+    """Limits of paths."""
 
     load: int
     """Most live bytes."""

@@ -56,7 +56,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A part of all paths: those that begin with some arcs, and go on with none of others."""
+    """A part of all paths: some arcs come first, and certain others must not follow them."""
 
     prefix: tuple[int, ...] = ()
     banned: frozenset[int] = frozenset()

@@ -7,7 +7,8 @@ bounds the cost of all plans; a path whose packing meets its load is the optimum
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from optsched.check.tiling import check_tiled
@@ -33,8 +34,8 @@ BANDS = 48
 """Most bands of a stage by default."""
 UNTILED_SHARE, POINT_SHARE = 0.15, 0.4
 """Parts of the time for the plan without tiling, and of the rest for the plan of one path."""
-MOST_PATHS = 12
-"""Paths of a question that are packed, until one fits."""
+MOST_PATHS, MOST_LOWER = 400, 12
+"""Paths of a question that are packed, until one fits; and those of ever smaller loads."""
 OBJECTIVES = ("total", "head")
 
 
@@ -133,7 +134,7 @@ class Tiler:
                 best = point
                 break
             is_proof &= least > size
-            if best is None:
+            if best is None and number == 0:
                 best = self._lower(size, path)
             if number >= MOST_PATHS or self.clock.expired():
                 break
@@ -144,7 +145,7 @@ class Tiler:
 
     def _lower(self, size: int, path: Path) -> TilingPoint | None:
         """Return a plan of a path with a smaller load, which fits more easily."""
-        for _ in range(MOST_PATHS):
+        for _ in range(MOST_LOWER):
             load = path.load - 1
             other = self.paths.cheapest(size, load)
             if other is None or self.clock.expired():
@@ -175,7 +176,7 @@ class Tiler:
         return best, bound if not self.paths.dropped else None
 
     def front(self, points: int) -> list[TilingPoint]:
-        """Return plans between the untiled one and the smallest, none of which beats another."""
+        """Return plans from the untiled one to the smallest, without those that others beat."""
         top = self.size(self.untiled)
         paths = [x for found in self.paths.sweep(top, top) for x in found]
         pairs = non_dominated([(x.total, x.extra) for x in paths])
@@ -184,15 +185,25 @@ class Tiler:
         # Evenly spaced, the smallest one included.
         picked = [sizes[(k + 1) * len(sizes) // count - 1] for k in range(count)]
         found = [self.untiled]
-        for size in picked:
+        for k, size in enumerate(picked):
             if self.clock.expired():
                 break
-            point = self.within(size)
+            with self._until(self.clock.share(1 / (len(picked) - k))):
+                point = self.within(size)
             if point is not None:
                 found.append(point)
         kept = non_dominated([(self.size(x), x.extra) for x in found])
         by_pair = {(self.size(x), x.extra): x for x in found}
         return [self._bounded(by_pair[pair]) for pair in reversed(kept)]
+
+    @contextmanager
+    def _until(self, clock: Clock) -> Iterator[None]:
+        """Limit what runs inside by another clock."""
+        whole, self.clock, self.paths.clock = self.clock, clock, clock
+        try:
+            yield
+        finally:
+            self.clock = self.paths.clock = whole
 
     def _bounded(self, point: TilingPoint) -> TilingPoint:
         """Return a plan with the bound for its own size."""
