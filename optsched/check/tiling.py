@@ -124,9 +124,7 @@ class _Run:
             if buffer.output is not None and self._stands_for(tensor):
                 self._need(number, f"output {buffer.name!r} at the end")
         self._check_outputs()
-        whole = [op for op in self.rows.ops if isinstance(op, RowOp)]
-        usual = sum(op.cost * self.rows.heights[op.output] for op in whole)
-        return CheckedTiling(self.end, self.computed - usual)
+        return CheckedTiling(self.end, self.computed - self.rows.cost)
 
     def _check_outputs(self) -> None:
         there = {x.buffer for x in self.tiled.tensors if self._stands_for(x)}

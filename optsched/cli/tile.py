@@ -1,4 +1,4 @@
-"""The command tile: a model in row bands, so that it fits a smaller arena; check of such plans."""
+"""The command tile: a model in row bands, so that it fits a smaller arena."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
 from optsched.cli.options import LIMITS, Command, choice, number, option, positive, repeated
-from optsched.errors import PlanError, UsageError
+from optsched.errors import UsageError
 from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
-from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.formats.tiling import Tilable
@@ -105,50 +104,10 @@ def _write_certificate(args: argparse.Namespace, model: Tilable, result: TilingR
     from optsched.certificate.tiling import certify_tiling
     from optsched.formats.fields import json_bytes
     from optsched.formats.source import write_bytes
-    from optsched.formats.tiling_certificate import certificate_document
+    from optsched.formats.tiling import certificate_document
 
     found = certify_tiling(model.rows, result.bands, common.clock(args))
     write_bytes(args.certificate, json_bytes(certificate_document(model.rows, found)))
-
-
-def check_tiled_plan(args: argparse.Namespace) -> int:
-    """Check a plan of a tiled graph against the untiled file, and a certificate of its bound."""
-    from optsched.check.plan import check_plan
-    from optsched.check.tiling import check_tiled
-    from optsched.formats.tiling import read_tilable, read_tiled_plan
-
-    model = read_tilable(args.graph)
-    tiled, plan, claims = read_tiled_plan(args.plan, model.rows)
-    checked = check_plan(tiled.graph, plan, peak=claims["peak"], slab=claims["slab"])
-    found = check_tiled(tiled, plan)
-    cost = sum(
-        op.cost * model.rows.heights[op.output] for op in model.rows.ops if not isinstance(op, str)
-    )
-    record: dict[str, Any] = {"valid": True, "graph": model.rows.graph.name}
-    record |= {"peak": checked.peak, "slab": checked.slab, "head": found.head}
-    record |= {"extra": found.extra / max(1, cost), "stages": len(tiled.tiling.stages)}
-    text = (
-        f"valid: head {counted(found.head, 'byte')} in "
-        f"{counted(len(tiled.tiling.stages), 'stage')}, every row computed from the rows that it "
-        f"needs, {100 * found.extra / max(1, cost):.2f} % more multiplications"
-    )
-    if args.certificate is not None:
-        bound, bands = _check_certificate(args, model)
-        if bound > found.head:
-            raise PlanError(f"{args.certificate}: bound {bound:,} is above the head of the plan")
-        record |= {"bound": bound, "bands": bands}
-        text += f"\nproved: no tiling in rows into up to {bands} bands has a head below {bound:,}"
-    common.print_result(args, record, text)
-    return common.OK
-
-
-def _check_certificate(args: argparse.Namespace, model: Tilable) -> tuple[int, int]:
-    from optsched.check.tiling_bound import check_tiling_bound
-    from optsched.formats.tiling_certificate import read_certificate
-
-    certificate = read_certificate(args.certificate, model.rows)
-    check_tiling_bound(model.rows, certificate)
-    return certificate.bound, certificate.bands
 
 
 TILE = Command(

@@ -42,6 +42,12 @@ _BESIDE: Final = (
         "give it to `optsched check` with the graph and its plan with repeats",
     ),
     (
+        "optsched-tiling-certificate",
+        Content.TILED_CERTIFICATE,
+        "a bound on the head of all tilings in rows",
+        "give it to `optsched check` with the model and its plan in row bands",
+    ),
+    (
         "optsched-fusion-certificate",
         Content.UNFUSED_CERTIFICATE,
         "a bound on all splits of fused nodes",

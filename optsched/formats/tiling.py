@@ -5,7 +5,9 @@ that a reader can make the tiled graph of the untiled file again::
 
     "tiling": {"rows": 1, "stages": [{"ops": ["CONV_2D_3", "ADD_5"], "bands": 4, "upwards": true}]}
 
-`rows` is the alignment of views in bytes.
+`rows` is the alignment of views in bytes. A certificate is the format
+`optsched-tiling-certificate/1`: the op that keeps the head of all tilings large
+(:mod:`optsched.check.tiling_bound`), with the digest of the untiled file.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optsched.errors import FormatError, PlanError, UsageError
-from optsched.formats.fields import Record
+from optsched.check.tiling_bound import TilingCertificate
+from optsched.errors import FormatError, GraphError, PlanError, UsageError
+from optsched.formats.fields import Record, check_format
 from optsched.formats.format import Content, Source
 from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.formats.opening import opened
@@ -29,6 +32,8 @@ from optsched.model.tiling import tiled_graph
 
 if TYPE_CHECKING:
     from optsched.formats.tflite.graph import TfliteGraph
+
+TILING_FORMAT = "optsched-tiling-certificate/1"
 
 TAILS = {"32": 4, "64": 8, "none": 0}
 """Bytes of a pointer by the name of a tail; 0 for no tail."""
@@ -117,45 +122,60 @@ def tiling_document(
     return document
 
 
-def is_tiled_plan(path: str | PathLike[str]) -> bool:
-    """Return True if a plan file is one of a tiled graph."""
-    with opened(str(path), Content.PLAN) as (_, source):
-        return "tiling" in source.document
-
-
-def read_tiled_plan(
-    path: str | PathLike[str], rows: Rows
-) -> tuple[TiledGraph, Plan, dict[str, Any]]:
-    """Read a plan file of a tiled graph: the graph, the plan, and what the file claims.
+def read_tiled(rows: Rows, document: Mapping[str, Any]) -> tuple[TiledGraph, Plan, dict[str, Any]]:
+    """Read a plan of a tiled graph: the graph, the plan, and what the document claims.
 
     Raises
     ------
     FormatError
         If a field is missing or malformed.
     PlanError
-        If the plan is of another model, or its ops cannot run as stages.
+        If the plan is of another model, or its ops cannot run in these stages.
     """
-    with opened(str(path), Content.PLAN) as (_, source):
-        document = dict(source.document)
-        record = Record(Record(document, "plan").mapping("tiling"), "tiling")
-        record.refuse_unknown(("rows", "stages"))
-        graph = rows.graph
-        if document.get("contents") != contents_digest(graph):
-            raise PlanError(f"plan is not of graph {graph.name!r}: its contents differ")
-        stages = []
-        for number, value in enumerate(record.items("stages")):
-            each = Record(value, f"stage {number}")
-            each.refuse_unknown(("ops", "bands", "upwards"))
-            ops = tuple(_op(graph.op_ids, name) for name in each.texts("ops"))
-            stages.append(Stage(ops, each.count("bands"), each.flag("upwards")))
+    graph, ids = rows.graph, rows.graph.op_ids
+    record = Record(Record(document, "plan").mapping("tiling"), "tiling")
+    record.refuse_unknown(("rows", "stages"))
+    if document.get("contents") not in (None, contents_digest(graph)):
+        raise PlanError(f"plan is not of graph {graph.name!r}: its contents differ")
+    stages = []
+    for number, value in enumerate(record.items("stages")):
+        each = Record(value, f"stage {number}")
+        each.refuse_unknown(("ops", "bands", "upwards"))
+        ops = tuple(_op(ids, name) for name in each.texts("ops"))
+        stages.append(Stage(ops, each.count("bands"), each.flag("upwards")))
+    try:
         tiled = tiled_graph(rows.aligned_to(record.count("rows")), Tiling(tuple(stages)))
-        del document["tiling"]
-        document["contents"] = contents_digest(tiled.graph)
-        plan, claims = read_plan_document(tiled.graph, document)
+    except (GraphError, UsageError) as error:
+        raise PlanError(str(error)) from None
+    rest = {key: x for key, x in document.items() if key not in ("tiling", "contents")}
+    plan, claims = read_plan_document(tiled.graph, rest)
     return tiled, plan, claims
+
+
+def certificate_document(rows: Rows, certificate: TilingCertificate) -> dict[str, Any]:
+    """Return a certificate as a JSON object (`optsched-tiling-certificate/1`)."""
+    return {
+        "format": TILING_FORMAT,
+        "graph": rows.graph.name,
+        "contents": contents_digest(rows.graph),
+        "bound": certificate.bound,
+        "bands": certificate.bands,
+        "op": rows.graph.ops[certificate.op].name,
+    }
+
+
+def read_certificate(source: Source, rows: Rows) -> TilingCertificate:
+    """Read a certificate; `PlanError` is raised if it is of another model."""
+    record = Record(source.document, "certificate")
+    check_format(record, TILING_FORMAT)
+    record.refuse_unknown(("format", "graph", "contents", "bound", "bands", "op"))
+    if record.text("contents") != contents_digest(rows.graph):
+        raise PlanError(f"certificate is not of graph {rows.graph.name!r}")
+    op = _op(rows.graph.op_ids, record.text("op"))
+    return TilingCertificate(record.count("bound"), record.count("bands"), op)
 
 
 def _op(ids: Mapping[str, int], name: str) -> int:
     if name not in ids:
-        raise PlanError(f"tiling names op {name[:200]!r}, which is not in the graph")
+        raise PlanError(f"file names op {name[:200]!r}, which is not in the graph")
     return ids[name]

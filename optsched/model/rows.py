@@ -163,6 +163,12 @@ class Rows:
         if any(min(x.window, x.stride, x.up) < 1 for x in op.maps):
             raise GraphError(f"op {name!r}: window, stride and up must be at least 1")
 
+    @property
+    def cost(self) -> int:
+        """Multiplications of the row-local ops, as they are."""
+        ops = (op for op in self.ops if isinstance(op, RowOp))
+        return sum(op.cost * self.heights[op.output] for op in ops)
+
     def keep_whole(self, names: Iterable[str]) -> Rows:
         """Return the maps with some ops, by name, left whole."""
         ops = list(self.ops)

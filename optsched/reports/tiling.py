@@ -220,6 +220,6 @@ def front_picture(result: TilingResult) -> str:
     most = max((result.size(x) for x in (*result.front, result.untiled)), default=1)
     top = max((x.extra for x in result.front), default=0)
     unit, scale = unit_of(most)
-    up = Axis(max(1, top), "more multiplications (%)", max(1, result.cost) / 100)
+    up = Axis(max(1, top), "more multiplications (%)", max(1, result.rows.cost) / 100)
     noun = "head" if result.objective == "head" else "arena"
     return scatter(marks, Axis(max(1, most), f"{noun} ({unit})", scale), up)

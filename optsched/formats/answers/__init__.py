@@ -26,6 +26,7 @@ from optsched.formats.answers.answer import Answer, Asked, Proved
 from optsched.formats.answers.module import ModuleAnswer
 from optsched.formats.answers.plain import PlainAnswer
 from optsched.formats.answers.repeats import RepeatsAnswer
+from optsched.formats.answers.tiled import TiledAnswer
 from optsched.formats.answers.unfused import UnfusedAnswer
 from optsched.formats.format import Content, Format, Source
 from optsched.formats.opening import open_source
@@ -39,7 +40,7 @@ KINDS: Final[dict[Content, type[Answer]]] = {
     Content.REPEATS: RepeatsAnswer,
     Content.MODULE_PLAN: ModuleAnswer,
     Content.UNFUSED: UnfusedAnswer,
-    # Tiled plans get their row here.
+    Content.TILED: TiledAnswer,
 }
 """Kind of answer by the content of its file."""
 
@@ -53,15 +54,16 @@ ABOUT: Final = {
 
 
 def content_of(path: str | Path) -> Content:
-    """Return the content of a file, detected from its data; plans with repeats have their own."""
+    """Return the content of a file, detected from its data; special plans have their own."""
     source = open_source(path)
     with errors_named(label_of(path)):
         return _content(find_format(source), source)
 
 
 def _content(row: Format, source: Source) -> Content:
-    has_repeats = row.holds is Content.PLAN and "recompute" in source.document
-    return Content.REPEATS if has_repeats else row.holds
+    found = (Content.REPEATS, "recompute"), (Content.TILED, "tiling")
+    special = (holds for holds, key in found if key in source.document)
+    return next(special, row.holds) if row.holds is Content.PLAN else row.holds
 
 
 def open_answer(path: str | Path, asked: Asked) -> Answer:

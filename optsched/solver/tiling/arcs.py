@@ -63,6 +63,8 @@ class Network:
         Shape `(arcs, 2)`: loads by direction, downwards first.
     stages
         The stages.
+    figures
+        Shape `(stages, counts, 5)`: what was measured of them.
     complete
         True if every stage with every count is there.
 
@@ -75,6 +77,7 @@ class Network:
     what: IntArray
     ways: IntArray
     stages: tuple[Variant, ...]
+    figures: IntArray
     complete: bool
     raised: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """Bytes added to the load of a stage with a count in a direction."""
@@ -150,7 +153,7 @@ def network(lattice: Lattice, bands: int, tail: Tail, clock: Clock) -> Network:
     ptr = np.searchsorted(table[:, 1], np.arange(len(positions) + 1))
     arcs = Arcs(ptr, *(np.ascontiguousarray(table[:, k]) for k in (0, 2, 3, 4)))
     what, ways = table[:, 5:7].copy(), table[:, 7:9].copy()
-    net = Network(lattice, counts, arcs, what, ways, stages, complete and found.complete)
+    net = Network(lattice, counts, arcs, what, ways, stages, figures, complete and found.complete)
     net.hide_useless(0, len(table))
     return net
 

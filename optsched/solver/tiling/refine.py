@@ -20,6 +20,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.pack import pack
 from optsched.solver.tiling.arcs import Network
+from optsched.solver.tiling.kernels import FIGURES
 from optsched.solver.tiling.paths import Path
 from optsched.solver.tiling.realize import Step, order_of
 
@@ -45,16 +46,21 @@ def refine(net: Network, path: Path, clock: Clock) -> bool:
 
 def _gap(net: Network, stage: int, count: int, way: int, clock: Clock) -> int:
     """Return the bytes by which the least slab of a stage alone exceeds its load."""
-    problem = stage_problem(net, stage, count, way)
+    problem, held = stage_problem(net, stage, count, way)
     left = clock.left()
     seconds = SECONDS if left is None else min(SECONDS, left)
     result = pack(problem, limits=Limits(seconds=max(seconds, 0.01)))
     result.stop_reason.raise_if_interrupted()
-    return result.slab_bound - problem.max_load
+    load = int(net.figures[stage, count, (FIGURES.down, FIGURES.up)[way]])
+    # A runtime that places workspace around whole tensors has more live than the load counts.
+    return max(0, result.slab_bound + held - load)
 
 
-def stage_problem(net: Network, stage: int, count: int, way: int) -> PackingProblem:
-    """Return the packing problem of a stage alone, without what lives during the whole of it."""
+def stage_problem(net: Network, stage: int, count: int, way: int) -> tuple[PackingProblem, int]:
+    """Return the packing problem of a stage alone, without what lives during the whole of it.
+
+    The second value is the bytes of inputs that die in the stage, but live during the whole of it.
+    """
     rows = net.lattice.rows
     variant = net.stages[stage]
     own = Stage(variant.ops, int(net.counts[count]), bool(way))
@@ -64,7 +70,9 @@ def stage_problem(net: Network, stage: int, count: int, way: int) -> PackingProb
     steps: list[Step] = [(v, (), 0) for v in net.lattice.listed(before)]
     first = len(steps)
     steps += [(-1, variant.ops, 0), *((v, (), 0) for v in net.lattice.listed(after))]
-    problem, _ = places_problem(tiled, order_of(tiled, steps))
+    problem, ids = places_problem(tiled, order_of(tiled, steps))
+    buffers = {x.place: x.buffer for x in tiled.tensors if not x.shift}
+    held = 0
     runs = [op for op in tiled.ops if op.stage == 0 and op.kind != TiledKind.JOIN]
     last = first + len(runs)
     kept = []
@@ -77,21 +85,24 @@ def stage_problem(net: Network, stage: int, count: int, way: int) -> PackingProb
         whole = (first, last, 0, int(problem.size[i]))
         if table and table != [whole]:
             kept.append((i, table))
-    ids = np.array([i for i, _ in kept], np.int64)
+        elif table and buffers.get(int(ids[i])) in variant.dying:
+            held += int(problem.size[i])
+    rows_ = np.array([i for i, _ in kept], np.int64)
     start = [table[0][0] for _, table in kept]
     end = [table[-1][1] for _, table in kept]
     gaps: list[tuple[Gap, ...]] = [
         gaps_between(table[0][0], table[-1][1], int(problem.size[i]), table) for i, table in kept
     ]
-    return PackingProblem(
-        names=[problem.names[i] for i in ids.tolist()],
+    alone = PackingProblem(
+        names=[problem.names[i] for i in rows_.tolist()],
         start=start,
         end=end,
-        size=problem.size[ids],
-        alignment=problem.alignment[ids] if _is_divisible(problem) else (),
+        size=problem.size[rows_],
+        alignment=problem.alignment[rows_] if _is_divisible(problem) else (),
         gaps=gaps if any(gaps) else (),
         name=problem.name,
     )
+    return alone, held
 
 
 def _is_divisible(problem: PackingProblem) -> bool:

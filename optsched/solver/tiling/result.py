@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from optsched.model.plan import Plan
-from optsched.model.rows import RowOp, Rows, Tail
+from optsched.model.rows import Rows, Tail
 from optsched.model.tiled import TiledGraph
 from optsched.runtime.limits import StopReason
 from optsched.runtime.text import percent
@@ -108,15 +107,9 @@ class TilingResult:
             proved = all(point.proved for point in self.front)
         return Status.OPTIMAL if proved else Status.FEASIBLE
 
-    @cached_property
-    def cost(self) -> int:
-        """Multiplications of the untiled model's row-local ops."""
-        ops = (op for op in self.rows.ops if isinstance(op, RowOp))
-        return sum(op.cost * self.rows.heights[op.output] for op in ops)
-
     def share(self, extra: int) -> float:
         """Return extra multiplications as a fraction of the untiled model's."""
-        return extra / self.cost if self.cost else 0.0
+        return extra / self.rows.cost if self.rows.cost else 0.0
 
     @property
     def family(self) -> str:

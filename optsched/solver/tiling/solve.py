@@ -310,7 +310,7 @@ class _Answer:
             front=(),
             bound=0,
         )
-        most = None if self.extra is None else int(self.extra * draft.cost)
+        most = None if self.extra is None else int(self.extra * draft.rows.cost)
         self.found = (tiler.untiled,)
         try:
             self._ask(most)

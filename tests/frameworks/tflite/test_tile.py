@@ -1,0 +1,153 @@
+"""The command tile: one question, a file or a plan, a certificate, and clear refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tflite", reason="the schema package is not installed: make test-frameworks")
+pytest.importorskip("flatbuffers", reason="test models need it: make test-frameworks")
+
+import optsched
+from optsched.cli.commands import main
+from optsched.formats.tflite.graph import read_tflite
+from optsched.formats.tflite.model import read_model
+from optsched.formats.tflite.tail import arena_tail
+from tests.support.microcontroller_networks import mobilenet2
+from tests.support.tflite_builder import INT8, TfliteNet
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tile") / "net.tflite"
+    path.write_bytes(mobilenet2(96).bytes())
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *line: str) -> tuple[int, str, str]:
+    code = main([*line, "--time-limit", "20"] if line[0] == "tile" else list(line))
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def record(capsys: pytest.CaptureFixture[str], *line: str) -> dict[str, Any]:
+    _, out, _ = run(capsys, *line, "--json")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_a_capacity_is_kept_by_the_cheapest_plan(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "tiled.tflite"
+    found = record(capsys, "tile", str(model), "--capacity", "110KB", "-o", str(out))
+    assert found["status"] == "optimal"
+    assert found["arena"] == found["head"] + found["tail"] <= 110_000 < found["arena_before"]
+    assert 0 < found["extra"] < 0.05
+    stage = found["stages"][0]
+    assert stage["bands"] > 1
+    assert stage["live"] < stage["live_untiled"]
+    # The head that the file's own offsets give, and the tail of its operators and tensors.
+    assert read_tflite(out.read_bytes(), "net").graph.ops
+    assert arena_tail(read_model(out.read_bytes()), 4).tail <= found["tail"]
+    code, _, err = run(capsys, "tile", str(out))
+    assert code == 2
+    assert "the file is tiled already: plan it as it is, or tile its original" in err
+
+
+def test_a_plan_and_its_certificate_are_checked(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, proof = str(tmp_path / "plan.json"), str(tmp_path / "proof.json")
+    line = ("tile", str(model), "--extra", "3%", "-o", plan, "--certificate", proof)
+    code, out, _ = run(capsys, *line)
+    assert code == 0
+    assert out.startswith("arena ")
+    assert "more multiplications against TFLite Micro's own planner; no tiling in rows into" in out
+    code, out, _ = run(capsys, "check", str(model), plan, proof)
+    assert code == 0
+    assert "every row made of the rows that it needs" in out
+    assert "proved: no head below" in out
+    document = json.loads(Path(plan).read_text())
+    document["tiling"]["stages"][0]["bands"] += 1
+    Path(plan).write_text(json.dumps(document))
+    assert run(capsys, "check", str(model), plan)[0] == 1
+    certificate = json.loads(Path(proof).read_text())
+    Path(proof).write_text(json.dumps({**certificate, "bound": certificate["bound"] + 16}))
+    run(capsys, *line[:6])
+    code, _, err = run(capsys, "check", str(model), plan, proof)
+    assert code == 1
+    assert "bytes" in err
+
+
+def test_a_front_has_plans_that_do_not_beat_each_other(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "front.html"
+    found = record(capsys, "tile", str(model), "--points", "5", "--page", str(page))
+    sizes = [point["arena"] for point in found["front"]]
+    extras = [point["extra"] for point in found["front"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert extras == sorted(extras)
+    assert "The slab after" in page.read_text()
+
+
+def test_a_capacity_that_no_tiling_meets_is_refuted(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "tiled.tflite"
+    line = ("tile", str(model), "--capacity", "10KB", "--objective", "head", "-o", str(out))
+    code, shown, _ = run(capsys, *line)
+    assert code == 4
+    assert "stands in the way" in shown
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--bands", "1"], "--bands: a stage has at least 2 bands, got 1"),
+        (["--capacity", "1KB", "--extra", "5%"], "give --capacity or --extra, not both"),
+        (["--extra", "-5%"], "--extra: expected a share such as 5% or 0.05, got '-5%'"),
+        (["--keep-whole", "CONV_2D_999"], "op 'CONV_2D_999' is not in graph 'net'"),
+        (["--align-rows", "12"], "alignment of rows must be a power of two, got 12"),
+        (["--points", "1"], "a front has at least 2 points, got 1"),
+    ],
+)
+def test_questions_that_cannot_be_asked(
+    model: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [f"{options[0]}={options[1]}", *options[2:]]
+    code, _, err = run(capsys, "tile", str(model), *options)
+    assert code == 2
+    assert message in err
+
+
+def test_files_that_cannot_be_tiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tests.support.families.small import diamond
+
+    graph = tmp_path / "graph.json"
+    optsched.write_graph(diamond(), graph)
+    code, _, err = run(capsys, "tile", str(graph))
+    assert code == 2
+    assert "cannot be tiled: only TFLite Micro takes offsets of rows" in err
+    net = TfliteNet(1, INT8)
+    x = net.input(2, 8, 4, 2, name="x")
+    net.outputs = [net.conv(x, 3)]
+    batch = tmp_path / "batch.tflite"
+    batch.write_bytes(net.bytes())
+    code, _, err = run(capsys, "tile", str(batch))
+    assert code == 2
+    assert "no op is row-local, so nothing runs in bands" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_the_function_answers_as_the_command(model: Path) -> None:
+    result = optsched.tile(model, capacity="110KB", time_limit=20)
+    assert result.status is optsched.Status.OPTIMAL
+    assert result.best is not None
+    assert result.best.arena <= 110_000
+    assert result.best.proved
