@@ -74,6 +74,7 @@ PUBLIC = {
     "register_packing",
     "report",
     "solve",
+    "tile",
     "timeline",
     "to_networkx",
     "tune",

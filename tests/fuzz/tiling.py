@@ -45,7 +45,7 @@ def main(
 
 
 def compare(rows: Rows, bands: int, found: Counter[str], rng: random.Random) -> Iterator[str]:
-    """Yield what is wrong with the answers about a graph; count what was compared."""
+    """Yield what is wrong with the answers about a graph; count the comparisons."""
     plans: list[tuple[int, int, int]] = []
     samples: list[tuple[TiledGraph, Plan]] = []
     for number, (tiled, order) in enumerate(all_tilings(rows, bands)):

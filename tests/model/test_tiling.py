@@ -67,7 +67,7 @@ def test_a_band_of_same_padding_is_computed_as_on_the_whole(
 
 def test_exact_and_scaled_bands() -> None:
     assert band_rows(EXACT, 3, 2, 0, 1, 0, 9, 1, 3, 1, 1) == (2, 7, 1, 2)
-    # Padding of one row above and below, stated anew for the band.
+    # Padding of one row above and below, restated for the band.
     assert band_rows(EXACT, 1, 1, 1, 1, 0, 4, 0, 3, 1, 1) == (0, 2, 0, 3)
     assert band_rows(EXACT, 1, 1, 1, 1, 0, 4, 0, 1, 1, 1) == (0, 0, 0, 0)
     assert band_rows(SCALED, 1, 1, 0, 2, 0, 4, 3, 5, 1, 1) == (1, 3, 2, 4)

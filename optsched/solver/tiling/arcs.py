@@ -64,7 +64,7 @@ class Network:
     stages
         The stages.
     figures
-        Shape `(stages, counts, 5)`: what was measured of them.
+        Shape `(stages, counts, 5)`: the figures of each, as measured.
     complete
         True if every stage with every count is there.
 
