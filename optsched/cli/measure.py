@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 def _measure(args: argparse.Namespace) -> int:
     from optsched.formats.apply import checked_plan
-    from optsched.measure import Request, compiler_of, measure_model
+    from optsched.measure import RUNTIMES, Request, measure_model, runtime_of
 
     # The runtime opens the file in a process of its own.
     common.refuse_pipes([args.graph])
-    if compiler := compiler_of(args.graph, args.runtime):
-        return _measure_compiled(args, compiler)
+    runtime = runtime_of(args.graph, args.runtime)
+    if RUNTIMES[runtime].compiles:
+        return _measure_compiled(args, runtime)
     graph, plan = common.read_graph(args, args.graph), None
     options, written = common.reading(args).options, ""
     if args.plan is not None and graph.origin is not None and _is_model(args.plan):
@@ -75,8 +76,9 @@ MEASURE = Command(
         ),
         option(
             "--runtime",
-            choices=("torch", "executorch", "xla"),
-            help="compiler to use, for .pt2 files (default: torch, that is torch.compile)",
+            metavar="NAME",
+            help="runtime to use; for .pt2 files torch, that is torch.compile, or executorch "
+            "(default: torch)",
         ),
         number(
             "--time-limit",

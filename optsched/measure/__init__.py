@@ -7,48 +7,25 @@ not written in place, blocks rounded up, ops that the runtime fused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import Final
 
-from optsched.errors import UsageError
 from optsched.formats import sniff_file
 from optsched.formats.opening import extra_named
 from optsched.measure.compiled import measure_compiled
 from optsched.measure.request import Request
 from optsched.measure.result import Held, Measurement
+from optsched.measure.runtimes import RUNTIMES, Runtime, runtime_of
 
 __all__ = [
-    "COMPILERS",
     "RUNTIMES",
     "Held",
     "Measurement",
     "Request",
-    "compiler_of",
+    "Runtime",
     "measure_compiled",
     "measure_model",
+    "runtime_of",
 ]
-
-RUNTIMES: Final = {"onnx": "onnxruntime", "tflite": "tflm"}
-"""Module of this package that runs the files of a format, by the format's name."""
-COMPILERS: Final = {"pt2": ("torch", "executorch"), "hlo": ("xla",)}
-"""Compilers that run the files of a format, the first by default."""
-
-
-def compiler_of(path: str, wanted: str | None) -> str | None:
-    """Return the compiler that runs a file; None for a format that is run as it is.
-
-    Raises
-    ------
-    UsageError
-        If the file cannot be run by the one that is wanted.
-    """
-    name = sniff_file(path).name
-    known = COMPILERS.get(name, ())
-    if wanted is None or wanted in known:
-        return wanted or (known[0] if known else None)
-    runs = ", ".join(known) or RUNTIMES.get(name, "no runtime")
-    raise UsageError(f"{path}: {wanted} does not run {name} files; they are run by {runs}")
 
 
 def measure_model(request: Request) -> Measurement:
@@ -73,11 +50,7 @@ def measure_model(request: Request) -> Measurement:
     MissingDependencyError
         If the runtime is not installed.
     """
-    row = sniff_file(request.path)
-    if row.name not in RUNTIMES:
-        known = ", ".join((*RUNTIMES, *COMPILERS))
-        raise UsageError(f"{request.path}: no runtime to measure {row.name} files; known: {known}")
-    run: Callable[[Request], Measurement]
-    run = import_module(f"{__name__}.{RUNTIMES[row.name]}").measure
-    with extra_named(row):
-        return run(request)
+    runtime = RUNTIMES[runtime_of(request.path)]
+    with extra_named(sniff_file(request.path)):
+        found: Measurement = import_module(f"{__name__}.{runtime.module}").measure(request)
+        return found

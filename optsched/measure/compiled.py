@@ -12,15 +12,12 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from optsched.errors import FormatError, MissingDependencyError
 from optsched.formats.source import label_of
 from optsched.measure.result import Held, Measurement
-
-EXTRAS: Final = {"torch": "torch", "executorch": "executorch", "xla": "jax"}
-"""Extra of this project that installs each runtime; its names are those of the runtimes."""
-TITLES: Final = {"torch": "torch.compile", "executorch": "ExecuTorch", "xla": "XLA"}
+from optsched.measure.runtimes import RUNTIMES
 
 
 def measure_compiled(path: str, runtime: str, seconds: float) -> Measurement:
@@ -31,7 +28,7 @@ def measure_compiled(path: str, runtime: str, seconds: float) -> Measurement:
     path
         Path of an exported program of PyTorch, or of HLO text.
     runtime
-        A key of :data:`EXTRAS`.
+        Name of a compiler in :data:`optsched.measure.runtimes.RUNTIMES`.
     seconds
         Time limit of the plugin, per graph.
 
@@ -51,9 +48,11 @@ def measure_compiled(path: str, runtime: str, seconds: float) -> Measurement:
         # The answer is in a file, since compilers print on both streams.
         found = json.loads(answer.read_text("utf-8")) if answer.exists() else _aborted(ran.stderr)
     if "missing" in found:
-        raise MissingDependencyError(found["missing"], EXTRAS[runtime])
+        raise MissingDependencyError(found["missing"], RUNTIMES[runtime].extra)
     if "error" in found:
-        raise FormatError(f"{label_of(path)}: {TITLES[runtime]} does not run it: {found['error']}")
+        raise FormatError(
+            f"{label_of(path)}: {RUNTIMES[runtime].title} does not run it: {found['error']}"
+        )
     return _measurement(found)
 
 

@@ -11,12 +11,9 @@ import sys
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Final
 
 from optsched.errors import OptschedError
-
-MODULES: Final = {"torch": "torch_child", "executorch": "executorch_child", "xla": "xla_child"}
-"""Module that runs a model in each runtime."""
+from optsched.measure.runtimes import RUNTIMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class CompiledRuns:
 def main(runtime: str, path: str, seconds: str, answer: str) -> None:
     """Run a model in its runtime, and write the figures, or the error, as JSON."""
     try:
-        module = import_module(f"optsched.measure.{MODULES[runtime]}")
+        module = import_module(f"optsched.measure.{RUNTIMES[runtime].module}")
         found = asdict(module.run(path, float(seconds)))
     except OptschedError as error:
         found = {"error": str(error)}
