@@ -53,19 +53,25 @@ def open_session(path: str, settings: Mapping[str, Any]) -> Any:
 
 
 def _run(heap: Any, run: Mapping[str, Any]) -> dict[str, Any]:
+    return run_session(heap, run, make_inputs(run["inputs"]))
+
+
+def run_session(heap: Any, run: Mapping[str, Any], feed: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a session with these inputs; return its blocks, or the error under `error`."""
     import numpy as np
 
-    feed = make_inputs(run["inputs"])
     try:
         session = open_session(run["path"], run["settings"])
         # A first run fills caches that later runs keep.
         session.run(None, feed)
         heap.reset()
         outputs = session.run(None, feed)
+        profile = session.end_profiling() if "profile_file_prefix" in run["settings"] else ""
     except Exception as error:
         # ONNX Runtime has classes of its own for models that it does not run.
         return {"error": str(error).strip().splitlines()[0][:300]}
     found = {"zeros": False, "held": heap.peak, "blocks": heap.blocks, "steps": heap.steps}
+    found["profile"] = profile
     digest = sha256()
     for value in outputs:
         is_array = isinstance(value, np.ndarray) and value.dtype != object

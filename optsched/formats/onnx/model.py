@@ -30,12 +30,19 @@ _GENERIC: Final = re.compile(
 _NOT_FOLDED: Final = frozenset(
     {
         *RANDOM,
-        *("DequantizeLinear", "Optional", "SequenceConstruct", "SequenceEmpty", "SequenceErase"),
+        *(
+            "CastLike",
+            "DequantizeLinear",
+            "Optional",
+            "SequenceConstruct",
+            "SequenceEmpty",
+            "SequenceErase",
+        ),
         *("SequenceInsert", "SplitToSequence", "ZipMap"),
     }
 )
 """Ops that ONNX Runtime runs each time although their inputs are constant: it keeps weights
-quantized, and has no constant sequences."""
+quantized, has no constant sequences, and replaces `CastLike` too late."""
 _EXTERNAL: Final = 1
 _KEPT_BYTES: Final = 4096
 

@@ -23,6 +23,7 @@ from optsched.formats.onnx.model import (
     captures,
     drop_weights,
     find_constants,
+    initializers,
     name_graph,
     operation_nodes,
     parse_model,
@@ -68,6 +69,17 @@ def read_onnx(
         # A model does not compute nothing: its zeros are sizes that the exporter did not know.
         refuse_open(model, open_dimensions(model.graph, constants), dims or {})
     return graph.with_inplace()
+
+
+def read_as_it_is(source: Source, profile: str | Path) -> Graph:
+    """Return the graph of a model that is run without optimizations: each node is an op.
+
+    `profile` is of such a run.
+    """
+    known = _known(source, {}, profile)
+    constants = set(initializers(known.model.graph))
+    reader = _ModelReader(known.model.graph, constants, known.types, known.model.graph)
+    return reader.build(source.name).with_inplace()
 
 
 def read_orders(
