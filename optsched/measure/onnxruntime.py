@@ -34,6 +34,7 @@ from optsched.formats.onnx.order import reorder_onnx
 from optsched.formats.opening import extra_named, open_source, opened
 from optsched.formats.source import label_of, write_bytes
 from optsched.measure.blocks import Blocks, explain
+from optsched.measure.ort_names import show_hidden
 from optsched.measure.request import Request
 from optsched.measure.result import Held, Measurement
 from optsched.model.graph import Graph
@@ -146,8 +147,16 @@ def write_fused(path: str, output: str) -> int:
             except Exception as error:
                 message = str(error).strip().splitlines()[0][:300]
                 raise FormatError(f"ONNX Runtime does not load it: {message}") from None
-            write_bytes(output, Path(made).read_bytes())
+            write_bytes(output, _with_own_names(Path(made).read_bytes()))
             return _count_ops(made)
+
+
+def _with_own_names(data: bytes) -> bytes:
+    import onnx
+
+    model = onnx.load_model_from_string(data)
+    show_hidden(model.graph)
+    return bytes(model.SerializeToString())
 
 
 def _require() -> None:

@@ -11,9 +11,10 @@ of 128 bytes and holds 640 bytes of scratch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +22,10 @@ import numpy as np
 
 from optsched.errors import FormatError
 from optsched.formats.format import Source
-from optsched.formats.onnx.model import node_names, parse_model
+from optsched.formats.onnx.model import node_names, parse_model, subgraphs
 from optsched.formats.onnx.read import read_as_it_is
 from optsched.measure.blocks import BLOCK, Blocks
+from optsched.measure.ort_names import name_nodes, show_hidden
 from optsched.model.graph import Graph
 from optsched.model.liveness import running_by_op
 from optsched.model.memory_model import MemoryModel
@@ -31,11 +33,9 @@ from optsched.model.memory_model import MemoryModel
 IN_ORDER: Final = {"execution_order": "PRIORITY_BASED", "enable_mem_reuse": False}
 """Settings with which a model runs in the order of its file."""
 Run = Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
-_AS_WRITTEN: Final = {
-    **IN_ORDER,
-    "graph_optimization_level": "ORT_DISABLE_ALL",
-    "enable_profiling": True,
-}
+_AS_WRITTEN: Final = {**IN_ORDER, "graph_optimization_level": "ORT_DISABLE_ALL"}
+_KERNEL: Final = "_kernel_time"
+_Event = tuple[str, str]
 _MARK: Final = "optsched.mark"
 _MARK_BYTES: Final = 1_009 * BLOCK
 """An odd number of blocks, which no buffer has by chance."""
@@ -48,19 +48,21 @@ class Ran:
     Parameters
     ----------
     graph
-        Graph of the model that ran, its ops in the order in which they ran, with sizes as the
-        allocator rounds them up.
+        Graph of the model that ran, with sizes as the allocator rounds them up.
+    order
+        Order in which its ops ran.
     scratch
-        Bytes that each op held beside its operands and results.
+        Bytes that each op held beside its operands and results, by op id.
     """
 
     graph: Graph
+    order: tuple[int, ...]
     scratch: tuple[int, ...]
 
     @property
     def held(self) -> int:
         """Most bytes of tensors and measured scratch live at once."""
-        running = running_by_op(self.graph, range(len(self.graph.ops)))
+        running = running_by_op(_as_ordered(self.graph, self.order), self.order)
         # Measured instead of estimated.
         known = [
             0 if op.workspace is None else self.graph.buffers[op.workspace].size
@@ -69,34 +71,114 @@ class Ran:
         return int((running - np.array(known) + np.array(self.scratch)).max(initial=0))
 
 
+def _as_ordered(graph: Graph, order: Sequence[int]) -> Graph:
+    """Return a graph in which results that no op reads and that overwrite an operand are freed.
+
+    A graph is for all orders, so such a result lives to the end in it, as it does where the operand
+    has a later reader.
+    """
+    step = {v: at for at, v in enumerate(order)}
+    buffers = list(graph.buffers)
+    for v, made, source in graph.inplace_candidates:
+        names = [b for b in range(len(buffers)) if graph.roots[b] == graph.roots[source]]
+        readers = [u for u, op in enumerate(graph.ops) if u != v and set(names) & set(op.reads)]
+        read = any(made in op.reads for op in graph.ops)
+        if not read and all(step[u] < step[v] for u in readers):
+            buffers[made] = replace(buffers[made], output=None)
+    return replace(graph, buffers=tuple(buffers))
+
+
 def what_ran(run: Run, asked: Mapping[str, Any], folder: str) -> Ran:
     """Return the ops that a session runs, with their scratch.
 
     `run` runs sessions as :func:`optsched.measure.onnxruntime.run_all` does. `FormatError` is
     raised if that cannot be measured.
     """
+    import onnx
+
     ran, marked = Path(folder, "ran.onnx"), str(Path(folder, "marked.onnx"))
-    settings = {**asked["settings"], "optimized_model_filepath": str(ran)}
+    named = Path(asked["path"]).with_suffix(".named.onnx")
+    given = onnx.load_model_from_string(Path(asked["path"]).read_bytes())
+    name_nodes(given.graph)
+    named.write_bytes(given.SerializeToString())
+    asked = {**asked, "path": str(named)}
+    prefix = {"enable_profiling": True, "profile_file_prefix": str(Path(folder, "profile"))}
+    settings = {**asked["settings"], **prefix, "optimized_model_filepath": str(ran)}
     (first,) = run([{**asked, "settings": settings}])
     if "error" in first:
         raise FormatError(f"ONNX Runtime does not write what it runs: {first['error']}")
-    # Written with its nodes in the order in which they run.
-    model = parse_model(ran.read_bytes())
+    written = onnx.load_model_from_string(ran.read_bytes())
+    show_hidden(written.graph)
+    model = parse_model(written.SerializeToString())
+    events = _events(first["profile"])
+    _sort_bodies(model.graph, {name: step for step, name in enumerate(events)})
+    unnamed = {i for i, node in enumerate(model.graph.node) if not node.name}
     for node, name in zip(model.graph.node, node_names(model.graph), strict=True):
         node.name = name
     data = model.SerializeToString()
     mark = _add_marks(model)
     Path(marked).write_bytes(model.SerializeToString())
-    settings = {**_AS_WRITTEN, "profile_file_prefix": str(Path(folder, "profile"))}
     inputs = [*asked["inputs"], _mark_input(mark)]
-    (second,) = run([{**asked, "path": marked, "settings": settings, "inputs": inputs}])
+    again = {**asked, "path": marked, "settings": {**_AS_WRITTEN, **prefix}, "inputs": inputs}
+    (second,) = run([again])
     if "error" in second:
         raise FormatError(f"ONNX Runtime does not run it with marks: {second['error']}")
     graph = read_as_it_is(Source(data), second["profile"])
     scratch = _scratch_between(Blocks(second["blocks"], second["steps"]), mark)
     if len(scratch) != len(graph.ops):
         raise FormatError("the ops that ran cannot be told apart")
-    return Ran(MemoryModel(align=BLOCK).apply(graph), tuple(scratch))
+    order = _order_of(graph, unnamed, events, _events(second["profile"]))
+    return Ran(MemoryModel(align=BLOCK).apply(graph), order, tuple(scratch))
+
+
+def _events(profile: str) -> dict[str, _Event]:
+    """Return op type and results of each op in a profile, in the order in which they ran."""
+    kernels = [x for x in json.loads(Path(profile).read_text()) if x["name"].endswith(_KERNEL)]
+    found: dict[str, _Event] = {}
+    for row in sorted(kernels, key=lambda row: int(row["ts"])):
+        args, name = row["args"], row["name"].removesuffix(_KERNEL)
+        found.setdefault(name, (args["op_name"], repr(args["output_type_shape"])))
+    return found
+
+
+def _sort_bodies(graph: Any, steps: Mapping[str, int]) -> None:
+    """Put the nodes of bodies in the order in which they ran; a branch may not have run."""
+    for node in graph.node:
+        for body in subgraphs(node):
+            _sort_bodies(body, steps)
+            if all(inner.name in steps for inner in body.node):
+                nodes = sorted(map(deepcopy, body.node), key=lambda inner: steps[inner.name])
+                del body.node[:]
+                body.node.extend(nodes)
+
+
+def _order_of(
+    graph: Graph, unnamed: Collection[int], ran: Mapping[str, _Event], known: Mapping[str, _Event]
+) -> tuple[int, ...]:
+    """Return the order of the ops in a profile, in which ONNX Runtime named those without names.
+
+    Such an op is one of its kind and results that could run, the one that is needed first.
+    """
+    ids = {op.name: v for v, op in enumerate(graph.ops) if v not in unnamed}
+    at = {ids[name]: step for step, name in enumerate(ran) if name in ids}
+    needed = [at.get(v, len(ran)) for v in range(len(graph.ops))]
+    for v in reversed(range(len(graph.ops))):
+        for u in graph.predecessors[v]:
+            needed[u] = min(needed[u], needed[v])
+    order: dict[int, None] = {}
+    for name, event in ran.items():
+        ready = [
+            v
+            for v in unnamed
+            if v not in order
+            and known.get(graph.ops[v].name) == event
+            and all(u in order for u in graph.predecessors[v])
+        ]
+        if name in ids or ready:
+            order[ids[name] if name in ids else min(ready, key=lambda v: (needed[v], v))] = None
+    if len(order) != len(graph.ops):
+        raise FormatError("the order of the ops that ran is not known")
+    return tuple(order)
 
 
 def _add_marks(model: Any) -> int:

@@ -78,7 +78,8 @@ def read_as_it_is(source: Source, profile: str | Path) -> Graph:
     """
     known = _known(source, {}, profile)
     constants = set(initializers(known.model.graph))
-    reader = _ModelReader(known.model.graph, constants, known.types, known.model.graph)
+    graph = known.model.graph
+    reader = _ModelReader(graph, constants, known.types, graph, optimized=False)
     return reader.build(source.name).with_inplace()
 
 
@@ -157,8 +158,11 @@ class _ModelReader:
     found: Types
     whole: Any
     sized: Collection[str] = ()
+    optimized: bool = True
     given: dict[str, None] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
+    uses: Counter[str] = field(default_factory=Counter)
+    sources: dict[str, str] = field(default_factory=dict)
 
     @property
     def types(self) -> Mapping[str, TensorType]:
@@ -202,11 +206,13 @@ class _ModelReader:
             build.input(value, size, InputPolicy.EXCLUDED)
         for value in self.copied:
             build.input(value, self.types[value].size, InputPolicy.KEPT)
-        roots = {value: value for value in self.given}
+        roots = {"": "", **{value: value for value in self.given}}
         for op, node in operation_nodes(self.graph, self.constants):
             self._add(build, op, node, roots)
         build.output(*self.outputs, policy=policy)
-        build.output(*self.unread)
+        # ONNX Runtime releases a block after the last op that reads it. A result that always
+        # overwrites its operand has that operand's block.
+        build.output(*(x for x in self.unread if self.uses[roots[self.sources.get(x, "")]] != 1))
         return build.build()
 
     def _add(self, build: GraphBuilder, op: str, node: Any, roots: dict[str, str]) -> None:
@@ -224,11 +230,12 @@ class _ModelReader:
         )
         # Uses of the bytes, not of the name: a view of them is one more.
         uses = Counter(roots[x] for x in reads)
+        if not views:
+            self.uses.update(uses)
         for number in overwritten_inputs(node):
             if number < len(node.input) and self._overwrites(node, node.input[number], uses, roots):
                 build.inplace(op, node.output[0], node.input[number])
-                writes.pop(node.output[0], None)
-        # ONNX Runtime releases a block after the last op that reads it.
+                self.sources[node.output[0]] = node.input[number]
         self.unread += [x for x in writes if x not in self.read]
 
     def _body_bytes(self, op: str, node: Any) -> int:
@@ -239,7 +246,8 @@ class _ModelReader:
             # The shapes of a loop's state are not known before a run.
             sized = self.sized if node.op_type == "If" else ()
             constants = find_constants(body, self.constants, sized)
-            reader = _ModelReader(body, constants, self.found, self.whole, sized)
+            known = (self.found, self.whole, sized, self.optimized)
+            reader = _ModelReader(body, constants, *known)
             outer = [x for x in captures(node) if x not in self.constants]
             inside = reader.build(f"body of {op}", outer, policy).with_inplace()
             # In the file's order, which is that of a subgraph.
@@ -253,7 +261,7 @@ class _ModelReader:
         return [branch_of(node, chosen)] if chosen else list(subgraphs(node))
 
     def _renames(self, node: Any) -> bool:
-        if not is_view(node, self.constants) or node.input[0] in self.constants:
+        if not is_view(node, self.constants, self.optimized) or node.input[0] in self.constants:
             return False
         first, *others = node.output
         # A graph output has bytes of its own, so it is copied instead of renamed.

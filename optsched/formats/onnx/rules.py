@@ -10,8 +10,8 @@ from optsched.formats.fields import show
 from optsched.formats.onnx.sizes import HOW, TensorType
 
 VIEWS: Final = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-"""Ops whose first output is another name for their first input. (ONNX Runtime has kernels that copy
-for `Dropout`, but takes it out of the graph at every optimization level above none.)"""
+"""Ops whose first output is another name for their first input. (ONNX Runtime takes `Dropout` out
+of the graph at every optimization level above none, where its kernel copies.)"""
 
 _FIRST: Final = (0,)
 _IN_PLACE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
@@ -68,10 +68,15 @@ def scratch_bytes(node: Any, types: Mapping[str, TensorType]) -> int:
     return kind.size + widened.size
 
 
-def is_view(node: Any, constants: set[str]) -> bool:
-    """Return True if a node only renames its first input."""
+def is_view(node: Any, constants: set[str], optimized: bool = True) -> bool:
+    """Return True if a node only renames its first input.
+
+    Without optimizations `Dropout` stays in the graph, and copies.
+    """
     if domain_of(node) or node.op_type not in VIEWS or not node.input or not node.input[0]:
         # Ops of other domains may copy.
+        return False
+    if node.op_type == "Dropout" and not optimized:
         return False
     if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
         # Its third input, where there is one, says whether this is training.

@@ -86,7 +86,7 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
     for declared in (between, results):
         given = {x.name: x for x in declared if x.name not in shapes.found and _type_of(x, bits)}
         if given:
-            model.graph.value_info.extend(given.values())
+            _declare(model.graph, given)
             shapes.found = {**shapes.found, **given, **infer(model)}
             shapes.settle()
     kinds = {name: _type_of(value, bits) for name, value in shapes.found.items()}
@@ -122,7 +122,7 @@ class _Shapes:
             settled |= learned_results(self.model.graph, self.found)
             if not (folded or settled):
                 return
-            self.model.graph.value_info.extend(settled.values())
+            _declare(self.model.graph, settled)
             self.found = {**self.found, **settled, **self.infer(self.model)}
 
     def _inside(self, body: Any) -> dict[str, Any]:
@@ -225,6 +225,16 @@ def _graphs(graph: Any) -> Iterator[Any]:
 def _values(graph: Any) -> Iterator[Any]:
     for each in _graphs(graph):
         yield from (*each.value_info, *each.input, *each.output)
+
+
+def _declare(graph: Any, values: Mapping[str, Any]) -> None:
+    """State the types of values; inference reads those of outputs at their own place."""
+    outputs = {value.name: value for value in graph.output}
+    for name, value in values.items():
+        if name in outputs:
+            outputs[name].type.CopyFrom(value.type)
+        else:
+            graph.value_info.append(value)
 
 
 def _drop_shapes(graph: Any) -> None:
