@@ -12,6 +12,7 @@ of 128 bytes and holds 640 bytes of scratch.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ import numpy as np
 from optsched.errors import FormatError
 from optsched.formats.format import Source
 from optsched.formats.onnx.model import node_names, parse_model, subgraphs
+from optsched.formats.onnx.order import HASTY
 from optsched.formats.onnx.read import read_as_it_is
 from optsched.measure.blocks import BLOCK, Blocks
 from optsched.measure.ort_names import name_nodes, show_hidden
@@ -124,7 +126,7 @@ def what_ran(run: Run, asked: Mapping[str, Any], folder: str) -> Ran:
     if "error" in second:
         raise FormatError(f"ONNX Runtime does not run it with marks: {second['error']}")
     graph = read_as_it_is(Source(data), second["profile"])
-    scratch = _scratch_between(Blocks(second["blocks"], second["steps"]), mark)
+    scratch = _scratch_between(Blocks(second["blocks"], second["steps"]), mark, _hasty(model.graph))
     if len(scratch) != len(graph.ops):
         raise FormatError("the ops that ran cannot be told apart")
     order = _order_of(graph, unnamed, events, _events(second["profile"]))
@@ -204,8 +206,18 @@ def _mark_input(size: int) -> dict[str, Any]:
     return {"name": _MARK, "type": "float32", "shape": shape, "value": 1, "fixed": False}
 
 
-def _scratch_between(blocks: Blocks, mark: int) -> list[int]:
-    """Return the bytes held between marks of a size beyond what stays and what was there."""
+def _hasty(graph: Any) -> list[int]:
+    """Return the number of ops that run at once after each op, before the next mark."""
+    read = Counter(node.input[0] for node in graph.node if node.op_type in HASTY)
+    nodes = (node for node in graph.node if not node.name.startswith(_MARK))
+    return [sum(read[name] for name in node.output if name) for node in nodes]
+
+
+def _scratch_between(blocks: Blocks, mark: int, hasty: Sequence[int]) -> list[int]:
+    """Return the bytes held between marks of a size beyond what stays and what was there.
+
+    `hasty` ops run last between two marks, and their results count for none.
+    """
     taken: dict[int, int] = {}
     found: list[int] = []
     live = most = start = 0
@@ -214,7 +226,10 @@ def _scratch_between(blocks: Blocks, mark: int) -> list[int]:
         size = blocks.sizes[number]
         if size == mark:
             if step > 0:
-                found.append(most - start - sum(taken.values()))
+                # Before the first mark there are copies of weights.
+                late = hasty[len(found) - 1] if 0 < len(found) <= len(hasty) else 0
+                stay = list(taken.values())[: len(taken) - late]
+                found.append(max(0, most - start - sum(stay)))
                 taken, start, most = {}, live, live
             continue
         live += size if step > 0 else -size
@@ -223,5 +238,4 @@ def _scratch_between(blocks: Blocks, mark: int) -> list[int]:
             taken[number] = size
         else:
             taken.pop(number, None)
-    # Before the first mark there are copies of weights.
     return found[1:]

@@ -123,6 +123,12 @@ def name_graph(graph: Any, file: str) -> str:
     return graph.name if graph.name and not _GENERIC.fullmatch(graph.name) else file
 
 
+def opset_of(model: Any) -> int:
+    """Return the version of the standard operator set that a ModelProto uses; 0 if it has none."""
+    standard = ("", "ai.onnx")
+    return max((int(x.version) for x in model.opset_import if x.domain in standard), default=0)
+
+
 def first_line(error: Exception) -> str:
     """Return the first line of another package's error, printable and of limited length."""
     lines = str(error).strip().splitlines() or [type(error).__name__]

@@ -26,6 +26,7 @@ from optsched.formats.onnx.model import (
     initializers,
     name_graph,
     operation_nodes,
+    opset_of,
     parse_model,
     subgraphs,
 )
@@ -44,6 +45,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy, OutputPolicy
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
+from optsched.model.memory_model import MemoryModel
 
 ALIGNMENT: Final = 64
 """Alignment of every block that ONNX Runtime's CPU allocator hands out, in bytes."""
@@ -63,7 +65,8 @@ def read_onnx(
     """
     known = _known(source, dims or {}, profile, must_be_closed=True)
     model, constants = known.model, known.constants
-    reader = _ModelReader(model.graph, constants, known.types, model.graph, known.sized)
+    parts = (known.types, model.graph, opset_of(model), known.sized)
+    reader = _ModelReader(model.graph, constants, *parts)
     graph = reader.build(source.name)
     if graph.ops and not any(graph.buffers[b].size for op in graph.ops for b in op.writes):
         # A model does not compute nothing: its zeros are sizes that the exporter did not know.
@@ -79,7 +82,8 @@ def read_as_it_is(source: Source, profile: str | Path) -> Graph:
     known = _known(source, {}, profile)
     constants = set(initializers(known.model.graph))
     graph = known.model.graph
-    reader = _ModelReader(graph, constants, known.types, graph, optimized=False)
+    opset = opset_of(known.model)
+    reader = _ModelReader(graph, constants, known.types, graph, opset, optimized=False)
     return reader.build(source.name).with_inplace()
 
 
@@ -157,6 +161,7 @@ class _ModelReader:
     constants: set[str]
     found: Types
     whole: Any
+    opset: int
     sized: Collection[str] = ()
     optimized: bool = True
     given: dict[str, None] = field(default_factory=dict)
@@ -204,7 +209,7 @@ class _ModelReader:
             # Values that are not counted may be of unknown size.
             size = self.types[value].size if value in self.types else 0
             build.input(value, size, InputPolicy.EXCLUDED)
-        for value in self.copied:
+        for value in () if policy is OutputPolicy.OWN else self.copied:
             build.input(value, self.types[value].size, InputPolicy.KEPT)
         roots = {"": "", **{value: value for value in self.given}}
         for op, node in operation_nodes(self.graph, self.constants):
@@ -224,7 +229,7 @@ class _ModelReader:
             views, written = {node.output[0]: node.input[0]}, [node.output[0]]
         roots.update({x: roots[views[x]] if x in views else x for x in written})
         writes = {x: self._size(x, op, node) for x in written if x not in views}
-        workspace = scratch_bytes(node, self.types) + self._body_bytes(op, node)
+        workspace = scratch_bytes(node, self.types, self.opset) + self._body_bytes(op, node)
         build.op(
             op, reads=reads, writes=writes, views=views, workspace=workspace, kind=node.op_type
         )
@@ -246,12 +251,13 @@ class _ModelReader:
             # The shapes of a loop's state are not known before a run.
             sized = self.sized if node.op_type == "If" else ()
             constants = find_constants(body, self.constants, sized)
-            known = (self.found, self.whole, sized, self.optimized)
+            known = (self.found, self.whole, self.opset, sized, self.optimized)
             reader = _ModelReader(body, constants, *known)
             outer = [x for x in captures(node) if x not in self.constants]
             inside = reader.build(f"body of {op}", outer, policy).with_inplace()
             # In the file's order, which is that of a subgraph.
-            peak = peak_memory(inside, tuple(range(len(inside.ops))))
+            rounded = MemoryModel(align=ALIGNMENT).apply(inside)
+            peak = peak_memory(rounded, tuple(range(len(inside.ops))))
             found = max(found, body_workspace(node, body, peak, self.types, op))
         return found
 

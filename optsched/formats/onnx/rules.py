@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
+
+import numpy as np
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
@@ -32,8 +35,10 @@ _IN_PLACE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
 `Mul`, `Exp`, ...), `Gemm`, `Concat` and normalizations are not among them."""
 
 
-_PRODUCTS: Final = ("HardSwish", "Mish")
-"""Ops of one operand that ONNX Runtime runs as the product of the operand and a function of it."""
+_LOOP_SCALARS: Final = 2 * 64
+"""Two blocks of ONNX Runtime's allocator."""
+_ANY_AXIS: Final = 13
+"""Operator set since which softmax goes along one axis, not all from one on."""
 
 
 def domain_of(node: Any) -> str:
@@ -46,26 +51,53 @@ def overwritten_inputs(node: Any) -> tuple[int, ...]:
     return _IN_PLACE.get((domain_of(node), node.op_type), ())
 
 
-def scratch_bytes(node: Any, types: Mapping[str, TensorType]) -> int:
+def scratch_bytes(node: Any, types: Mapping[str, TensorType], opset: int) -> int:
     """Return the workspace of a kernel, where ONNX Runtime's is known to depend on shapes alone.
 
     `HardSwish` and `Mish` have no kernel: ONNX Runtime runs them as `x * HardSigmoid(x)` and
     `x * Tanh(Softplus(x))`, so the second factor lies beside operand and result.
     `LRN` holds the squares of its input, widened by its window along the channels, and their sums.
-    (`Conv` with a window takes 64 KiB a thread more, which no file tells: it is not counted.)
+    `Where` makes each side apart, widened to the condition, and softmax along another axis than
+    the last one turns operand and result. (`Conv` with a window takes 64 KiB a thread more, which
+    no file tells: it is not counted.)
     """
-    kind = types.get(node.input[0]) if node.input else None
-    if domain_of(node) or kind is None:
+    read = [types[name] for name in node.input if name in types]
+    if domain_of(node) or not read or len(read) < len(node.input):
         return 0
-    if node.op_type in _PRODUCTS:
-        return kind.size
-    if node.op_type != "LRN" or len(kind.shape) < 2:
-        return 0
-    window = next((int(a.i) for a in node.attribute if a.name == "size"), 1)
-    # Half of the window on each side of the channels.
-    channels = kind.shape[1] + max(0, window - 1)
-    widened = TensorType(kind.bits, (channels, *kind.shape[2:]))
-    return kind.size + widened.size
+    kind, found = read[0], 0
+    match node.op_type:
+        case "HardSwish" | "Mish":
+            found = kind.size
+        case "Where":
+            found = sum(_widened(kind, side) for side in read[1:])
+        case "Max" | "Mean" | "Min" | "Sum":
+            found = _partial_results(read)
+        case "Hardmax" | "LogSoftmax" | "Softmax" if opset >= _ANY_AXIS:
+            axis = next((int(a.i) for a in node.attribute if a.name == "axis"), -1)
+            found = 0 if axis in (-1, len(kind.shape) - 1) else 2 * kind.size
+        case "LRN" if len(kind.shape) > 1:
+            window = next((int(a.i) for a in node.attribute if a.name == "size"), 1)
+            # Half of the window on each side of the channels.
+            channels = kind.shape[1] + max(0, window - 1)
+            found = kind.size + TensorType(kind.bits, (channels, *kind.shape[2:])).size
+    return found
+
+
+def _widened(one: TensorType, other: TensorType) -> int:
+    """Return the bytes of a result of the second type with the broadcast shape of two."""
+    shape = np.broadcast_shapes(one.shape, other.shape)
+    return TensorType(other.bits, shape).size
+
+
+def _partial_results(read: Sequence[TensorType]) -> int:
+    """Return the bytes beside the result of an op that joins two operands, then the next one."""
+    sizes, made = [], read[0]
+    for other in read[1:]:
+        made = TensorType(made.bits, np.broadcast_shapes(made.shape, other.shape))
+        sizes.append(made.size)
+    # A partial result lies beside the next one; the last of these is the op's.
+    pairs = [a + b for a, b in pairwise(sizes)]
+    return max(pairs, default=0) - sizes[-1] if pairs else 0
 
 
 def is_view(node: Any, constants: set[str], optimized: bool = True) -> bool:
@@ -90,10 +122,11 @@ def body_workspace(
     """Return the bytes that an op (If, Loop, Scan) holds beside its outputs because of a subgraph.
 
     As ONNX Runtime 1.32 does it, measured. A branch of If writes its outputs where the If has its
-    own. A Loop holds the state before an iteration beside the new one, and the parts that it stacks
-    in the end. A Scan has two places for the state, which iterations use in turns, and stacks at
-    once. `peak` is that of the subgraph: without its outputs, except for a Loop. The types
-    of the state, and of what is stacked, must be known.
+    own. A Loop holds the state before an iteration beside the new one, the parts that it stacks in
+    the end, and blocks for the number of the iteration and the condition. A Scan has two places for
+    the state, which iterations use in turns, and stacks at once. `peak` is that of the subgraph:
+    without its outputs, except for a Loop. The types of the state, and of what is stacked, must be
+    known.
     """
     results = [value.name for value in body.output]
     if node.op_type == "Loop":
@@ -103,7 +136,7 @@ def body_workspace(
             for values in (results[:count], results[count:], node.output[count - 1 :])
         )
         # Parts exist during the run, and their stack at its end, so that not both count.
-        return max(peak - parts, 2 * state + stacked)
+        return max(peak - parts, 2 * state + stacked) + _LOOP_SCALARS
     if node.op_type == "Scan":
         scanned = next((int(a.i) for a in node.attribute if a.name == "num_scan_inputs"), 0)
         # Two places for the state: iterations read one and write the other.
