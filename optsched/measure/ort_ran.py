@@ -66,11 +66,13 @@ class Ran:
         """Most bytes of tensors and measured scratch live at once."""
         running = running_by_op(_as_ordered(self.graph, self.order), self.order)
         # Measured instead of estimated.
-        known = [
-            0 if op.workspace is None else self.graph.buffers[op.workspace].size
-            for op in self.graph.ops
-        ]
-        return int((running - np.array(known) + np.array(self.scratch)).max(initial=0))
+        return int((running - np.array(self.known) + np.array(self.scratch)).max(initial=0))
+
+    @property
+    def known(self) -> tuple[int, ...]:
+        """Bytes of scratch that the reader expects of each op, by op id."""
+        ids = (op.workspace for op in self.graph.ops)
+        return tuple(0 if b is None else self.graph.buffers[b].size for b in ids)
 
 
 def _as_ordered(graph: Graph, order: Sequence[int]) -> Graph:
@@ -126,7 +128,7 @@ def what_ran(run: Run, asked: Mapping[str, Any], folder: str) -> Ran:
     if "error" in second:
         raise FormatError(f"ONNX Runtime does not run it with marks: {second['error']}")
     graph = read_as_it_is(Source(data), second["profile"])
-    scratch = _scratch_between(Blocks(second["blocks"], second["steps"]), mark, _hasty(model.graph))
+    scratch = scratch_between(Blocks(second["blocks"], second["steps"]), mark, _hasty(model.graph))
     if len(scratch) != len(graph.ops):
         raise FormatError("the ops that ran cannot be told apart")
     order = _order_of(graph, unnamed, events, _events(second["profile"]))
@@ -213,7 +215,7 @@ def _hasty(graph: Any) -> list[int]:
     return [sum(read[name] for name in node.output if name) for node in nodes]
 
 
-def _scratch_between(blocks: Blocks, mark: int, hasty: Sequence[int]) -> list[int]:
+def scratch_between(blocks: Blocks, mark: int, hasty: Sequence[int]) -> list[int]:
     """Return the bytes held between marks of a size beyond what stays and what was there.
 
     `hasty` ops run last between two marks, and their results count for none.

@@ -3,7 +3,7 @@
 Each model runs in its own order and in that of a plan. Where the session holds other bytes than the
 plan says, rounded up as its allocator does, it is asked which ops it ran, and what scratch each of
 them took (:mod:`optsched.measure.ort_ran`). If these come to the held bytes exactly, the difference
-is explained: by scratch, or by ops that the session runs instead of the model's.
+is explained: by ops that the session runs instead of the model's, by scratch, or by another order.
 """
 
 from __future__ import annotations
@@ -100,13 +100,16 @@ def _explained(
     changed = Counter(op.kind for op in measured.graph.ops)
     changed.subtract(Counter(op.kind for op in graph.ops))
     ops = tuple(f"{kind} {count:+}" for kind, count in sorted(changed.items()) if count)
-    cause = "other ops ran" if ops else "scratch"
-    return Found(cause, planned, held, ops or _scratchy(measured), measured.held)
+    if ops:
+        return Found("other ops ran", planned, held, ops, measured.held)
+    kinds = _scratchy(measured)
+    return Found("scratch" if kinds else "another order", planned, held, kinds, measured.held)
 
 
 def _scratchy(ran: Ran) -> tuple[str, ...]:
-    pairs = zip(ran.graph.ops, ran.scratch, strict=True)
-    return tuple(sorted({op.kind for op, value in pairs if value}))
+    """Return the kinds of ops whose scratch is not that of the reader's rules."""
+    rows = zip(ran.graph.ops, ran.scratch, ran.known, strict=True)
+    return tuple(sorted({op.kind for op, value, known in rows if value != known}))
 
 
 def main(count: int = 500, seed: int = 0, *, cases: bool = False, only: str = "") -> int:

@@ -27,8 +27,64 @@ KINDS = {
     "UINT8": np.uint8,
     "BOOL": np.bool_,
 }
-_UNARY = ["Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", "HardSwish", "Identity", "IsNaN", "LeakyRelu", "Log", "LogSoftmax", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu"]
-_BINARY = ["Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu", "Sum", "Mean", "Mod", "Less", "Greater", "Equal"]
+_UNARY = [
+    "Abs",
+    "Acos",
+    "Acosh",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "Ceil",
+    "Celu",
+    "Cos",
+    "Cosh",
+    "Elu",
+    "Erf",
+    "Exp",
+    "Floor",
+    "HardSigmoid",
+    "HardSwish",
+    "Identity",
+    "IsNaN",
+    "LeakyRelu",
+    "Log",
+    "LogSoftmax",
+    "Mish",
+    "Neg",
+    "Reciprocal",
+    "Relu",
+    "Round",
+    "Selu",
+    "Shrink",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Softmax",
+    "Softplus",
+    "Softsign",
+    "Sqrt",
+    "Tan",
+    "Tanh",
+    "ThresholdedRelu",
+]
+_BINARY = [
+    "Add",
+    "Sub",
+    "Mul",
+    "Div",
+    "Max",
+    "Min",
+    "Pow",
+    "PRelu",
+    "Sum",
+    "Mean",
+    "Mod",
+    "Less",
+    "Greater",
+    "Equal",
+]
 _SHAPES = ((48, 64), (64, 48), (4, 16, 48), (32,), (1, 8, 12, 16), (), (3, 5))
 
 
@@ -317,7 +373,9 @@ def _constants(m: _Model) -> None:
 
 def _reduce(m: _Model) -> None:
     v = m.floats(1)
-    kind = m.draw.choice(["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceProd"])
+    kind = m.draw.choice(
+        ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceProd"]
+    )
     axis = m.draw.randrange(len(v.shape))
     shape = tuple(1 if i == axis else n for i, n in enumerate(v.shape))
     m.put(m.add(kind, v.name, m.integers(axis)), v.kind, shape)

@@ -33,7 +33,13 @@ from optsched.formats.onnx.model import (
 from optsched.formats.onnx.order import default_order
 from optsched.formats.onnx.profile import profiled_order, profiled_types, read_profile
 from optsched.formats.onnx.reasons import unknown_size
-from optsched.formats.onnx.rules import body_workspace, is_view, overwritten_inputs, scratch_bytes
+from optsched.formats.onnx.rules import (
+    BLOCK,
+    body_workspace,
+    is_view,
+    overwritten_inputs,
+    scratch_bytes,
+)
 from optsched.formats.onnx.sizes import (
     TensorType,
     Types,
@@ -47,8 +53,6 @@ from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.memory_model import MemoryModel
 
-ALIGNMENT: Final = 64
-"""Alignment of every block that ONNX Runtime's CPU allocator hands out, in bytes."""
 MEMORY_MODEL: Final = "onnxruntime; inputs excluded, outputs live to the end"
 
 
@@ -201,9 +205,14 @@ class _ModelReader:
         name: str,
         captured: Sequence[str] = (),
         policy: OutputPolicy = OutputPolicy.LIVE,
+        apart: Sequence[str] = (),
     ) -> Graph:
-        """Return the graph; `captured` are values of enclosing graphs, which hold their bytes."""
-        build = GraphBuilder(name_graph(self.graph, name), MEMORY_MODEL, ALIGNMENT)
+        """Return the graph.
+
+        `captured` are values of enclosing graphs, which hold their bytes, and `apart` are outputs
+        with bytes elsewhere.
+        """
+        build = GraphBuilder(name_graph(self.graph, name), MEMORY_MODEL, BLOCK)
         self.given.update(dict.fromkeys((*self.inputs, *captured)))
         for value in self.given:
             # Values that are not counted may be of unknown size.
@@ -215,6 +224,7 @@ class _ModelReader:
         for op, node in operation_nodes(self.graph, self.constants):
             self._add(build, op, node, roots)
         build.output(*self.outputs, policy=policy)
+        build.output(*(x for x in apart if x in self.outputs), policy=OutputPolicy.OWN)
         # ONNX Runtime releases a block after the last op that reads it. A result that always
         # overwrites its operand has that operand's block.
         build.output(*(x for x in self.unread if self.uses[roots[self.sources.get(x, "")]] != 1))
@@ -254,9 +264,11 @@ class _ModelReader:
             known = (self.found, self.whole, self.opset, sized, self.optimized)
             reader = _ModelReader(body, constants, *known)
             outer = [x for x in captures(node) if x not in self.constants]
-            inside = reader.build(f"body of {op}", outer, policy).with_inplace()
+            # The condition of a loop has a block that is counted with the loop.
+            apart = [x.name for x in body.output[:1]] if node.op_type == "Loop" else ()
+            inside = reader.build(f"body of {op}", outer, policy, apart).with_inplace()
             # In the file's order, which is that of a subgraph.
-            rounded = MemoryModel(align=ALIGNMENT).apply(inside)
+            rounded = MemoryModel(align=BLOCK).apply(inside)
             peak = peak_memory(rounded, tuple(range(len(inside.ops))))
             found = max(found, body_workspace(node, body, peak, self.types, op))
         return found

@@ -35,8 +35,8 @@ _IN_PLACE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
 `Mul`, `Exp`, ...), `Gemm`, `Concat` and normalizations are not among them."""
 
 
-_LOOP_SCALARS: Final = 2 * 64
-"""Two blocks of ONNX Runtime's allocator."""
+BLOCK: Final = 64
+"""Bytes of the smallest block of ONNX Runtime's allocator, which rounds up to multiples of it."""
 _ANY_AXIS: Final = 13
 """Operator set since which softmax goes along one axis, not all from one on."""
 
@@ -51,8 +51,15 @@ def overwritten_inputs(node: Any) -> tuple[int, ...]:
     return _IN_PLACE.get((domain_of(node), node.op_type), ())
 
 
+def in_blocks(size: int) -> int:
+    """Return the bytes that ONNX Runtime's allocator takes for some."""
+    return -(-size // BLOCK) * BLOCK
+
+
 def scratch_bytes(node: Any, types: Mapping[str, TensorType], opset: int) -> int:
     """Return the workspace of a kernel, where ONNX Runtime's is known to depend on shapes alone.
+
+    It is the sum of the blocks that are taken.
 
     `HardSwish` and `Mish` have no kernel: ONNX Runtime runs them as `x * HardSigmoid(x)` and
     `x * Tanh(Softplus(x))`, so the second factor lies beside operand and result.
@@ -67,26 +74,27 @@ def scratch_bytes(node: Any, types: Mapping[str, TensorType], opset: int) -> int
     kind, found = read[0], 0
     match node.op_type:
         case "HardSwish" | "Mish":
-            found = kind.size
+            found = in_blocks(kind.size)
         case "Where":
             found = sum(_widened(kind, side) for side in read[1:])
         case "Max" | "Mean" | "Min" | "Sum":
             found = _partial_results(read)
         case "Hardmax" | "LogSoftmax" | "Softmax" if opset >= _ANY_AXIS:
             axis = next((int(a.i) for a in node.attribute if a.name == "axis"), -1)
-            found = 0 if axis in (-1, len(kind.shape) - 1) else 2 * kind.size
+            found = 0 if axis in (-1, len(kind.shape) - 1) else 2 * in_blocks(kind.size)
         case "LRN" if len(kind.shape) > 1:
             window = next((int(a.i) for a in node.attribute if a.name == "size"), 1)
             # Half of the window on each side of the channels.
             channels = kind.shape[1] + max(0, window - 1)
-            found = kind.size + TensorType(kind.bits, (channels, *kind.shape[2:])).size
+            widened = TensorType(kind.bits, (channels, *kind.shape[2:]))
+            found = in_blocks(kind.size) + in_blocks(widened.size)
     return found
 
 
 def _widened(one: TensorType, other: TensorType) -> int:
     """Return the bytes of a result of the second type with the broadcast shape of two."""
     shape = np.broadcast_shapes(one.shape, other.shape)
-    return TensorType(other.bits, shape).size
+    return in_blocks(TensorType(other.bits, shape).size)
 
 
 def _partial_results(read: Sequence[TensorType]) -> int:
@@ -94,7 +102,7 @@ def _partial_results(read: Sequence[TensorType]) -> int:
     sizes, made = [], read[0]
     for other in read[1:]:
         made = TensorType(made.bits, np.broadcast_shapes(made.shape, other.shape))
-        sizes.append(made.size)
+        sizes.append(in_blocks(made.size))
     # A partial result lies beside the next one; the last of these is the op's.
     pairs = [a + b for a, b in pairwise(sizes)]
     return max(pairs, default=0) - sizes[-1] if pairs else 0
@@ -133,10 +141,10 @@ def body_workspace(
         count = max(1, len(node.input) - 1)  # the condition, and the inputs after the first two
         state, parts, stacked = (
             _bytes(values, types, label)
-            for values in (results[:count], results[count:], node.output[count - 1 :])
+            for values in (results[1:count], results[count:], node.output[count - 1 :])
         )
         # Parts exist during the run, and their stack at its end, so that not both count.
-        return max(peak - parts, 2 * state + stacked) + _LOOP_SCALARS
+        return max(peak - parts, 2 * state + stacked) + 2 * BLOCK
     if node.op_type == "Scan":
         scanned = next((int(a.i) for a in node.attribute if a.name == "num_scan_inputs"), 0)
         # Two places for the state: iterations read one and write the other.
@@ -149,5 +157,5 @@ def _bytes(values: Iterable[str], types: Mapping[str, TensorType], label: str) -
     for value in filter(None, values):
         if value not in types:
             raise FormatError(f"op {show(label)}: the size of {show(value)} is not known; {HOW}")
-        total += types[value].size
+        total += in_blocks(types[value].size)
     return total
