@@ -20,7 +20,7 @@ from optsched import apply_plan, peak_memory, read_graph, solve
 from optsched.errors import FormatError
 from optsched.formats import read_recorded
 from optsched.measure.blocks import BLOCK
-from optsched.measure.heap import Heap, restart_with_counter
+from optsched.runtime.heap import Heap, restart_with_counter
 from optsched.measure.ort_child import make_inputs, run_session
 from optsched.measure.ort_ran import IN_ORDER, Ran, what_ran
 from optsched.model.graph import Graph
