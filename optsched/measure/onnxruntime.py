@@ -11,14 +11,15 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from optsched.errors import FormatError, MissingDependencyError
+from optsched.errors import FormatError, MissingDependencyError, OptschedError
 from optsched.formats import read_recorded
 from optsched.formats.apply import apply_plan
 from optsched.formats.companions import copy_companions, require_companions
@@ -31,28 +32,33 @@ from optsched.formats.onnx.model import (
     parse_model,
 )
 from optsched.formats.onnx.order import reorder_onnx
+from optsched.formats.onnx.rules import BLOCK
 from optsched.formats.opening import extra_named, open_source, opened
 from optsched.formats.source import label_of, write_bytes
-from optsched.measure.blocks import Blocks, explain
+from optsched.measure.ort_child import with_zeros
 from optsched.measure.ort_names import show_hidden
+from optsched.measure.ort_ran import IN_ORDER, what_ran
 from optsched.measure.request import Request
 from optsched.measure.result import Held, Measurement
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
+from optsched.model.memory_model import MemoryModel
 from optsched.runtime.heap import counted_environment
 
 BASIC: Final = "ORT_ENABLE_BASIC"
 _BASIC: Final = {"graph_optimization_level": BASIC}
-IN_ORDER: Final = {"execution_order": "PRIORITY_BASED", "enable_mem_reuse": False}
-"""Settings with which a model runs in the order of its file."""
 _PLANNED: Final = {**IN_ORDER, **_BASIC}
 """Settings with which the planned ops run, without fusions."""
 _ALL: Final = {"graph_optimization_level": "ORT_ENABLE_ALL"}
 OFF: Final = "ORT_DISABLE_ALL"
 _EXTENDED: Final = {"graph_optimization_level": "ORT_ENABLE_EXTENDED"}
-FUSED = "ops fused by ONNX Runtime"
-REPLACED = "ops that ONNX Runtime made of planned ones"
+ROUNDING = "blocks rounded up"
+FUSED = "ops that ONNX Runtime runs instead"
+MOVED = "another order"
+SCRATCH = "kernel scratch, measured,"
 ZEROS = "integer inputs are 0, as ONNX Runtime does not run the model with 1"
+_AT_BASIC: Final = 4
+"""Number of the run of a plan without fusions."""
 REUSE = "freed buffers kept for reuse"
 
 
@@ -65,49 +71,52 @@ def measure(asked: Request) -> Measurement:
     with tempfile.TemporaryDirectory() as folder:
         inputs = describe_inputs(path, dict(graph.dims))
         optimized = str(Path(folder, "optimized.onnx"))
-        write = {"optimized_model_filepath": optimized}
+        copy = _write(source, source.data, folder, "given.onnx")
         runs = [
-            request(path, inputs),
-            # Without reuse of freed buffers, blocks correspond to the plan's buffers.
-            request(path, inputs, enable_mem_reuse=False),
-            request(path, inputs, **_EXTENDED, **write),
+            request(copy, inputs),
+            # Without reuse of freed buffers, blocks correspond to buffers.
+            request(copy, inputs, enable_mem_reuse=False),
+            request(copy, inputs, **_EXTENDED, optimized_model_filepath=optimized),
         ]
         if plan is not None:
             planned = str(Path(folder, "planned.onnx"))
             apply_plan(path, plan, planned, **asked.options)
             fixed = _write_fixed(source, graph, folder)
-            ran = str(Path(folder, "ran.onnx"))
             runs.append(request(fixed, inputs, **_BASIC))
-            runs.append(request(planned, inputs, **_PLANNED, optimized_model_filepath=ran))
+            runs.append(request(planned, inputs, **_PLANNED))
             runs.append(request(planned, inputs, **{**_PLANNED, **_ALL}))
             plain = {**IN_ORDER, "graph_optimization_level": OFF}
             runs += [request(fixed, inputs, **plain), request(planned, inputs, **plain)]
         found = run_all(runs, folder)
         _refuse_failure(path, found)
-        left = _count_ops(optimized) if "error" not in found[2] else len(graph.ops)
-        made, absent = (set[str](), set[str]()) if plan is None else _changed(planned, ran)
-    own = read_recorded(path, profile=asked.profile, dims=dict(graph.dims))["ort"]
-    before = _held(graph, own, found[1], fused=left < len(graph.ops))
-    before = _with_reuse(before, found[0]["held"])
-    notes, weights = _notes(len(graph.ops), left), _weight_bytes(path)
-    if found[0]["zeros"]:
-        notes = (ZEROS, *notes)
-    runtime = f"ONNX Runtime {version('onnxruntime')}"
-    if plan is None:
-        return Measurement(graph.name, runtime, before, weights=weights, notes=notes)
-    first, second = _planned_runs(graph, plan.order, found)
-    # Without optimizations all ops of the model run.
-    left_out = absent if second is found[4] else set()
-    after = _held(graph, plan.order, second, fused=False, absent=left_out)
-    if made and second is found[4] and after.unexplained:
-        # Their results are other buffers than the planned ones, and live at other times.
-        after = replace(after, causes={**after.causes, REPLACED: after.unexplained})
-    same = first["outputs"] == second["outputs"]
-    if second is not found[4]:
-        basic = f"{found[4]['held']:,} bytes at the basic level"
+        notes: tuple[str, ...] = ()
+        if found[0]["zeros"]:
+            notes = (ZEROS,)
+            runs = [{**run, "inputs": with_zeros(run["inputs"])} for run in runs]
+        is_written = "error" not in found[2]
+        left = _count_ops(optimized) if is_written else len(graph.ops)
+        weights = _weight_bytes(optimized if is_written else path)
+        own = read_recorded(path, profile=asked.profile, dims=dict(graph.dims))["ort"]
+        before = _with_reuse(_held(graph, own, runs[1], found[1], folder), found[0]["held"])
+        notes += _notes(len(graph.ops), left)
+        runtime = f"ONNX Runtime {version('onnxruntime')}"
+        if plan is None:
+            return Measurement(graph.name, runtime, before, weights=weights, notes=notes)
+        first, second = _planned_runs(graph, plan.order, found)
+        after = _held(graph, plan.order, runs[second], found[second], folder)
+    same = found[first]["outputs"] == found[second]["outputs"]
+    if second != _AT_BASIC:
+        basic = f"{found[_AT_BASIC]['held']:,} bytes at the basic level"
         notes = (f"after is without optimizations: the plan holds {basic}", *notes)
     fused = found[5].get("held") if left < len(graph.ops) else None
     return Measurement(graph.name, runtime, before, after, same, weights, fused, notes)
+
+
+def _write(source: Source, data: bytes, folder: str, name: str) -> str:
+    path = Path(folder, name)
+    copy_companions(source.folder, external_files(source), path)
+    path.write_bytes(data)
+    return str(path)
 
 
 def _write_fixed(source: Source, graph: Graph, folder: str) -> str:
@@ -116,11 +125,9 @@ def _write_fixed(source: Source, graph: Graph, folder: str) -> str:
     ONNX Runtime folds and fuses more where it knows all sizes, which rounds otherwise. The outputs
     of the plan are therefore compared with those of the file's order at the same dimensions.
     """
-    path = Path(folder, "fixed.onnx")
     names = [op.name for op in graph.ops]
-    copy_companions(source.folder, external_files(source), path)
-    path.write_bytes(reorder_onnx(source, names, dict(graph.dims), name=graph.name))
-    return str(path)
+    data = reorder_onnx(source, names, dict(graph.dims), name=graph.name)
+    return _write(source, data, folder, "fixed.onnx")
 
 
 def write_fused(path: str, output: str) -> int:
@@ -196,17 +203,22 @@ def _refuse_failure(path: str, found: Sequence[Mapping[str, Any]]) -> None:
 def _held(
     graph: Graph,
     order: Sequence[int],
+    asked: Mapping[str, Any],
     run: Mapping[str, Any],
-    *,
-    fused: bool,
-    absent: Collection[str] = (),
+    folder: str,
 ) -> Held:
-    planned = peak_memory(graph, tuple(order))
-    if fused:
-        # Other ops ran than those of the file, so blocks are not those of its buffers.
-        return Held(planned, run["held"], {FUSED: run["held"] - planned})
-    causes = explain(graph, tuple(order), Blocks(run["blocks"], run["steps"]), absent)
-    return Held(planned, run["held"], causes)
+    """Return planned and held bytes; where they differ, the session is asked what it ran."""
+    planned, held = peak_memory(graph, tuple(order)), run["held"]
+    rounded = peak_memory(MemoryModel(align=BLOCK).apply(graph), tuple(order))
+    parts = {ROUNDING: rounded - planned}
+    if held != rounded:
+        # What cannot be measured stays unexplained.
+        with suppress(OptschedError):
+            ran = what_ran(lambda runs: run_all(runs, folder), asked, folder)
+            kinds = (Counter(op.kind for op in each.ops) for each in (ran.graph, graph))
+            parts[MOVED if next(kinds) == next(kinds) else FUSED] = ran.tensors - rounded
+            parts[SCRATCH] = ran.held - ran.tensors
+    return Held(planned, held, {what: value for what, value in parts.items() if value})
 
 
 def _with_reuse(apart: Held, held: int) -> Held:
@@ -218,18 +230,18 @@ def _with_reuse(apart: Held, held: int) -> Held:
 
 def _planned_runs(
     graph: Graph, order: Sequence[int], found: Sequence[Mapping[str, Any]]
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the runs in the file's order and in the planned one.
+) -> tuple[int, int]:
+    """Return the numbers of the runs in the file's order and in the planned one.
 
     Runs without optimizations take the place of those at the basic level if that loses the order:
     ops that it makes, for example a Gemm of MatMul and Add, run after all others, while what they
-    read stays live. Their blocks would be taken for scratch.
+    read stays live.
     """
-    is_close = _held(graph, order, found[4], fused=False).is_close
+    is_close = Held(peak_memory(graph, tuple(order)), found[_AT_BASIC]["held"]).is_close
     is_run = "error" not in found[6] and "error" not in found[7]
-    if is_run and not is_close and found[7]["held"] < found[4]["held"]:
-        return found[6], found[7]
-    return found[3], found[4]
+    if is_run and not is_close and found[7]["held"] < found[_AT_BASIC]["held"]:
+        return 6, 7
+    return 3, _AT_BASIC
 
 
 def _notes(ops: int, left: int) -> tuple[str, ...]:
@@ -243,18 +255,6 @@ def _notes(ops: int, left: int) -> tuple[str, ...]:
 
 def _count_ops(path: str) -> int:
     return len(operation_nodes(parse_model(Path(path).read_bytes()).graph))
-
-
-def _changed(planned: str, ran: str) -> tuple[set[str], set[str]]:
-    """Return the results of ops that a session made, and of ops that it left out of a model."""
-
-    def results(path: str) -> dict[str, str]:
-        graph = parse_model(Path(path).read_bytes()).graph
-        return {name: node.op_type for _, node in operation_nodes(graph) for name in node.output}
-
-    given, kept = results(planned), results(ran)
-    made = {name for name, kind in kept.items() if given.get(name) != kind}
-    return made, given.keys() - kept.keys()
 
 
 def describe_inputs(path: str, dims: Mapping[str, int]) -> list[dict[str, Any]]:

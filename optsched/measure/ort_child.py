@@ -23,14 +23,15 @@ def main(path: str) -> None:
     found = [_run(heap, run) for run in runs]
     if "error" in found[0]:
         # Integers are often indices, and a tensor with one row has no index 1.
-        again = [_run(heap, {**run, "inputs": _with_zeros(run["inputs"])}) for run in runs]
+        again = [_run(heap, {**run, "inputs": with_zeros(run["inputs"])}) for run in runs]
         if "error" not in again[0]:
             found = [{**each, "zeros": True} for each in again]
     # On a line of its own: ONNX Runtime prints there that it tries once more.
     print(f"\n{json.dumps(found)}")
 
 
-def _with_zeros(described: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def with_zeros(described: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return described inputs with 0 as the value of integers."""
     return [{**each, "value": each["value"] if each["fixed"] else 0} for each in described]
 
 

@@ -26,7 +26,7 @@ from optsched.formats.format import Source
 from optsched.formats.onnx.model import node_names, parse_model, subgraphs
 from optsched.formats.onnx.order import HASTY
 from optsched.formats.onnx.read import read_as_it_is
-from optsched.measure.blocks import BLOCK, Blocks
+from optsched.formats.onnx.rules import BLOCK
 from optsched.measure.ort_names import name_nodes, show_hidden
 from optsched.model.graph import Graph
 from optsched.model.liveness import running_by_op
@@ -60,6 +60,11 @@ class Ran:
     graph: Graph
     order: tuple[int, ...]
     scratch: tuple[int, ...]
+
+    @property
+    def tensors(self) -> int:
+        """Most bytes of tensors, and of scratch that follows from shapes, live at once."""
+        return int(running_by_op(_as_ordered(self.graph, self.order), self.order).max(initial=0))
 
     @property
     def held(self) -> int:
@@ -128,7 +133,7 @@ def what_ran(run: Run, asked: Mapping[str, Any], folder: str) -> Ran:
     if "error" in second:
         raise FormatError(f"ONNX Runtime does not run it with marks: {second['error']}")
     graph = read_as_it_is(Source(data), second["profile"])
-    scratch = scratch_between(Blocks(second["blocks"], second["steps"]), mark, _hasty(model.graph))
+    scratch = scratch_between(second["blocks"], second["steps"], mark, _hasty(model.graph))
     if len(scratch) != len(graph.ops):
         raise FormatError("the ops that ran cannot be told apart")
     order = _order_of(graph, unnamed, events, _events(second["profile"]))
@@ -215,17 +220,20 @@ def _hasty(graph: Any) -> list[int]:
     return [sum(read[name] for name in node.output if name) for node in nodes]
 
 
-def scratch_between(blocks: Blocks, mark: int, hasty: Sequence[int]) -> list[int]:
-    """Return the bytes held between marks of a size beyond what stays and what was there.
+def scratch_between(
+    sizes: Sequence[int], steps: Sequence[int], mark: int, hasty: Sequence[int]
+) -> list[int]:
+    """Return the bytes held between marks of a size beyond those that stay and those before.
 
-    `hasty` ops run last between two marks, and their results count for none.
+    Block `n` of `sizes` is taken at the step `n + 1` and returned at `-(n + 1)`. `hasty` ops run
+    last between two marks, and their results count for none.
     """
     taken: dict[int, int] = {}
     found: list[int] = []
     live = most = start = 0
-    for step in blocks.steps:
+    for step in steps:
         number = abs(step) - 1
-        size = blocks.sizes[number]
+        size = sizes[number]
         if size == mark:
             if step > 0:
                 # Before the first mark there are copies of weights.

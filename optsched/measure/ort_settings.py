@@ -20,7 +20,8 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from optsched.errors import OptschedError
-from optsched.measure.onnxruntime import BASIC, IN_ORDER, OFF, describe_inputs, request, run_all
+from optsched.measure.onnxruntime import BASIC, OFF, describe_inputs, request, run_all
+from optsched.measure.ort_ran import IN_ORDER
 from optsched.model.graph import Graph
 
 ALL: Final = "ORT_ENABLE_ALL"

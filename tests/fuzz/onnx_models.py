@@ -19,12 +19,12 @@ from typing import Any
 from optsched import apply_plan, peak_memory, read_graph, solve
 from optsched.errors import FormatError
 from optsched.formats import read_recorded
-from optsched.measure.blocks import BLOCK
-from optsched.runtime.heap import Heap, restart_with_counter
+from optsched.formats.onnx.rules import BLOCK
 from optsched.measure.ort_child import make_inputs, run_session
 from optsched.measure.ort_ran import IN_ORDER, Ran, what_ran
 from optsched.model.graph import Graph
 from optsched.model.memory_model import MemoryModel
+from optsched.runtime.heap import Heap, restart_with_counter
 
 BASIC = {"graph_optimization_level": "ORT_ENABLE_BASIC"}
 OWN_ORDER = {**BASIC, "enable_mem_reuse": False}

@@ -183,7 +183,7 @@ class _Model:
         return made
 
     def numbers(self, kind: str, shape: Sequence[int]) -> Any:
-        """Return numbers between -1 and 3, of which integers are 1."""
+        """Return numbers between -1 and 3, where integers are 1."""
         rng = np.random.default_rng(self.seed + len(self.feed))
         if kind in ("FLOAT", "DOUBLE", "FLOAT16"):
             return rng.uniform(-1, 3, tuple(shape)).astype(KINDS[kind])
@@ -382,7 +382,7 @@ def _reduce(m: _Model) -> None:
 
 
 def _pieces(m: _Model) -> None:
-    """Ops of several results, some of which nothing reads."""
+    """Ops of several results, where some are not read."""
     v = m.floats(1)
     last = v.shape[-1]
     if m.draw.random() < 0.5 and last > 1:

@@ -151,7 +151,7 @@ def _work_out(
     # Only the copy is changed: the graph is made of the model as it is.
     stand_in(inferred.graph)
     found = infer_types(inferred, types)
-    # The runtime does not see a profile, nor dimensions that the planned file leaves open.
+    # A profile, and dimensions that the planned file leaves open, are unknown to the runtime.
     is_open = profile is not None or (dims and not can_fix(model.graph))
     sized = set[str]() if is_open else found.by_name.keys() - found.guessed
     return _Known(model, find_constants(model.graph, sized=sized), found, sized)

@@ -12,7 +12,6 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 pytest.importorskip("onnxruntime", reason="the extra runtimes is not installed")
 
-from optsched.measure.blocks import Blocks  # noqa: E402
 from optsched.measure.ort_names import name_nodes, show_hidden  # noqa: E402
 from optsched.measure.ort_ran import scratch_between  # noqa: E402
 from tests.frameworks.onnx.build import BOOL, body, model, node, sizes, value  # noqa: E402
@@ -40,14 +39,14 @@ def test_scratch_is_what_is_returned_between_two_marks() -> None:
     # A copy of a weight, then a kernel with scratch of 64 bytes, then one with none; both make 128.
     sizes_taken = [64, 704, 64, 128, 704, 128, 704]
     steps = [1, 2, 3, 4, -3, 5, 6, -4, 7]
-    assert scratch_between(Blocks(sizes_taken, steps), 704, [0, 0]) == [64, 0]
+    assert scratch_between(sizes_taken, steps, 704, [0, 0]) == [64, 0]
 
 
 def test_results_of_ops_that_run_at_once_are_no_scratch() -> None:
     # 192 is taken and returned while the result of 128 is there; `Shape` takes 64 after it.
     sizes_taken = [704, 128, 192, 64, 704]
     steps = [1, 2, 3, -3, 4, 5]
-    assert scratch_between(Blocks(sizes_taken, steps), 704, [1]) == [192]
+    assert scratch_between(sizes_taken, steps, 704, [1]) == [192]
 
 
 def test_names_hidden_in_bodies_are_shown() -> None:

@@ -46,7 +46,7 @@ def test_the_name_of_a_folded_node_may_be_no_text() -> None:
     nodes = [node("Shape", "x", "s", "shape"), node("Neg", "s", "n", "name"), node("Exp", "x", "y")]
     made = model(nodes, [value("x", [2, 6])], [value("y", None)])
     data = made.SerializeToString().replace(b"name", b"na\xffe")
-    # ONNX Runtime computes it when it loads the model, so that it is no op.
+    # ONNX Runtime computes it when it loads the model.
     assert [op.kind for op in read(made.FromString(data)).ops] == ["Exp"]
 
 

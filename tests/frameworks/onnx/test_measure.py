@@ -15,8 +15,7 @@ onnxruntime = pytest.importorskip(
 )
 
 from optsched.cli import main  # noqa: E402
-from optsched.measure.onnxruntime import BASIC, _changed, request, run_all  # noqa: E402
-from optsched.measure.ort_child import open_session  # noqa: E402
+from optsched.measure.onnxruntime import request, run_all  # noqa: E402
 from optsched.measure.ort_settings import SessionSettings  # noqa: E402
 from tests.frameworks.onnx.build import model as net  # noqa: E402
 from tests.frameworks.onnx.build import node, value  # noqa: E402
@@ -72,7 +71,7 @@ def test_scratch_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["measure", str(model), plan]) == 0
     out = capsys.readouterr().out
     assert "  after   planned " in out
-    assert "kernel scratch +" in out
+    assert "kernel scratch, measured, +" in out
     assert "outputs equal bit for bit" in out
 
 
@@ -105,18 +104,6 @@ def test_an_order_that_the_basic_level_loses_is_kept_without_optimizations(
     assert found["held"] <= record["after"]["held"]
 
 
-def test_results_that_the_runtime_makes_and_leaves_out(tmp_path: Path) -> None:
-    """At the basic level MatMul and Add become a Gemm; an Add alone stays."""
-    gemm = "h = MatMul(x, w) y = Add(h, b)"
-    for ops, made, absent in ((gemm, {"y"}, {"h"}), ("y = Add(x, w)", set(), set())):
-        text = f"""<ir_version: 8, opset_import: ["" : 17]>
-        small (float[4, 4] x, float[4, 4] w, float[4] b) => (float[4, 4] y) {{ {ops} }}"""
-        given, ran = str(tmp_path / "given.onnx"), str(tmp_path / "ran.onnx")
-        onnx.save(onnx.parser.parse_model(text), given)
-        open_session(given, {"graph_optimization_level": BASIC, "optimized_model_filepath": ran})
-        assert _changed(given, ran) == (made, absent)
-
-
 def test_a_model_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["measure", str(MODELS / "forks.onnx")]) == 0
     assert capsys.readouterr().out.splitlines()[:2] == [
@@ -133,7 +120,9 @@ def test_a_fused_model_is_planned_as_it_runs(
     assert main(["convert", str(MODELS / "cell.onnx"), "--to", "onnx-fused", "-o", str(fused)]) == 0
     record = measured(fused, tmp_path, capsys)
     assert record["fused"] is None
-    assert "ops fused by ONNX Runtime" not in record["before"]["causes"]
+    # Changes of layout are left to the session, and are measured.
+    before = record["before"]
+    assert sum(before["causes"].values()) == before["difference"]
     assert record["after"]["close"]
 
 
