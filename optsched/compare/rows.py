@@ -140,13 +140,15 @@ class MethodRow:
 class StockPlan:
     """Peak and slab, in bytes, of the plan that a file's framework makes on its own.
 
-    The slab is None if the framework has a peak only.
+    The slab is None if the framework has a peak only. It is `estimated` if the framework's rules
+    tell the bytes that it holds, but not for this memory model or file.
     """
 
     stock: Stock
     method: str
     peak: int
     slab: int | None
+    estimated: bool = False
 
     def value(self, quantity: Objective) -> int | None:
         """Return the bytes of a quantity."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from heuristics import PACKINGS
@@ -21,7 +22,7 @@ from optsched.compare.methods import Heuristic, Method, parse_methods
 from optsched.compare.module import ModuleRunner
 from optsched.compare.rows import Comparison, Failed, MethodRow, StockPlan
 from optsched.errors import OptschedError, PlanError, UsageError
-from optsched.formats import PackingTable, sniff_file, stock_of
+from optsched.formats import FORMATS, PackingTable, sniff_file, stock_of
 from optsched.formats.format import FILE_ORDER, Stock
 from optsched.model.graph import Graph
 from optsched.model.module import Module
@@ -79,7 +80,6 @@ def _runner(what: Graph | Module) -> MethodRunner:
 
 def _stock_plan(runner: MethodRunner, stock: Stock, method: Method) -> StockPlan:
     """Return the plan of a method; raise its error if it fails or its plan is invalid."""
-    held = None if stock is FILE_ORDER else held_by(runner.graph)
     # Without offsets of its own, a framework has a peak and no slab.
     if stock.peak_only and isinstance(method, Heuristic) and not isinstance(runner, ModuleRunner):
         order, _ = runner.order_of(method)
@@ -88,15 +88,19 @@ def _stock_plan(runner: MethodRunner, stock: Stock, method: Method) -> StockPlan
     found = runner.measure(method)
     if isinstance(found, Failed):
         raise UsageError(found.reason)
-    return StockPlan(stock, method.name, found.peak, found.slab if held is None else held)
+    return _as_held(StockPlan(stock, method.name, found.peak, found.slab), runner.graph)
 
 
-def held_by(graph: Graph) -> int | None:
-    """Return the bytes that the framework holds for a graph's file; None if they are not known.
+def _as_held(plan: StockPlan, graph: Graph) -> StockPlan:
+    """Return a plan with the bytes that the framework holds for a graph's file, or as an estimate.
 
-    They are those of the file's own memory model: options may have changed the graph's.
+    Known are those of the file's own memory model: options may have changed the graph's.
     """
-    return None if graph.origin is None else graph.origin.held.get(graph.model_name)
+    row = None if graph.origin is None else FORMATS.get(graph.origin.format)
+    if plan.stock is FILE_ORDER or graph.origin is None or row is None or row.held is None:
+        return plan
+    held = graph.origin.held.get(graph.model_name)
+    return replace(plan, estimated=True) if held is None else replace(plan, slab=held)
 
 
 def saving(
@@ -135,6 +139,7 @@ def saving(
         return Saving(quantity, noun, None, after, bound, among=among)
     before = known.value(quantity)
     against = stock.title if is_slab or stock.peak_only else stock.order_title
+    against += ", estimated" if is_slab and known.estimated else ""
     return Saving(quantity, noun, before, after, bound, against, known.method, among)
 
 
@@ -149,8 +154,7 @@ def comparison_saving(found: Comparison) -> Saving:
     row, known = stock_row(found), found.own_plan
     if row is not None:
         used = found.stock if row.method in found.stock.methods else FILE_ORDER
-        held = None if used is FILE_ORDER else held_by(found.graph)
-        known = StockPlan(used, row.method, row.peak, row.slab if held is None else held)
+        known = _as_held(StockPlan(used, row.method, row.peak, row.slab), found.graph)
     return saving(
         known,
         peak=found.best_peak,
