@@ -114,8 +114,9 @@ def _is_pickle(source: Source) -> bool:
 
 
 def _is_snapshot(source: Source) -> bool:
-    parts = (b"device_traces", b"segments")
-    return _is_pickle(source) and all(part in source.data for part in parts)
+    # `torch.cuda.memory_snapshot` returns the segments alone.
+    kinds = ((b"device_traces", b"segments"), (b"total_size", b"blocks"))
+    return _is_pickle(source) and any(all(x in source.data for x in parts) for parts in kinds)
 
 
 def _is_mlir(source: Source) -> bool:

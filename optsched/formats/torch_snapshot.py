@@ -1,7 +1,8 @@
 """Memory snapshots of PyTorch's caching allocator: requested allocations and reserved bytes.
 
 The file is written by `torch.cuda.memory._dump_snapshot` after `_record_memory_history`: a pickle
-of plain dicts and lists with the trace of each device and its final segments.
+of plain dicts and lists with the trace of each device and its final segments. A list of segments
+alone, as `torch.cuda.memory_snapshot` returns it, is one without events.
 :mod:`optsched.formats.plain_pickle` reads it without running any code.
 
 References
@@ -39,7 +40,8 @@ def read_torch_snapshot(source: Source) -> PackingTable:
     If only its request was recorded, the block ends there. A file that is not a pickle of plain
     containers, or an entry that contradicts an earlier one, is rejected.
     """
-    top = Record(parse_plain_pickle(source.data), "memory snapshot")
+    found = parse_plain_pickle(source.data)
+    top = Record({"segments": found} if isinstance(found, list) else found, "memory snapshot")
     log, reserved, traces = AllocationLog(), dict[str, int](), dict[str, AllocatorTrace]()
     segments = [Record(x, f"segment {i}") for i, x in enumerate(top.items("segments"))]
     # Nothing was recorded of devices beyond the last trace, but their blocks are in the segments.

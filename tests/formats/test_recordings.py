@@ -250,6 +250,15 @@ def test_a_snapshot_without_events_has_the_blocks_in_use(
     assert "would have saved" not in text
 
 
+def test_segments_alone_are_a_snapshot_without_events(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `torch.cuda.memory_snapshot()` returns them."""
+    text, recorded = packed([USED, FREE], tmp_path, capsys)
+    assert (recorded["slab"], recorded["reserved"]) == (20 * MIB, 60 * MIB)
+    assert "no allocation or free was recorded" in text
+
+
 def test_devices_without_a_list_of_events_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
