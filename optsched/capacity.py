@@ -220,7 +220,9 @@ def _with_repeats(graph: Graph, capacity: int, loss: tuple[str, ...], clock: Clo
         reason = f"yes, with {percent(extra, 2)} more compute: {_of(found.peak, capacity)}, {again}"
         return Fit(capacity, True, "repeats", found.peak, extra, reason, found)
     if found.bound is None:
+        names = ", ".join(map(repr, found.loss))
         reason = f"no: no order and no repeats of forward ops help; {found.blocker}"
+        reason += f"; forward ops are those of loss {names}"
         return Fit(capacity, False, "", None, 0.0, reason, found)
     reason = f"not known: no order and no repeats within {capacity:,} bytes were found in time"
     return Fit(capacity, None, "", None, 0.0, reason, found)

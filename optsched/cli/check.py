@@ -44,6 +44,10 @@ def asked(args: argparse.Namespace) -> Asked:
 
     if args.costs is not None and args.cost is not None:
         raise UsageError("give either --cost or --costs, not both")
+    given = {name for name in common.changed(args) if name in QUESTION}
+    if args.inplace is False:
+        # That is so where ops run again, and nothing has to be refused.
+        given -= {"--inplace"}
     return Asked(
         args.graph,
         common.reading(args),
@@ -52,7 +56,7 @@ def asked(args: argparse.Namespace) -> Asked:
         loss=tuple(args.loss),
         peak=None if args.peak is None else parse_bytes(args.peak),
         price=lambda graph: priced(args, graph),
-        given=tuple(name for name in common.changed(args) if name in QUESTION),
+        given=tuple(sorted(given)),
     )
 
 

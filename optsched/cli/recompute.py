@@ -27,8 +27,13 @@ PACK_SHARE = 0.1
 
 
 def _recompute(args: argparse.Namespace) -> int:
-    from optsched.reports.front import front_table, recompute_record, recompute_text
-    from optsched.reports.tables import print_table
+    from optsched.reports.front import (
+        family_text,
+        front_table,
+        recompute_record,
+        recompute_text,
+    )
+    from optsched.reports.tables import print_line, print_table
 
     if not args.peak and args.points is None:
         raise UsageError("give --peak BYTES, several of them, or --points N")
@@ -50,6 +55,7 @@ def _recompute(args: argparse.Namespace) -> int:
             common.show_beside(args, saved)
             to = console(stderr=bool(common.printed_files(args)))
             print_table(to, front_table(results), "--json shows all columns")
+            print_line(to, family_text(results[0]))
     return _exit_code(results)
 
 

@@ -51,6 +51,12 @@ def recompute_record(result: RecomputeResult) -> dict[str, Any]:
     }
 
 
+def family_text(result: RecomputeResult) -> str:
+    """Return the plans that bounds are about, in words: those that repeat forward ops alone."""
+    loss = listed([repr(name) for name in result.loss], SHOWN)
+    return f"bounds hold if only forward ops of loss {loss} run again"
+
+
 def recompute_text(result: RecomputeResult) -> str:
     """Return a result in words."""
     head = f"{result.graph.name}: peak of at most {counted(result.budget, 'byte')}"

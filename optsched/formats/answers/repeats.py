@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 class RepeatsAnswer(GraphAnswer):
     """A plan with an op per run; offsets are those of the unrolled graph."""
 
-    takes = READING | MODEL | REPEATS | {"--replay"}
+    # Nothing is written in place where ops run again.
+    takes = (READING | MODEL | REPEATS | {"--replay"}) - {"--inplace"}
     certificate = Content.REPEATS_CERTIFICATE
     unrolled: Unrolled
     stated: dict[str, Any]

@@ -138,7 +138,8 @@ class RecomputeProblem:
 
         Such a sequence may need more bytes than its nodes and storages alone tell.
         """
-        return bool(self.late) and self._written(nodes).keeps_old
+        repeats = len(nodes) > len(self.ops)
+        return repeats and bool(self.late) and self._written(nodes).keeps_old
 
     def _written(self, nodes: Sequence[int]) -> _ViewWriter:
         writer = _ViewWriter(self)
