@@ -110,7 +110,8 @@ def _layout_of_file(
         with opened(plan, holds) as (_, source):
             return layout_of_document(source.document)
     if graph is None:
-        raise UsageError(f"{plan}: {holds.removeprefix('a ')}; give the module's file as well")
+        file = "module's" if holds is Content.MODULE_PLAN else "graph's"
+        raise UsageError(f"{plan}: {holds.removeprefix('a ')}; give the {file} file as well")
     if isinstance(graph, str | Path):
         options = with_planned_dims(graph, plan, options)
     answer = open_answer(plan, Asked(graph, options=options, adapts=True))

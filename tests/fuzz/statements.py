@@ -43,6 +43,8 @@ from tests.support.generators import random_graph
 from tests.support.module_oracle import least_of, peak_of, random_module, slab_of
 
 Changes = Mapping[str, Any]
+FORGED = 5
+"""Changed claims per file."""
 LEAST = re.compile(
     r"smallest possible|needs less|no slab is smaller|[Tt]he minimum (?:peak|slab)|"
     r"[Nn]o (?:peak|slab|plan|order|orders) (?:has|below|is|within)|is optimal|is minimal"
@@ -117,8 +119,10 @@ class Case:
     ) -> Iterator[str]:
         """Yield changed claims of the file `given[at]` that `check` neither refuses nor lists."""
         known = json.loads(Path(given[at]).read_text())
+        # Some of them, as graphs are many.
+        some = self.rng.permutation(len(changes))[:FORGED].tolist()
         names = [*given[:at], self.path("forged.json"), *given[at + 1 :]]
-        for what, change in changes:
+        for what, change in (changes[i] for i in some):
             Path(names[at]).write_text(json.dumps(known | dict(change)))
             code, out, err = self.run("check", *names, "--json")
             self.counts["forged claims"] += 1
