@@ -36,7 +36,8 @@ def test_each_kind_of_plan_says_no_more_than_is_true() -> None:
     for number in range(16):
         assert list(statements.compare(number, 5, counts)) == []
     assert min(counts[kind] for kind in statements.KINDS) == 4
-    assert min(counts["refused"], counts["listed"], counts["sentences"]) > 20
+    assert min(counts["refused"], counts["sentences"]) > 20
+    assert counts["listed"] > 5
 
 
 def test_recompute_of_views_and_births_agrees_with_all_copies() -> None:
