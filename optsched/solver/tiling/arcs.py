@@ -123,10 +123,14 @@ class Network:
                 best.append((load, tail))
 
 
-def network(lattice: Lattice, bands: int, tail: Tail, clock: Clock) -> Network:
+def network(
+    lattice: Lattice, bands: int, tail: Tail, clock: Clock, top: int = OUT_OF_REACH
+) -> Network:
     """Return the positions and arcs of a graph, with stages in 2 to `bands` bands.
 
-    The lattice has few enough positions.
+    Stages that no good path needs are left out: if they cost something, those with a load of `top`
+    or more, the bytes of a known plan without stages, and those whose ops run as they are within
+    the least load of all paths. The lattice has few enough positions.
     """
     found = candidates(lattice.rows)
     stages = variants(lattice, found)
@@ -136,30 +140,64 @@ def network(lattice: Lattice, bands: int, tail: Tail, clock: Clock) -> Network:
     assert positions is not None
     number = {position: k for k, position in enumerate(positions)}
     live = {position: lattice.live(position) for position in positions}
-    tables, total = [_whole(lattice, number, live)], 0
-    for t, stage in enumerate(stages):
-        columns = np.flatnonzero(figures[t, :, FIGURES.down] >= 0)
-        total += len(columns) * len(stage.positions)
-        complete &= total <= MOST_ARCS
-        if len(columns) and total <= MOST_ARCS:
-            rows = _banded(lattice, stage, counts[columns], figures[t, columns], tail)
-            rows[:, 5:7] = t, 0
-            rows[:, 6] = columns
-            for position in stage.positions:
-                tables.append(_at(rows, number[position], number[position | stage.mask]))
-                tables[-1][:, [2, 7, 8]] += live[position]
+    bases = [_banded(lattice, t, x, counts, figures[t], tail) for t, x in enumerate(stages)]
+    whole = _whole(lattice, number, live)
+    pairs = [
+        (t, x, position) for t, x in enumerate(stages) if len(bases[t]) for position in x.positions
+    ]
+    rough = [
+        (number[position], number[position | x.mask], int(bases[t][:, 2].min()) + live[position])
+        for t, x, position in pairs
+    ]
+    least = _least_load(len(positions), [*whole[:, :3].tolist(), *rough])
+    cheap = {(k, v) for k, _, load, _, _, v, *_ in whole.tolist() if load <= least}
+    tables, total = [whole], 0
+    for t, x, position in pairs:
+        rows = bases[t].copy()
+        rows[:, :2] = number[position], number[position | x.mask]
+        rows[:, [2, 7, 8]] += live[position]
+        needed = rows[:, 2] < top
+        needed &= not _runs_whole(x, position, number, cheap)
+        rows = rows[needed | (rows[:, 3] < 0)]
+        total += len(rows)
+        if total <= MOST_ARCS:
+            tables.append(rows)
     table = np.concatenate(tables)
     table = table[np.lexsort((table[:, 3], table[:, 0], table[:, 1]))]
     ptr = np.searchsorted(table[:, 1], np.arange(len(positions) + 1))
     arcs = Arcs(ptr, *(np.ascontiguousarray(table[:, k]) for k in (0, 2, 3, 4)))
     what, ways = table[:, 5:7].copy(), table[:, 7:9].copy()
-    net = Network(lattice, counts, arcs, what, ways, stages, figures, complete and found.complete)
+    complete &= found.complete and total <= MOST_ARCS
+    net = Network(lattice, counts, arcs, what, ways, stages, figures, complete)
     net.hide_useless(0, len(table))
     return net
 
 
+def _least_load(positions: int, arcs: list[tuple[int, ...]]) -> int:
+    """Return the least load of a path; arcs are start, end and load."""
+    found = [0] + [OUT_OF_REACH] * (positions - 1)
+    # Positions of fewer ops come first, so all arcs to a start are seen before it.
+    for start, end, load in sorted(arcs, key=lambda x: x[1]):
+        found[end] = min(found[end], max(found[start], load))
+    return found[-1]
+
+
+def _runs_whole(
+    stage: Variant, position: int, number: Mapping[int, int], cheap: set[tuple[int, int]]
+) -> bool:
+    """Return True if the ops of a stage can run as they are at no cost to any path."""
+    for v in stage.ops:
+        if (number[position], v) not in cheap:
+            return False
+        position |= 1 << v
+    return True
+
+
 def _whole(lattice: Lattice, number: Mapping[int, int], live: Mapping[int, int]) -> IntArray:
-    """Return the arcs of ops as they are: start, end, load, extra, tail, what (2), loads (2)."""
+    """Return the arcs of ops as they are.
+
+    Columns are start, end, load, extra, tail, what (two) and loads by direction (two).
+    """
     rows = []
     for position, k in number.items():
         for v in lattice.ready(position):
@@ -169,10 +207,12 @@ def _whole(lattice: Lattice, number: Mapping[int, int], live: Mapping[int, int])
 
 
 def _banded(
-    lattice: Lattice, stage: Variant, counts: IntArray, figures: IntArray, tail: Tail
+    lattice: Lattice, t: int, stage: Variant, counts: IntArray, figures: IntArray, tail: Tail
 ) -> IntArray:
     """Return the arcs of a stage by count, without what depends on the position."""
     rows = lattice.rows
+    columns = np.flatnonzero(figures[:, FIGURES.down] >= 0)
+    counts, figures = counts[columns], figures[columns]
     dies = sum(rows.graph.buffers[b].size for b in stage.dying)
     ops = [(op, rows.heights[op.output]) for v in stage.ops if isinstance(op := rows.ops[v], RowOp)]
     cost = sum(op.cost * height for op, height in ops)
@@ -182,13 +222,7 @@ def _banded(
     added = figures[:, FIGURES.slices] + figures[:, FIGURES.tensors]
     table[:, 3] = (figures[:, FIGURES.cost] - cost) * OPS + added
     table[:, 4] = tails(tail, stage.ops, counts, figures)
-    return table
-
-
-def _at(rows: IntArray, start: int, end: int) -> IntArray:
-    """Return arcs between two positions."""
-    table = rows.copy()
-    table[:, 0], table[:, 1] = start, end
+    table[:, 5], table[:, 6] = t, columns
     return table
 
 

@@ -77,7 +77,9 @@ class Tiler:
             ]
             lattice = Lattice(self.rows, tuple(v for v in order if v is not None))
             self.exact = False
-        self.net: Network = network(lattice, self.bands, self.counted, self.clock)
+        self.net: Network = network(
+            lattice, self.bands, self.counted, self.clock, self.untiled.head
+        )
         self.exact = self.exact and self.net.complete
         self.paths = Paths(self.net, self.counted.model, self.clock)
 
@@ -166,7 +168,7 @@ class Tiler:
             if value >= self.size(best):
                 break
             point, least = self.plan(path, value)
-            best = min(best, point, key=self.size)
+            best = min(best, point, self._lean(point, extra), key=self.size)
             is_proof &= least >= self.size(best)
             if self.size(best) <= value or number >= MOST_PATHS or self.clock.expired():
                 break
@@ -174,6 +176,14 @@ class Tiler:
             # No other path is smaller than the best plan.
             bound = self.size(best) if is_proof else bound
         return best, bound if not self.paths.dropped else None
+
+    def _lean(self, point: TilingPoint, extra: int) -> TilingPoint:
+        """Return a plan with the head of another one, and with the least tail that head allows."""
+        paths = self.paths.within(point.head, extra=extra)
+        path = min(paths, key=lambda x: (x.tail, x.extra), default=None)
+        if path is None or path.tail + point.head >= self.size(point):
+            return point
+        return self.plan(path, point.head + path.tail)[0]
 
     def front(self, points: int) -> list[TilingPoint]:
         """Return plans from the untiled one to the smallest, without those that others beat."""
