@@ -145,19 +145,22 @@ def network(
     pairs = [
         (t, x, position) for t, x in enumerate(stages) if len(bases[t]) for position in x.positions
     ]
+    low = [int(rows[:, 2].min()) if len(rows) else 0 for rows in bases]
     rough = [
-        (number[position], number[position | x.mask], int(bases[t][:, 2].min()) + live[position])
+        (number[position], number[position | x.mask], low[t] + live[position])
         for t, x, position in pairs
     ]
     least = _least_load(len(positions), [*whole[:, :3].tolist(), *rough])
     cheap = {(k, v) for k, _, load, _, _, v, *_ in whole.tolist() if load <= least}
+    sometimes = {v for _, v in cheap}
+    able_whole = [sometimes.issuperset(x.ops) for x in stages]
     tables, total = [whole], 0
     for t, x, position in pairs:
         rows = bases[t].copy()
         rows[:, :2] = number[position], number[position | x.mask]
         rows[:, [2, 7, 8]] += live[position]
         needed = rows[:, 2] < top
-        needed &= not _runs_whole(x, position, number, cheap)
+        needed &= not (able_whole[t] and _runs_whole(x, position, number, cheap))
         rows = rows[needed | (rows[:, 3] < 0)]
         total += len(rows)
         if total <= MOST_ARCS:

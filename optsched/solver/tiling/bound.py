@@ -104,4 +104,4 @@ def _optimistic(lattice: Lattice, after: list[int], ops: tuple[int, ...]) -> Var
         for span in lattice.spans
         if span.users & own and not span.made & own and not (span.kept or span.users & later & ~own)
     )
-    return Variant(ops, dying, ())
+    return Variant(ops, dying, (), own)

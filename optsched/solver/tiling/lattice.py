@@ -48,6 +48,7 @@ class Lattice:
     order: tuple[int, ...] = ()
     place: dict[int, int] = field(init=False)
     """Position of each op in the order in which ops are listed."""
+    _ready: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         listed = self.order or range(len(self.rows.graph.ops))
@@ -80,11 +81,11 @@ class Lattice:
 
     def ready(self, position: int) -> list[int]:
         """Return the ops that can run next."""
-        if self.order:
-            at = position.bit_count()
-            return [self.order[at]] if at < len(self.order) else []
-        rows = enumerate(self.needs)
-        return [v for v, need in rows if not position >> v & 1 and need & ~position == 0]
+        if position not in self._ready:
+            rest = ~position
+            rows = enumerate(self.needs)
+            self._ready[position] = [v for v, x in rows if not x & rest and rest >> v & 1]
+        return self._ready[position]
 
     def starts(self, stage: Sequence[int]) -> list[int]:
         """Return the positions at which a stage can run."""

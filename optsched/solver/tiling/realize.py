@@ -8,8 +8,9 @@ turned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from optsched.check.plan import check_plan
 from optsched.model.places import placed, places_problem
@@ -27,6 +28,8 @@ Step = tuple[int, tuple[int, ...], int]
 
 QUICK_SECONDS, SLOW_SECONDS = 0.2, 2.0
 """Time for the packing of a path with given directions: at first, and of the best ones."""
+FEW_TURNS = 8
+"""Directions that are tried if many paths are at hand."""
 BEST = 3
 """Directions that are tried with more time."""
 ALL_DIRECTIONS = 6
@@ -47,34 +50,65 @@ class Realized:
     """No plan of the path has a smaller slab, in any directions."""
 
 
-def realize(net: Network, path: Path, enough: int, clock: Clock) -> Realized:
+def realize(
+    net: Network, path: Path, enough: int, clock: Clock, *, thorough: bool = True
+) -> Realized:
     """Return the plan of least head that is found for a path; stop at `enough` bytes.
 
-    Directions are tried with a short search each, and the best ones with a longer one.
+    Directions are tried with a short search each, and the best ones with a longer one. Unless
+    `thorough`, only the most promising directions are tried.
     """
-    found: dict[tuple[bool, ...], Realized] = {}
-    arcs = _stages(net, path)
-    skipped = OUT_OF_REACH
-    for seconds in (QUICK_SECONDS, SLOW_SECONDS):
-        again = sorted(found, key=lambda x: (found[x].head, x))[:BEST]
-        for ways in again if again else _directions(net, path):
-            best = min((x.head for x in found.values()), default=OUT_OF_REACH)
-            load = max(
-                (int(net.ways[a, int(w)]) for a, w in zip(arcs, ways, strict=True)), default=0
-            )
-            if load >= best:
-                skipped = min(skipped, load)
+    tries = _Tries(net, path, max(enough, path.load), clock)
+    directions = _directions(net, path)
+    if not thorough:
+        tries.run(islice(directions, FEW_TURNS), QUICK_SECONDS)
+    elif not tries.run(directions, QUICK_SECONDS):
+        tries.run(tries.nearest(), SLOW_SECONDS)
+    return tries.result(thorough=thorough)
+
+
+@dataclass
+class _Tries:
+    """Plans of a path in several directions."""
+
+    net: Network
+    path: Path
+    enough: int
+    clock: Clock
+    found: dict[tuple[bool, ...], Realized] = field(default_factory=dict)
+    skipped: int = OUT_OF_REACH
+    """Least load of the directions that cannot improve on a plan."""
+
+    def run(self, directions: Iterable[tuple[bool, ...]], seconds: float) -> bool:
+        """Pack directions, one after another; return True if a plan is small enough."""
+        arcs = _stages(self.net, self.path)
+        for ways in directions:
+            loads = [int(self.net.ways[a, int(w)]) for a, w in zip(arcs, ways, strict=True)]
+            best = min((x.head for x in self.found.values()), default=OUT_OF_REACH)
+            if max(loads, default=0) >= best:
+                self.skipped = min(self.skipped, max(loads))
                 continue
-            made = _packed(net, path, ways, _share(clock, seconds))
-            found[ways] = (
-                made if ways not in found else min(made, found[ways], key=lambda x: x.head)
-            )
-            if made.head <= max(enough, path.load) or clock.expired():
-                return replace(found[ways], bound=path.load)
-    best_one = min(found.values(), key=lambda x: x.head)
-    tried_all = len(arcs) <= ALL_DIRECTIONS
-    bound = min(skipped, *(x.bound for x in found.values())) if tried_all else path.load
-    return replace(best_one, bound=max(path.load, bound))
+            made = _packed(self.net, self.path, ways, _share(self.clock, seconds))
+            old = self.found.get(ways, made)
+            self.found[ways] = min(old, made, key=lambda x: (x.head, -x.bound))
+            if made.head <= self.enough:
+                return True
+            if self.clock.expired():
+                break
+        return False
+
+    def nearest(self) -> list[tuple[bool, ...]]:
+        """Return the directions of the smallest plans."""
+        return sorted(self.found, key=lambda x: (self.found[x].head, x))[:BEST]
+
+    def result(self, *, thorough: bool) -> Realized:
+        """Return the smallest plan, with a bound for all directions if all were tried."""
+        best = min(self.found.values(), key=lambda x: x.head)
+        bound = self.path.load
+        count = len(_stages(self.net, self.path))
+        if thorough and count <= ALL_DIRECTIONS and not self.clock.expired():
+            bound = max(bound, min(self.skipped, *(x.bound for x in self.found.values())))
+        return replace(best, bound=min(bound, best.head))
 
 
 def _share(clock: Clock, seconds: float) -> Limits:

@@ -34,8 +34,10 @@ BANDS = 48
 """Most bands of a stage by default."""
 UNTILED_SHARE, POINT_SHARE = 0.15, 0.4
 """Parts of the time for the plan without tiling, and of the rest for the plan of one path."""
-MOST_PATHS, MOST_LOWER = 400, 12
-"""Paths of a question that are packed, until one fits; and those of ever smaller loads."""
+FEW_PATHS, MOST_PATHS = 6, 400
+"""Paths of a question that are packed until one fits: at first in few directions, then in all."""
+MOST_LOWER = 12
+"""Paths of ever smaller loads that are packed if none fits."""
 OBJECTIVES = ("total", "head")
 
 
@@ -112,70 +114,93 @@ class Tiler:
 
         return refined
 
-    def plan(self, path: Path, size: int) -> tuple[TilingPoint, int]:
+    def plan(self, path: Path, size: int, *, thorough: bool = False) -> tuple[TilingPoint, int]:
         """Return the plan of a path, and a bound on the size of all its plans.
 
         `size` bytes are enough.
         """
-        made = realize(self.net, path, size - path.tail, self.clock.share(POINT_SHARE))
+        share, enough = self.clock.share(POINT_SHARE), size - path.tail
+        made = realize(self.net, path, enough, share, thorough=thorough)
         return self._point(made, path.extra), made.bound + path.tail
 
     def within(self, size: int) -> TilingPoint | None:
         """Return the cheapest plan found of at most `size` bytes, with a bound on its cost."""
+        self.refuted = False
         best = self.untiled if self.size(self.untiled) <= size else None
-        find = self._refined(lambda branch: self.paths.cheapest(size, branch=branch))
         bound = None
-        is_proof = self.exact
+        for thorough in (False, True):
+            found, bound = self._cheapest(size, best, thorough=thorough)
+            best = found or best
+            if best is None and not thorough and bound is not None:
+                best = self._lower(size)
+            if bound is None or self.refuted or (best is not None and best.extra <= bound):
+                break
+        known = bound if not self.paths.dropped and not self.clock.expired() else None
+        return None if best is None else replace(best, bound=known)
+
+    def _cheapest(
+        self, size: int, best: TilingPoint | None, *, thorough: bool
+    ) -> tuple[TilingPoint | None, int | None]:
+        """Try paths in order of their cost; return a plan that fits, and a bound on the cost."""
+        find = self._refined(lambda branch: self.paths.cheapest(size, branch=branch))
+        bound, is_proof = None, self.exact
         for number, (path, value) in enumerate(ranked(find, lambda x: x.extra)):
             # Every path before this one was proved not to fit.
             bound = value if is_proof else bound
             if best is not None and value >= best.extra:
-                break
-            point, least = self.plan(path, size)
-            if self.size(point) <= size and (best is None or point.extra < best.extra):
-                best = point
-                break
+                return best, bound
+            point, least = self.plan(path, size, thorough=thorough)
+            if self.size(point) <= size:
+                return point, bound
             is_proof &= least > size
-            if best is None and number == 0:
-                best = self._lower(size, path)
-            if number >= MOST_PATHS or self.clock.expired():
-                break
-        else:
-            self.refuted = is_proof and best is None and not self.paths.dropped
-        known = bound if not self.paths.dropped and not self.clock.expired() else None
-        return None if best is None else replace(best, bound=known)
+            if self.clock.expired() or number >= (MOST_PATHS if thorough else FEW_PATHS):
+                return None, bound
+        self.refuted = is_proof and best is None and not self.paths.dropped
+        # All paths that cost less than the known plan were proved not to fit.
+        return best, best.extra if best is not None and is_proof else bound
 
-    def _lower(self, size: int, path: Path) -> TilingPoint | None:
+    def _lower(self, size: int) -> TilingPoint | None:
         """Return a plan of a path with a smaller load, which fits more easily."""
+        path = self.paths.cheapest(size)
         for _ in range(MOST_LOWER):
-            load = path.load - 1
-            other = self.paths.cheapest(size, load)
-            if other is None or self.clock.expired():
+            path = None if path is None else self.paths.cheapest(size, path.load - 1)
+            if path is None or self.clock.expired():
                 return None
-            point, _ = self.plan(other, size)
+            point, _ = self.plan(path, size)
             if self.size(point) <= size:
                 return point
-            path = other
         return None
 
     def least(self, extra: int) -> tuple[TilingPoint, int | None]:
         """Return the smallest plan found within a cost, and a bound on the bytes of all of them."""
         best, bound = self.untiled, None
+        for thorough in (False, True):
+            best, bound = self._smallest(extra, best, thorough=thorough)
+            if bound is None or self.size(best) <= bound or self.clock.expired():
+                break
+        return best, bound if not self.paths.dropped else None
+
+    def _smallest(
+        self, extra: int, best: TilingPoint, *, thorough: bool
+    ) -> tuple[TilingPoint, int | None]:
+        """Try paths in order of their size; return the smallest plan, and a bound on the size."""
         find = self._refined(lambda branch: self.paths.smallest(extra, self.size(best) - 1, branch))
-        is_proof = self.exact
+        bound, is_proof = None, self.exact
         for number, (path, value) in enumerate(ranked(find, lambda x: x.total)):
             bound = value if is_proof else bound
             if value >= self.size(best):
-                break
-            point, least = self.plan(path, value)
-            best = min(best, point, self._lean(point, extra), key=self.size)
+                return best, bound
+            point, least = self.plan(path, value, thorough=thorough)
+            best = min(best, point, key=self.size)
+            if self.size(best) > value:
+                best = min(best, self._lean(point, extra), key=self.size)
             is_proof &= least >= self.size(best)
-            if self.size(best) <= value or number >= MOST_PATHS or self.clock.expired():
-                break
-        else:
-            # No other path is smaller than the best plan.
-            bound = self.size(best) if is_proof else bound
-        return best, bound if not self.paths.dropped else None
+            if self.size(best) <= value or self.clock.expired():
+                return best, bound
+            if number >= (MOST_PATHS if thorough else FEW_PATHS):
+                return best, bound
+        # No other path is smaller than the best plan.
+        return best, self.size(best) if is_proof else bound
 
     def _lean(self, point: TilingPoint, extra: int) -> TilingPoint:
         """Return a plan with the head of another one, and with the least tail that head allows."""

@@ -37,11 +37,8 @@ class Variant:
     ops: tuple[int, ...]
     dying: tuple[int, ...]
     positions: tuple[int, ...]
-
-    @property
-    def mask(self) -> int:
-        """The ops as bits."""
-        return sum(1 << v for v in self.ops)
+    mask: int
+    """The ops as bits."""
 
 
 def variants(lattice: Lattice, stages: Candidates) -> tuple[Variant, ...]:
@@ -50,22 +47,18 @@ def variants(lattice: Lattice, stages: Candidates) -> tuple[Variant, ...]:
     for stage in stages.stages:
         ops = tuple(sorted(stage, key=lattice.place.__getitem__))
         own = sum(1 << v for v in ops)
+        # Inputs that the stage may be the last to read, with their other users.
+        inputs = [
+            (span.buffer, span.users & ~own)
+            for span in lattice.spans
+            if span.users & own and not (span.made & own or span.kept)
+        ]
         groups: dict[tuple[int, ...], list[int]] = {}
         for position in lattice.starts(ops):
-            groups.setdefault(_dying(lattice, own, position), []).append(position)
-        found += [Variant(ops, dying, tuple(rows)) for dying, rows in groups.items()]
+            dying = tuple(b for b, others in inputs if not others & ~position)
+            groups.setdefault(dying, []).append(position)
+        found += [Variant(ops, dying, tuple(rows), own) for dying, rows in groups.items()]
     return tuple(found)
-
-
-def _dying(lattice: Lattice, own: int, position: int) -> tuple[int, ...]:
-    """Return the buffers made before a stage that nothing after it reads."""
-    return tuple(
-        span.buffer
-        for span in lattice.spans
-        if span.users & own
-        and not span.users & ~(own | position)
-        and not (span.made & own or span.kept)
-    )
 
 
 def measured(
