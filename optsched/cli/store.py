@@ -130,6 +130,7 @@ def _add_savings(
             objective_bound(best.bounds, Objective.SLAB).value,
         ),
         objective=best.question.objective,
+        among=best.among,
     )
 
 

@@ -12,8 +12,9 @@ import pytest
 from optsched import GraphBuilder, OrderRules, certify, recompute, solve, write_plan
 from optsched.certificate.recompute import certify_recompute
 from optsched.cli import main
+from optsched.errors import FormatError
 from optsched.formats import Content, write_graph
-from optsched.formats.answers import KINDS, Asked, open_answer
+from optsched.formats.answers import KINDS, Asked, open_answer, open_plain
 from optsched.formats.recompute import write_recompute
 from optsched.model.graph import Graph
 
@@ -337,6 +338,20 @@ def test_claims_of_plans_on_streams_name_their_orders(
     code, out, _ = check(capsys, path, plan, "--streams", "2")
     assert code == 0
     assert "made among orders on 2 streams" in out
+
+
+def test_a_step_that_fits_has_a_plan_like_any_other(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["recompute", files["graph"], "--peak", "200", "-o", files["plan"]]
+    assert main([*given, "--time-limit", "5"]) == 0
+    assert open_plain(files["plan"], Asked(step())).record["peak"] <= 192
+    Path(files["plan"]).write_text(json.dumps(PLAN))
+    with pytest.raises(FormatError, match="expected a plan, got a plan with repeats"):
+        open_plain(files["plan"], Asked(step()))
+    capsys.readouterr()
+    assert main(["compare", files["graph"], "--plan", f"ours={files['plan']}"]) in (0, 2)
+    assert "got a plan with repeats" in capsys.readouterr().out
 
 
 def test_python_reads_all_kinds(files: dict[str, str], tmp_path: Path) -> None:

@@ -93,6 +93,9 @@ def open_answer(path: str | Path, asked: Asked) -> Answer:
 def open_plain(path: str | Path, asked: Asked) -> PlainAnswer:
     """Read a plan in which each op of one graph runs once; `FormatError` is raised for others."""
     answer = open_answer(path, asked)
+    if isinstance(answer, RepeatsAnswer) and not answer.parts[""][0].variant:
+        # A step that fits without repeats has a plan like any other.
+        answer = PlainAnswer(answer.path, Content.PLAN, answer.row, answer.source, asked)
     if not isinstance(answer, PlainAnswer):
         raise FormatError(f"{label_of(path)}: expected a plan, got {answer.holds}")
     return answer
