@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from optsched.formats.fx.operators import (
@@ -12,6 +13,7 @@ from optsched.formats.fx.operators import (
     RELABELINGS,
     RESHAPES,
     VIEWS,
+    WHOLE_COPIES,
     drops_nothing,
     is_out_variant,
 )
@@ -42,6 +44,28 @@ def is_misrecorded(node: FxNode, given: TensorValue, made: TensorValue) -> bool:
     writes = node.base.endswith("_") and node.base not in RELABELINGS
     is_same = (writes or node.base in DROPOUTS) and given.sizes == made.sizes
     return is_same and given.strides != made.strides
+
+
+def whole_copy(
+    node: FxNode, given: TensorValue, storage: TensorValue, made: TensorValue
+) -> TensorValue:
+    """Return an output as it is at run time if an operator copies all of its operand's storage.
+
+    PyTorch traces it as a tensor of its own size.
+
+    References
+    ----------
+    aten/src/ATen/FunctionalTensorWrapper.cpp, `clone_preserve_strides`.
+    """
+    overlaps = any(n > 1 and step == 0 for n, step in zip(given.sizes, given.strides, strict=True))
+    if not node.operator.startswith("aten.") or node.base not in WHOLE_COPIES or overlaps:
+        return made
+    return replace(
+        made,
+        strides=given.strides,
+        offset=given.offset,
+        storage_bytes=max(storage.nbytes, given.span),
+    )
 
 
 def _returns_argument(node: FxNode, given: TensorValue, made: TensorValue) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
-from optsched.formats.fx.aliases import is_misrecorded, shared_with
+from optsched.formats.fx.aliases import is_misrecorded, shared_with, whole_copy
 from optsched.formats.fx.costs import COST_UNIT, node_flops
 from optsched.formats.fx.operators import OVERWRITES, draws_numbers
 from optsched.formats.fx.program import FxNode, FxProgram, TensorValue
@@ -100,6 +100,9 @@ class _FxGraphMaker:
                 # record are those of the copy; a later reshape depends on them.
                 if base is not None and is_misrecorded(node, self.values[base], self.values[name]):
                     self.values[name] = self.values[base]
+                elif base is None and (first := node.first) is not None:
+                    given, whole = self.values[first], self.values[self.root[first]]
+                    self.values[name] = whole_copy(node, given, whole, self.values[name])
 
     def _recorded_storage(self, node: FxNode, name: str) -> object:
         """Return the key of the storage of an output, None if the trace went another way."""
@@ -181,7 +184,7 @@ class _FxGraphMaker:
         for name in node.outputs:
             root = self.root[name]
             if root == name:
-                writes[name] = self.program.values[name].nbytes
+                writes[name] = self.values[name].nbytes
                 self.current[name] = name
             elif name not in mutates:
                 views[name] = self.current[root]

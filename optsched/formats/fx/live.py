@@ -9,17 +9,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from optsched.errors import FormatError, MissingDependencyError, UsageError
 from optsched.formats.fields import show
 from optsched.formats.fx.graph import MEMORY_MODEL, build_graph
 from optsched.formats.fx.operators import require_known_effects, writes_to
 from optsched.formats.fx.program import FxNode, FxProgram, TensorValue
+from optsched.formats.fx.saved import find_saved
 from optsched.formats.fx.schema import (
     draws_random_numbers,
     named_arguments,
     operator_name,
+    results_of,
     returns_something,
     viewed_tensor,
     written_arguments,
@@ -29,10 +31,6 @@ from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
 from optsched.model.origin import Origin
 from optsched.runtime.keywords import keywords
-
-_CALLERS: Final = ("primals_", "tangents_", "arg", "fwd_rng_state_", "bwd_rng_state_")
-"""Names of inputs of AOTAutograd that the caller holds; a backward graph's other inputs are
-saved."""
 
 
 @keywords
@@ -216,7 +214,8 @@ class _ModuleReader:
             if _is_tensor(value):
                 self.sizes.take_input(node.name, [_expression(x) for x in value.shape])
         self.sizes.declare(_ranges(self.module.graph.nodes))
-        saved = self._saved(nodes)
+        # A program with a signature is no part of a split one.
+        saved = find_saved(nodes) if self.signature is None else set()
         for node in nodes:
             value = node.meta.get("val")
             self.names[node] = self._name(node, value)
@@ -225,16 +224,6 @@ class _ModuleReader:
                 self.inputs[name] = self.policy or kind
                 if node.name in constant:
                     self.inputs[name] = InputPolicy.CONSTANT
-
-    def _saved(self, nodes: Sequence[Any]) -> set[Any]:
-        """Return the inputs of a backward graph that its forward graph saved."""
-        named = [str(node.target) for node in nodes]
-        is_backward = any(x.startswith("tangents_") for x in named)
-        joint = self.signature is not None or all(x.startswith(_CALLERS) for x in named)
-        # A joint graph has tangents too, but saves nothing between two graphs.
-        if not is_backward or joint:
-            return set()
-        return {node for node in nodes if not str(node.target).startswith(_CALLERS)}
 
     def _take_attribute(self, node: Any) -> None:
         """Take a tensor that the module holds; other modules are the bodies of nodes."""
@@ -266,7 +255,7 @@ class _ModuleReader:
         target = operator_name(node.target)
         require_known_effects(target, f"op {node.name!r}")
         self.makers[node] = node.name
-        self.names[node] = self._name(node, node.meta.get("val"))
+        self.names[node] = self._name(node, results_of(node))
         arguments: dict[str, tuple[str, ...]] = {}
         settings: dict[str, object] = {}
         inner = list(node.all_input_nodes)

@@ -56,6 +56,11 @@ RESIZINGS: Final = _names(
 )
 """Operators that give a tensor another storage."""
 
+WHOLE_COPIES: Final = _names(
+    "as_strided_scatter copy diagonal_scatter select_scatter slice_scatter"
+)
+"""Operators that copy the whole storage of their first tensor, also if it is a view of a part."""
+
 OUT_OVERLOADS: Final = _names(
     "L Q U X dim_max dim_min dim_values eigenvalues eigvals grad_input inverse output result sign "
     "values values_stable"
@@ -94,6 +99,9 @@ RANDOM: Final = _names(
     "scaled_dot_product_attention uniform"
 )
 """Operators that draw from the shared random state; their order decides the numbers each gets."""
+
+_RUN_RANDOM = ("graphsafe_run_with_rng_state", "run_and_save_rng_state")
+"""Higher-order operators that run another one and advance a random state."""
 
 _CHANCES = ("dropout_p", "p", "dropout")
 
@@ -157,6 +165,8 @@ def draws_numbers(base: str, settings: Mapping[str, object]) -> bool:
     """Return True if an operator draws from the random state."""
     # An operator in place, such as `dropout_`, draws as well.
     name = base.removesuffix("_")
+    if name in _RUN_RANDOM:
+        return True
     if name in DROPOUTS:
         return not drops_nothing(settings)
     if name == "scaled_dot_product_attention" or name.startswith("_scaled_dot_product_"):

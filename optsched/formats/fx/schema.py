@@ -5,6 +5,7 @@ PyTorch is imported inside functions.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -97,3 +98,12 @@ def draws_random_numbers(node: Any) -> bool:
     import torch
 
     return torch.Tag.nondeterministic_seeded in getattr(operator_of(node.target), "tags", ())
+
+
+def results_of(node: Any) -> Any:
+    """Return what a node carries as its results; of an untraced one, what its parts carry."""
+    parts = {x.args[1]: x for x in node.users if x.target is operator.getitem and x.args[0] is node}
+    if node.meta.get("val") is not None or not parts:
+        return node.meta.get("val")
+    count = max(parts) + 1 if all(isinstance(i, int) and i >= 0 for i in parts) else 0
+    return [results_of(parts[i]) if i in parts else None for i in range(count)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -106,41 +106,63 @@ def program_of(seed: int, steps: int = 14) -> Any:
         return None
 
 
-def interpreted(module: torch.fx.GraphModule, order: Sequence[Any]) -> tuple[int, list[Tensor]]:
+def interpreted(
+    module: torch.fx.GraphModule,
+    order: Sequence[Any],
+    inputs: Sequence[Any] | None = None,
+    outside: Collection[int] = (),
+    sizes: dict[str, int] | None = None,
+) -> tuple[int, list[Any]]:
     """Run the nodes of a graph in an order; return what they held at most, and the results.
 
     A value dies with the last node that takes it, as in `torch.fx.Interpreter`; counted are the
-    bytes of all storages but those of inputs, after each node, before anything dies.
+    bytes of all storages but those outside, after each node, before anything dies. Without inputs,
+    these are random and stay outside. `sizes` gets the bytes of each tensor's storage.
     """
     sequence = [part for node in order for part in (node, *_parts(node))]
     output = next(node for node in module.graph.nodes if node.op == "output")
     last = {value: node for node in (*sequence, output) for value in node.all_input_nodes}
     torch.manual_seed(0)
     given = [node for node in module.graph.nodes if node.op == "placeholder"]
-    held_outside = {node: torch.rand(SHAPE) for node in given}
-    outside = {key for value in held_outside.values() for key in _storages(value)}
-    environment: dict[Any, Any] = dict(held_outside)
-    peak = 0
+    made = [torch.rand(SHAPE) for _ in given] if inputs is None else inputs
+    # Held here, so that no other storage gets the number of one of these.
+    kept = [] if inputs is not None else made
+    outside = {*outside, *(key for value in kept for key in storages(value))}
+    environment: dict[Any, Any] = dict(zip(given, made, strict=True))
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            environment[node] = getattr(module, node.target)
+            outside |= storages(environment[node]).keys()
+    peak = _held(environment, outside)
     for node in sequence:
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), environment.__getitem__)
         environment[node] = node.target(*args, **kwargs)
-        held = {k: n for value in environment.values() for k, n in _storages(value).items()}
-        peak = max(peak, sum(n for key, n in held.items() if key not in outside))
+        if sizes is not None:
+            values = environment.items()
+            sizes |= {x.name: sum(storages(v).values()) for x, v in values if isinstance(v, Tensor)}
+        peak = max(peak, _held(environment, outside))
         for value in (*node.all_input_nodes, node):
             if last.get(value, node) is node:
                 environment.pop(value, None)
-    return peak, [environment[node].clone() for node in output.all_input_nodes]
+    results = torch.fx.node.map_arg(output.args[0], environment.__getitem__)
+    return peak, [x.clone() if inputs is None else x for x in results]
+
+
+def _held(environment: Mapping[Any, Any], outside: Collection[int]) -> int:
+    held = {k: n for value in environment.values() for k, n in storages(value).items()}
+    return sum(n for key, n in held.items() if key not in outside)
 
 
 def _parts(node: Any) -> list[Any]:
-    """Return the nodes that take results out of a list."""
-    return [user for user in node.users if user.target is operator.getitem]
+    """Return the nodes that take results out of a list, also out of a list in a list."""
+    taken = [user for user in node.users if user.target is operator.getitem]
+    return [part for user in taken for part in (user, *_parts(user))]
 
 
-def _storages(value: Any) -> dict[int, int]:
+def storages(value: Any) -> dict[int, int]:
     if isinstance(value, Tensor):
         storage = value.untyped_storage()
         return {storage._cdata: storage.nbytes()}
     if isinstance(value, tuple | list):
-        return {key: size for each in value for key, size in _storages(each).items()}
+        return {key: size for each in value for key, size in storages(each).items()}
     return {}
