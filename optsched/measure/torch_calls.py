@@ -8,14 +8,14 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import torch
-
-from optsched.plugins.inductor.sizes.meter import quiet_profiler
 
 _CALL = re.compile(r"graph_(\d+)_inductor_wrapper_call")
 
@@ -74,7 +74,8 @@ def _profile(step: Callable[[], object]) -> Any:
     """Run a step; return the tree of its events."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     with (
-        quiet_profiler(),
+        # Else the profiler announces its runs on standard error.
+        mock.patch.dict(os.environ, {"KINETO_LOG_LEVEL": "99"}),
         torch.profiler.profile(activities=activities, profile_memory=True) as profile,
     ):
         step()

@@ -54,6 +54,8 @@ class CompiledGraph:
         None if it was not measured. Inputs count if the graph was to free them, or did.
     measured_note
         Inputs that the measured call freed though the plan does not, or the reverse.
+    measured_apart
+        Bytes that kernel libraries such as oneDNN took themselves, beyond the measured ones.
     """
 
     plugin: str
@@ -72,6 +74,7 @@ class CompiledGraph:
     cached: bool = False
     measured: int | None = None
     measured_note: str = ""
+    measured_apart: int = 0
 
     @property
     def planned(self) -> int | None:
@@ -103,21 +106,32 @@ class CompiledGraph:
         return text if self.cached else f"{text}; {self.seconds:.2f} s"
 
     def _difference(self) -> str:
-        """Return the measured bytes above or below the planned ones with their cause."""
-        if self.measured is None or self.planned is None or self.measured == self.planned:
-            return ""
-        cause = self.measured_note or "the call allocates otherwise than simulated"
-        return f" ({self.measured - self.planned:+,}: {cause})"
+        """Return measured bytes above or below the planned ones with their cause, in brackets."""
+        parts = []
+        if self.measured is not None and self.planned not in (None, self.measured):
+            cause = self.measured_note or "the call allocates otherwise than simulated"
+            parts.append(f"{self.measured - (self.planned or 0):+,}: {cause}")
+        if self.measured_apart:
+            parts.append(f"and {self.measured_apart:,} that kernel libraries take themselves")
+        return f" ({'; '.join(parts)})" if parts else ""
 
 
 _lock = threading.Lock()
 _records: deque[CompiledGraph] = deque(maxlen=MAX_RECORDS)
+_unusable: dict[str, str] = {}
+"""Plugins that cannot work here, each with the reason."""
 
 
 def remember(record: CompiledGraph) -> None:
     """Add a record."""
     with _lock:
         _records.append(record)
+
+
+def note_unusable(plugin: str, reason: str) -> None:
+    """Remember that a plugin plans no graph in this process, and why."""
+    with _lock:
+        _unusable[plugin] = reason
 
 
 def note_measured(measured: CompiledGraph) -> None:
@@ -134,7 +148,10 @@ def note_measured(measured: CompiledGraph) -> None:
                 measured.after,
             ):
                 _records[i] = replace(
-                    known, measured=measured.measured, measured_note=measured.measured_note
+                    known,
+                    measured=measured.measured,
+                    measured_note=measured.measured_note,
+                    measured_apart=measured.measured_apart,
                 )
                 return
 
@@ -149,6 +166,7 @@ def forget() -> None:
     """Forget all records."""
     with _lock:
         _records.clear()
+        _unusable.clear()
 
 
 def explain() -> str:
@@ -160,6 +178,7 @@ def explain() -> str:
         A line per graph: planned peak before and after, measured peak if it was measured, bound
         and proof, and the source of the order or the reason for which the compiler's own was
         kept. A graph from Inductor's cache has the figures of the compilation that put it there.
+        A plugin that does not know the version of its compiler has a line with the reason.
 
     Examples
     --------
@@ -168,5 +187,7 @@ def explain() -> str:
     >>> explain()
     'no graph was compiled with a plugin'
     """
-    known = records()
-    return "\n".join(map(str, known)) if known else "no graph was compiled with a plugin"
+    with _lock:
+        lines = [f"{plugin}: {reason}" for plugin, reason in _unusable.items()]
+    lines += map(str, records())
+    return "\n".join(lines) if lines else "no graph was compiled with a plugin"

@@ -69,8 +69,10 @@ def restart_with_counter() -> None:
 
 
 @cache
-def attached_heap(library: str) -> AttachedHeap:
+def attached_heap(library: str, apart: str = "") -> AttachedHeap:
     """Return a counter of the blocks that a loaded library takes, such as `libc10.so`.
+
+    Blocks of the library `apart`, if one is named, count in :attr:`AttachedHeap.full_rise` alone.
 
     Raises
     ------
@@ -84,13 +86,15 @@ def attached_heap(library: str) -> AttachedHeap:
         raise UsageError("counting heap blocks needs a C compiler that works (cc)") from error
     if heap.attach(library) <= 0:
         raise UsageError(f"the heap blocks of {library} cannot be counted on this system")
+    if apart:
+        heap.attach(apart, apart=True)
     return heap
 
 
 class _Counter:
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
-        for name in ("live", "peak", "count", "size", "steps", "step"):
+        for name in ("live", "peak", "all_peak", "count", "size", "steps", "step"):
             getattr(self._library, f"heap_{name}").restype = ctypes.c_long
         for name in ("size", "step"):
             getattr(self._library, f"heap_{name}").argtypes = [ctypes.c_long]
@@ -131,9 +135,9 @@ class AttachedHeap(_Counter):
         super().__init__(path)
         self._library.heap_hold.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
-    def attach(self, library: str) -> int:
+    def attach(self, library: str, *, apart: bool = False) -> int:
         """Lead the library's calls here; return how many lead here, 0 or less if none can."""
-        return int(self._library.heap_attach(library.encode()))
+        return int(self._library.heap_attach(library.encode(), int(apart)))
 
     @contextmanager
     def counting(self, held: Mapping[int, int]) -> Iterator[None]:
@@ -156,6 +160,11 @@ class AttachedHeap(_Counter):
     def rise(self) -> int:
         """Most bytes that were live at once beyond those at the start."""
         return int(self._library.heap_peak())
+
+    @property
+    def full_rise(self) -> int:
+        """Most bytes live at once, those of the library that counts apart included."""
+        return int(self._library.heap_all_peak())
 
     @property
     def change(self) -> int:

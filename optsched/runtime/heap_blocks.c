@@ -5,7 +5,8 @@
    - LD_PRELOAD: the functions below take the place of those of libc, for the whole process.
    - heap_attach(NAME): in a process that runs already, the calls of one loaded library lead here,
      by its relocation table. Then blocks are counted from heap_begin() to heap_end(), if the
-     thread that began takes them, and those named by heap_hold(), whoever took them.
+     thread that began takes them, and those named by heap_hold(), whoever took them. Blocks of
+     further libraries may be counted apart, in `all_live` and `all_peak` only.
 
    `live` and `peak` are bytes as asked for. Every block is kept in a table (open addressing, by
    address) so that free() knows its size. */
@@ -23,8 +24,8 @@
 
 #define SLOTS (1 << 20)
 #define LARGEST 65536
-static struct { void *block; size_t size; long number; } table[SLOTS];
-static long live, peak, count, sizes[LARGEST];
+static struct { void *block; size_t size; long number; int apart; } table[SLOTS];
+static long live, peak, all_live, all_peak, count, sizes[LARGEST];
 /* Blocks by number in time's order: n + 1 if block n was taken, -(n + 1) if it was returned. */
 static long steps, log_[2 * LARGEST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,7 +41,9 @@ static void *next_of(const char *name)
 
 static size_t slot_of(void *block) { return ((uintptr_t)block >> 6) * 0x9E3779B97F4A7C15u % SLOTS; }
 
-static void insert(void *block, size_t size, int held)
+enum origin { TAKEN, TAKEN_APART, HELD };
+
+static void insert(void *block, size_t size, enum origin origin)
 {
     pthread_mutex_lock(&lock);
     size_t i = slot_of(block);
@@ -48,18 +51,21 @@ static void insert(void *block, size_t size, int held)
         i = (i + 1) % SLOTS;
     table[i].block = block;
     table[i].size = size;
-    table[i].number = count < LARGEST ? count : -1;
-    if (count < LARGEST) {
+    table[i].apart = origin == TAKEN_APART;
+    table[i].number = count < LARGEST && origin != TAKEN_APART ? count : -1;
+    if (table[i].number >= 0) {
         sizes[count] = (long)size;
-        if (!held)
+        if (origin == TAKEN)
             log_[steps++] = count + 1;
     }
-    count++;
-    /* A block from before is live already: only its end changes the count. */
-    if (!held)
-        live += (long)size;
+    count += origin != TAKEN_APART;
+    /* A block from before is live already: only its end changes the counts. */
+    live += origin == TAKEN ? (long)size : 0;
+    all_live += origin != HELD ? (long)size : 0;
     if (live > peak)
         peak = live;
+    if (all_live > all_peak)
+        all_peak = all_live;
     pthread_mutex_unlock(&lock);
 }
 
@@ -68,7 +74,8 @@ static void forget(void *block)
     pthread_mutex_lock(&lock);
     for (size_t i = slot_of(block); table[i].block; i = (i + 1) % SLOTS)
         if (table[i].block == block) {
-            live -= (long)table[i].size;
+            live -= table[i].apart ? 0 : (long)table[i].size;
+            all_live -= (long)table[i].size;
             /* Blocks taken before the last reset have no number. */
             if (table[i].number >= 0)
                 log_[steps++] = -table[i].number - 1;
@@ -78,15 +85,25 @@ static void forget(void *block)
     pthread_mutex_unlock(&lock);
 }
 
-static int memalign_and_count(void **block, size_t alignment, size_t size)
+static int memalign_from(enum origin origin, void **block, size_t alignment, size_t size)
 {
     static int (*next)(void **, size_t, size_t);
     if (!next)
         next = (int (*)(void **, size_t, size_t))next_of("posix_memalign");
     int error = next(block, alignment, size);
     if (!error && alignment == 64 && (counting || !attached))
-        insert(*block, size, 0);
+        insert(*block, size, origin);
     return error;
+}
+
+static int memalign_and_count(void **block, size_t alignment, size_t size)
+{
+    return memalign_from(TAKEN, block, alignment, size);
+}
+
+static int memalign_apart(void **block, size_t alignment, size_t size)
+{
+    return memalign_from(TAKEN_APART, block, alignment, size);
 }
 
 static void *alloc_and_count(size_t alignment, size_t size)
@@ -96,7 +113,7 @@ static void *alloc_and_count(size_t alignment, size_t size)
         next = (void *(*)(size_t, size_t))next_of("aligned_alloc");
     void *block = next(alignment, size);
     if (block && alignment == 64 && (counting || !attached))
-        insert(block, size, 0);
+        insert(block, size, TAKEN);
     return block;
 }
 
@@ -128,6 +145,8 @@ void free(void *block) { free_and_count(block); }
 #define IS_FUNCTION(type) 0
 #endif
 
+static int apart;
+
 /* Lead the calls that a table of relocations resolves to the functions of this library. */
 static int redirect(ElfW(Addr) base, const ElfW(Rela) *entry, size_t bytes,
                     const ElfW(Sym) *symbols, const char *names)
@@ -139,7 +158,7 @@ static int redirect(ElfW(Addr) base, const ElfW(Rela) *entry, size_t bytes,
             continue;
         const char *name = names + symbols[ELF64_R_SYM(entry->r_info)].st_name;
         void *ours = !strcmp(name, "free")             ? (void *)free_and_count
-                     : !strcmp(name, "posix_memalign") ? (void *)memalign_and_count
+                     : !strcmp(name, "posix_memalign") ? (void *)(apart ? memalign_apart : memalign_and_count)
                      : !strcmp(name, "aligned_alloc")  ? (void *)alloc_and_count
                                                        : NULL;
         if (!ours)
@@ -178,9 +197,10 @@ static int attach(struct dl_phdr_info *library, size_t size, void *wanted)
 }
 
 /* Returns how many entries of the library's tables lead here now; none or less is a failure. */
-int heap_attach(const char *library)
+int heap_attach(const char *library, int counts_apart)
 {
     attached = 1;
+    apart = counts_apart;
     return dl_iterate_phdr(attach, (void *)library);
 }
 
@@ -188,17 +208,18 @@ void heap_begin(void)
 {
     pthread_mutex_lock(&lock);
     memset(table, 0, sizeof table);
-    live = peak = count = steps = 0;
+    live = peak = all_live = all_peak = count = steps = 0;
     active = 1;
     pthread_mutex_unlock(&lock);
     counting = 1;
 }
 
 void heap_end(void) { active = counting = 0; }
-void heap_hold(void *block, size_t size) { insert(block, size, 1); }
+void heap_hold(void *block, size_t size) { insert(block, size, HELD); }
 
 long heap_live(void) { return live; }
 long heap_peak(void) { return peak; }
+long heap_all_peak(void) { return all_peak; }
 long heap_count(void) { return count < LARGEST ? count : LARGEST; }
 long heap_size(long number) { return sizes[number]; }
 long heap_steps(void) { return steps; }

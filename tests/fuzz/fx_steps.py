@@ -60,22 +60,23 @@ def check_step(
 class _Comparison:
     """Graphs of a step that run op by op, and what their runs held beside the plans.
 
-    `program` has what forward graphs got: the program holds it, and so do views of it.
+    `forwards` has what each forward graph got and what it returned, which its backward graph gets.
+    The program holds the former; what else was saved goes, also if another graph has got it since.
     """
 
     graphs: list[Graph]
     found: list[str] = field(default_factory=list)
-    program: list[Any] = field(default_factory=list)
+    forwards: list[tuple[Sequence[Any], Sequence[Any]]] = field(default_factory=list)
 
     def runner(self, module: Any, kind: str) -> Any:
         return make_boxed_func(lambda *inputs: self._run(module, kind, inputs))
 
     def _run(self, module: Any, kind: str, inputs: Sequence[Any]) -> Any:
         names = [str(node.target) for node in module.graph.find_nodes(op="placeholder")]
-        if kind != "backward":
-            self.program += inputs
         passed = [x for name, x in zip(names, inputs, strict=True) if name.startswith("tangents")]
-        outside = {key for value in (*self.program, *passed) for key in storages(value)}
+        saved = [x for x in inputs if not any(x is y for y in passed)]
+        theirs = inputs if kind != "backward" else [*self._inputs_of_forward(saved), *passed]
+        outside = _keys(theirs)
         try:
             graph = from_fx(module, dims=_hints(module))
         except OptschedError as error:
@@ -85,6 +86,8 @@ class _Comparison:
         order = [node for node in module.graph.nodes if node.name in graph.op_ids]
         sizes: dict[str, int] = {}
         held, results = interpreted(module, order, inputs, outside, sizes)
+        if kind == "forward":
+            self.forwards.append((inputs, results))
         planned = peak_memory(graph, range(len(graph.ops)))
         if held != planned:
             line = f"{kind}: held {held:,}, planned {planned:,}"
@@ -100,6 +103,14 @@ class _Comparison:
         else:
             self.found.append(AS_HELD)
         return results
+
+    def _inputs_of_forward(self, saved: Sequence[Any]) -> Sequence[Any]:
+        wanted = _keys(saved)
+        return next(given for given, made in reversed(self.forwards) if wanted <= _keys(made))
+
+
+def _keys(values: Sequence[Any]) -> set[int]:
+    return {key for value in values for key in storages(value)}
 
 
 def _hints(module: Any) -> dict[str, int]:

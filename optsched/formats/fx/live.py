@@ -214,7 +214,7 @@ class _ModuleReader:
             if _is_tensor(value):
                 self.sizes.take_input(node.name, [_expression(x) for x in value.shape])
         self.sizes.declare(_ranges(self.module.graph.nodes))
-        # A program with a signature is no part of a split one.
+        # A program with a signature was not split.
         saved = find_saved(nodes) if self.signature is None else set()
         for node in nodes:
             value = node.meta.get("val")

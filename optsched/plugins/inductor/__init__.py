@@ -44,6 +44,7 @@ from typing import Any, SupportsIndex
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, parse_gain
 from optsched.plugins.inductor.versions import TESTED_TORCH, is_tested
+from optsched.plugins.records import note_unusable
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
 
@@ -183,21 +184,14 @@ def options(
     except ImportError as error:
         raise MissingDependencyError("torch", "torch") from error
     if not is_tested(torch.__version__):
-        # A warning, no error: a training script must run with a new torch, only without the
-        # plugin.
-        _LOG.warning(
-            "torch %s is not supported, no order changed: the plugin knows the wrapper of torch %s",
-            torch.__version__,
-            ", ".join(TESTED_TORCH),
-        )
-        return {}
+        known = ", ".join(TESTED_TORCH)
+        return _unsupported(torch.__version__, f"the plugin knows the wrapper of torch {known}")
     try:
         from optsched.plugins.inductor.scheduler_pass import SchedulerPass
 
         present = config._post_fusion_custom_pass
     except (ImportError, AttributeError) as error:
-        _LOG.warning("torch %s is not supported, no order changed: %s", torch.__version__, error)
-        return {}
+        return _unsupported(torch.__version__, str(error))
     if present is not None and not isinstance(present, SchedulerPass):
         raise UsageError(f"Inductor's _post_fusion_custom_pass is already set to {present!r}")
     # Absolute, since the graph may be compiled when the working folder has changed.
@@ -225,6 +219,15 @@ def options(
         "reorder_for_peak_memory": reorder,
         "allow_buffer_reuse": reuse,
     }
+
+
+def _unsupported(version: str, why: str) -> dict[str, Any]:
+    """Report that no order is changed, and return no settings."""
+    reason = f"torch {version} is not supported, no order changed: {why}"
+    # A warning, no error: a training script must run with a new torch, only without the plugin.
+    _LOG.warning("%s", reason)
+    note_unusable("inductor", reason)
+    return {}
 
 
 def _partitioner(config: Any, budget: int, scheduler: Any) -> dict[str, Any]:

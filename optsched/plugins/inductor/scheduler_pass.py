@@ -246,7 +246,7 @@ class _Answer:
     nodes, record
         Nodes in the order in which they run, and the decision.
     meter
-        How calls are measured; None if they are not.
+        The way to measure calls; None if they are not measured.
     """
 
     nodes: list[Any]

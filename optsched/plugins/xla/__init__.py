@@ -21,6 +21,7 @@ from typing import SupportsIndex
 
 from optsched.errors import MissingDependencyError, UsageError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, parse_gain
+from optsched.plugins.records import note_unusable
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
 
@@ -88,11 +89,9 @@ def enabled(
         xla = None
     if xla is None or not jax.__version__.startswith(TESTED_JAX):
         # A warning, no error: the program must run with another jax as well.
-        _LOG.warning(
-            "jax %s is not one of %sx from 0.10.2 on: nothing is changed",
-            jax.__version__,
-            TESTED_JAX,
-        )
+        reason = f"jax {jax.__version__} is not one of {TESTED_JAX}x from 0.10.2 on"
+        _LOG.warning("%s: nothing is changed", reason)
+        note_unusable("xla", f"{reason}: nothing is changed")
         yield
         return
     from optsched.plugins.xla.cache import own_folder

@@ -135,10 +135,15 @@ def test_another_version_of_torch_is_left_alone_with_one_line(
     monkeypatch.setattr(torch, "__version__", "2.16.0")
     found = settings(None, {"time_limit": 3, "max_fusion_size": 8})
     assert found == {"max_fusion_size": 8}
-    assert caplog.messages == [
+    line = (
         "torch 2.16.0 is not supported, no order changed: "
         "the plugin knows the wrapper of torch 2.13, 2.14, 2.15"
-    ]
+    )
+    assert caplog.messages == [line]
+    # Where people look for what became of their graphs.
+    assert plugins.explain() == f"inductor: {line}"
+    plugins.forget()
+    assert plugins.explain() == "no graph was compiled with a plugin"
 
 
 WITHOUT_COMPILER = """

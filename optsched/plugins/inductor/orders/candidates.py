@@ -128,7 +128,8 @@ def decide(
     store
         Store in which plans are looked up before the solver runs, and kept afterwards.
     earlier
-        Orders of other calls and their reuse, by runtime's graph; this call's is added.
+        Orders of other calls and their reuse, by runtime's graph without inputs; this call's is
+        added.
     min_gain
         Least saving for which the framework's own order is replaced.
     enough
@@ -141,9 +142,10 @@ def decide(
     # The solver runs on a graph of ops and buffers; the wrapper's own rules are for the
     # simulation.
     solver = _Solver(facts, document, build_runtime_graph(facts, name), scale)
-    digest = solver.runtime.graph.digest
     ours = solver.orders(own.peak, store)
-    known = None if earlier is None else earlier.get(digest)
+    # Without inputs: a simulated step may own more of them than the compiled one.
+    ops = None if earlier is None else build_runtime_graph(facts.with_inputs(()), name).graph.digest
+    known = None if earlier is None else earlier.get(ops)
     taken = None if known is None else (solver.runtime.node_order(known[0]), known[1])
     if taken is not None:
         ours[EARLIER] = taken[0]
@@ -173,7 +175,7 @@ def decide(
         left = min(MOVES_SHARE * seconds, scale.clock.left() or 0.0)
         best = with_fewest_moves(facts, solver.runtime, best, framework, left)
     if earlier is not None and best is not own:
-        earlier.keep(digest, (solver.runtime.op_order(best.order), best.reuse))
+        earlier.keep(ops, (solver.runtime.op_order(best.order), best.reuse))
     if store is not None and best.name != ESTIMATE:
         solver.keep(store, best)
     proved, spent = (solver.bound, solver.proof), solver.seconds_spent

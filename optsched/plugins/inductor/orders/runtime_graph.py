@@ -169,7 +169,8 @@ def _find_storages(facts: WrapperFacts) -> _Storages:
     never_deleted = {name for name, buffer in facts.buffers.items() if not buffer.freed}
     if not facts.tuples:
         never_deleted |= found.of_name.keys() - facts.buffers.keys() - facts.graph_inputs
-    found.keep(facts.outputs | never_deleted)
+    unread = facts.graph_inputs.difference(*(node.used for node in facts.nodes))
+    found.keep(facts.outputs | never_deleted | unread)
     return found
 
 
@@ -224,6 +225,9 @@ class _GraphWriter:
     def write(self, name: str) -> Graph:
         """Write ops and buffers in the order of the hook."""
         ops = tuple(self._op(u, unit) for u, unit in enumerate(self.units))
+        for given in self.facts.inputs:
+            # An input that nothing reads is live as well.
+            self._number(self.storages.buffers[self.storages.of_name[given.name]])
         pairs = {pair for u, unit in enumerate(self.units) for pair in self._pairs(ops[u], u, unit)}
         graph = Graph(name, ops, tuple(self.buffers), tuple(sorted(pairs)), "inductor runtime")
         # Pairs whose source has another use stay candidates; those that always hold become part of

@@ -18,7 +18,7 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -56,6 +56,10 @@ _saved: weakref.WeakKeyDictionary[Any, dict[str, _SavedTensor]] = weakref.WeakKe
 """By the context in which a forward graph was traced; its backward graph has the same one."""
 
 
+_planned: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Contexts of steps whose split is planned: only their calls will tell who holds what."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ownership:
     """The inputs that a graph frees.
@@ -73,6 +77,15 @@ class Ownership:
     extremes: tuple[tuple[OwnedInput, ...], ...] = ()
 
 
+def assume_all_owned(context: Any) -> None:
+    """Count in a tracing context all that a backward call may own, so that a split fits for sure.
+
+    An input of the step that the forward graph saves may be the program's, such as a batch that it
+    still names, or held for the call alone, such as the output of another compiled region.
+    """
+    _planned.add(context)
+
+
 def find_owned_inputs(nodes: Sequence[Any]) -> Ownership:
     """Return the inputs of the current graph that it frees; remember what a forward graph saves."""
     context = TracingContext.try_get()
@@ -80,9 +93,11 @@ def find_owned_inputs(nodes: Sequence[Any]) -> Ownership:
     if V.graph.is_backward:
         handed_over = find_handed_over()
         if handed_over is not None:
-            return Ownership(tuple(handed_over))
+            later = _with_retained(handed_over, _saved.get(context, {}))
+            return Ownership(tuple(handed_over), () if later is None else (later,))
         if context in _saved:
-            return _guess_ownership(_saved[context])
+            saved = _saved[context]
+            return Ownership(_most(saved)) if context in _planned else _guess_ownership(saved)
     elif context is not None and not V.graph.is_inference:
         _saved[context] = _read_saved(context)
     graph_inputs = torch.utils._ordered_set.OrderedSet(V.graph.graph_inputs)
@@ -90,16 +105,36 @@ def find_owned_inputs(nodes: Sequence[Any]) -> Ownership:
     return Ownership(tuple(OwnedInput(name, input_bytes(name), name) for name in freeable))
 
 
-def _guess_ownership(saved: dict[str, _SavedTensor]) -> Ownership:
+def _with_retained(
+    handed_over: list[OwnedInput], saved: Mapping[str, _SavedTensor]
+) -> tuple[OwnedInput, ...] | None:
+    """Return the inputs that a later call frees if autograd holds them during this one, else None.
+
+    With `retain_graph=True` saved tensors stay for another call, and go in the last one.
+    """
+    known = {given.name: given for given in handed_over}
+    freed = _owned(saved, lambda holder: holder is _Holder.CALL, tangents=False)
+    if all(given.name in known for given in freed):
+        return None
+    # In the order of the graph's inputs, so that an equal graph looks equal.
+    names = [name for name in V.graph.graph_inputs if name in known]
+    return (*freed, *(known[name] for name in names if name not in {x.name for x in freed}))
+
+
+def _guess_ownership(saved: Mapping[str, _SavedTensor]) -> Ownership:
     expected = _owned(saved, lambda holder: holder is _Holder.CALL, tangents=True)
     least = _owned(saved, lambda holder: holder is _Holder.CALL, tangents=False)
-    most = _owned(saved, lambda holder: holder is not _Holder.PROGRAM, tangents=True)
     # The extremes: nothing that is unknown is freed, and all of it is.
-    return Ownership(expected, tuple(found for found in (least, most) if found != expected))
+    extremes = (least, _most(saved))
+    return Ownership(expected, tuple(found for found in extremes if found != expected))
+
+
+def _most(saved: Mapping[str, _SavedTensor]) -> tuple[OwnedInput, ...]:
+    return _owned(saved, lambda holder: holder is not _Holder.PROGRAM, tangents=True)
 
 
 def _owned(
-    saved: dict[str, _SavedTensor], is_owned: Callable[[_Holder], bool], *, tangents: bool
+    saved: Mapping[str, _SavedTensor], is_owned: Callable[[_Holder], bool], *, tangents: bool
 ) -> tuple[OwnedInput, ...]:
     owned, first = [], dict[str, str]()
     for name in V.graph.graph_inputs:

@@ -79,8 +79,8 @@ def read_facts(
         buffers={
             b.get_name(): _read_buffer(b, kernels) for node in nodes for b in node.get_outputs()
         },
-        inputs=_find_released(read, owned.expected, outputs),
-        extreme_inputs=tuple(_find_released(read, o, outputs) for o in owned.extremes),
+        inputs=_find_released(owned.expected, outputs),
+        extreme_inputs=tuple(_find_released(o, outputs) for o in owned.extremes),
         outputs=outputs,
         local=frozenset().union(*(find_local_buffers(node) for node in nodes)),
         graph_inputs=frozenset(V.graph.graph_inputs),
@@ -93,13 +93,9 @@ def read_facts(
     return add_triton_rules(facts, nodes) if runs_on_gpu(nodes) else facts
 
 
-def _find_released(
-    nodes: Sequence[WrapperNode], owned: Sequence[OwnedInput], outputs: frozenset[str]
-) -> tuple[OwnedInput, ...]:
-    """Return the inputs freed before the call ends; the wrapper only deletes names with a use."""
-    # An output is returned under its name, so the wrapper does not delete it.
-    used = frozenset[str]().union(*(node.used for node in nodes)) - outputs
-    kept = {given.storage for given in owned if given.name not in used}
+def _find_released(owned: Sequence[OwnedInput], outputs: frozenset[str]) -> tuple[OwnedInput, ...]:
+    """Return the inputs that are freed when the call ends, if not before; outputs are returned."""
+    kept = {given.storage for given in owned if given.name in outputs}
     return tuple(given for given in owned if given.storage not in kept)
 
 

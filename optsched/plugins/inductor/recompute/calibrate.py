@@ -30,6 +30,7 @@ from torch._inductor.virtualized import V
 from torch.fx import GraphModule
 
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain
+from optsched.plugins.inductor.reading.ownership import assume_all_owned
 from optsched.plugins.inductor.recompute.hidden_bytes import (
     HiddenBytes,
     read_copies,
@@ -145,6 +146,7 @@ def simulate_step(
         static_input_indices=list(static),
         bw_donated_idxs=donated(modules, outputs),
     )
+    assume_all_owned(context)
     rules = SchedulerPass(
         seconds,
         store=None,

@@ -35,7 +35,7 @@ def leave_record(graph: Any, record: CompiledGraph, meter: Meter | None = None) 
     record
         Its record.
     meter
-        How calls of the graph are measured; None if they are not.
+        The way to measure calls of the graph; None if they are not measured.
     """
     if graph.cpp_wrapper:
         # No Python module is written.

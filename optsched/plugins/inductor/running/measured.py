@@ -28,7 +28,7 @@ MEASURED_CALLS = 2
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """How the calls of a graph are measured.
+    """The way in which the calls of a graph are measured.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def measure_calls(module: dict[str, Any], record: CompiledGraph, meter: Meter) -
     record
         The graph's record, which gets the bytes.
     meter
-        How its calls are measured.
+        The way to measure its calls.
     """
     runner = module.get("Runner")
     if runner is None:
@@ -120,4 +120,5 @@ def _add_bytes(
     }
     sizes = {text: sum(held[block] for block in blocks) for text, blocks in parts.items()}
     causes = [f"inputs of {size:,} bytes {text}" for text, size in sizes.items() if size]
-    return replace(record, measured=measured, measured_note="; ".join(causes))
+    note = "; ".join(causes)
+    return replace(record, measured=measured, measured_note=note, measured_apart=rise.apart)

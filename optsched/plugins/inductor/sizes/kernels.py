@@ -3,12 +3,11 @@
 Graphs do not record these bytes. A oneDNN convolution reorders its weights, a product of bfloat16
 matrices has scratch; a view of complex numbers returns the bytes of its operand, and so does
 `_unsafe_view`, whose schema does not say so. Each kernel is called with tensors of zeros of the
-graph's sizes and strides, a second time under torch's profiler, and what it was found to do is kept
-for as long as the process lives. On a GPU the allocator's own count of requested bytes takes the
-place of the profiler.
+graph's sizes and strides, a second time while its blocks are counted, and what it was found to do
+is kept for as long as the process lives.
 
 Example: `extern_kernels.mm` of a 64 x 32 and a 32 x 16 float32 matrix returns 64 * 16 * 4 = 4,096
-bytes; what its profile shows beyond these is scratch.
+bytes; what it holds beyond these is scratch.
 
 This module imports torch at its top: import it inside the function that needs it.
 """
@@ -30,7 +29,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from optsched.plugins.inductor.sizes.kernel_calls import call_kernel, is_callable, real_gpu
 from optsched.plugins.inductor.sizes.kernel_operands import Place, find_places, hints, make_operands
-from optsched.plugins.inductor.sizes.meter import measure_call, quiet_profiler
+from optsched.plugins.inductor.sizes.meter import measure_call
 
 Path = tuple[Any, ...]
 """Indices that lead to a tensor in what a kernel returns; empty for the tensor itself."""
@@ -114,10 +113,7 @@ def measure_kernels(nodes: Sequence[Any], effort: KernelEffort = KernelEffort())
     with _apart(gpus):
         for target in targets:
             survey.add(target)
-        on_gpu = {key: call for key, call in survey.fresh.items() if real_gpu(call.target)}
-        on_cpu = {key: call for key, call in survey.fresh.items() if key not in on_gpu}
-        _known.update(_profile(on_cpu))
-        _known.update(_count(on_gpu))
+        _known.update(_count(survey.fresh))
     found = {name: _known[key] for name, key in survey.keys.items() if key in _known}
     lost = {call.name for key, call in survey.fresh.items() if key not in _known}
     return MeasuredKernels(found, tuple(sorted(survey.unknown | lost)))
@@ -157,8 +153,7 @@ class _Survey:
             self.unknown.add(_name(target))
 
     def _find(self, target: Any) -> bool:
-        # Two profilers cannot run at the same time; the user's own comes first.
-        if not is_callable(target) or torch.autograd._profiler_enabled():
+        if not is_callable(target):
             return False
         places = find_places(target, self.places)
         # The same call on the same layout does the same, so that it is made once per process.
@@ -251,58 +246,26 @@ def _describe(
             yield from _describe(value, operands, (*path, i))
 
 
-_MARK = "optsched kernel "
-
-
-def _profile(fresh: Mapping[Hashable, _FirstCall]) -> dict[Hashable, KernelMemory]:
-    """Call each kernel a second time, and measure the bytes that it frees again."""
-    if not fresh:
-        return {}
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
-        for i, (target, places, _) in enumerate(fresh.values()):
-            operands = make_operands(target, places)
-            with torch.profiler.record_function(f"{_MARK}{i}"):
-                kept = call_kernel(target, operands)
-            # Deleted after its mark: the results do not count as scratch.
-            del kept
-    scratch = _peaks_above_end(profile.profiler.kineto_results.events())
-    return {
-        key: KernelMemory(scratch[i], call.returned) for i, (key, call) in enumerate(fresh.items())
-    }
-
-
-def _peaks_above_end(events: Sequence[Any]) -> dict[int, int]:
-    """Return for each marked call by how much its live bytes exceed those at its end."""
-    changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
-    found = {}
-    for mark in (e for e in events if e.name().startswith(_MARK)):
-        begin, end = mark.start_ns(), mark.start_ns() + mark.duration_ns()
-        live = peak = 0
-        # What is live at the end is what the kernel returned.
-        for _, change in (c for c in changes if begin <= c[0] <= end):
-            live += change
-            peak = max(peak, live)
-        found[int(mark.name().removeprefix(_MARK))] = peak - live
-    return found
-
-
 def _count(fresh: Mapping[Hashable, _FirstCall]) -> dict[Hashable, KernelMemory]:
-    """Call each kernel of a GPU a second time; return the bytes that it frees again."""
-    found = {}
+    """Call each kernel a second time; return the bytes that it frees again."""
+    found, on_gpu = {}, False
     for key, call in fresh.items():
+        device = real_gpu(call.target)
+        on_gpu |= device is not None
         operands = make_operands(call.target, call.places)
         try:
             _, rise = measure_call(
-                partial(call_kernel, call.target, operands), str(real_gpu(call.target))
+                partial(call_kernel, call.target, operands),
+                "cpu" if device is None else str(device),
             )
         except torch.OutOfMemoryError:
             continue
         finally:
             del operands
         if rise is not None:
+            # What is live at the end is what the kernel returned.
             found[key] = KernelMemory(rise.most - rise.kept, call.returned)
-    if fresh:
+    if on_gpu:
         # Blocks of these calls, kept by the allocator, would count as reserved by the program.
         torch.cuda.empty_cache()
     return found
@@ -310,9 +273,8 @@ def _count(fresh: Mapping[Hashable, _FirstCall]) -> dict[Hashable, KernelMemory]
 
 @contextlib.contextmanager
 def _apart(gpus: Sequence[str]) -> Iterator[None]:
-    """Keep calls from the compilation around them, and the profiler from announcing its runs."""
+    """Keep calls from the compilation around them."""
     with (
-        quiet_profiler(),
         unset_fake_temporarily(),
         torch.no_grad(),
         torch.autocast("cpu", enabled=False),

@@ -13,12 +13,9 @@ This module imports torch at its top: import it inside the function that needs i
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
-from unittest import mock
 
 import torch
 
@@ -29,26 +26,28 @@ _lock = threading.Lock()
 """Both counters are the process's, so one call is measured at a time."""
 
 
-ALLOCATOR = "libc10.so"
-"""The library in which torch's CPU allocator asks the heap for blocks."""
+ALLOCATOR, KERNELS = "libc10.so", "libtorch_cpu.so"
+"""Libraries in which torch's CPU allocator, and kernels themselves, ask the heap for blocks."""
 
 
 class Rise(NamedTuple):
     """Bytes of a call: the most beyond those before it, and those that remain after it.
 
-    `released` has the addresses of older blocks that were returned while it ran.
+    `released` has the addresses of older blocks that were returned while it ran. With `apart`, the
+    most is higher by what kernel libraries take themselves: oneDNN for its packed weights, say.
     """
 
     most: int
     kept: int
     released: frozenset[int] = frozenset()
+    apart: int = 0
 
 
 def missing_counter(device: str) -> str:
     """Return the reason for which calls on a device cannot be measured; empty if they can."""
     try:
         if device == "cpu":
-            attached_heap(ALLOCATOR)
+            attached_heap(ALLOCATOR, KERNELS)
     except UsageError as error:
         return str(error)
     return ""
@@ -76,7 +75,7 @@ def measure_call(
     try:
         if device != "cpu":
             return _on_gpu(call, device)
-        return _on_cpu(call, attached_heap(ALLOCATOR), held or {})
+        return _on_cpu(call, attached_heap(ALLOCATOR, KERNELS), held or {})
     finally:
         _lock.release()
 
@@ -103,11 +102,5 @@ def _on_cpu(
     # The blocks from before have the first numbers.
     returned = {-step - 1 for step in heap.steps if step < 0}
     released = (address for number, address in enumerate(held) if number in returned)
-    return result, Rise(heap.rise, heap.change, frozenset(released))
-
-
-@contextlib.contextmanager
-def quiet_profiler() -> Iterator[None]:
-    """Keep torch's profiler from announcing its runs on standard error."""
-    with mock.patch.dict(os.environ, {"KINETO_LOG_LEVEL": "99"}):
-        yield
+    apart = heap.full_rise - heap.rise
+    return result, Rise(heap.rise, heap.change, frozenset(released), apart)

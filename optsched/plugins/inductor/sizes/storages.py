@@ -28,9 +28,9 @@ def storage_bytes(buffer: Any, sizes: Mapping[Any, int] | None = None) -> int:
 
 
 def input_bytes(name: str, sizes: Mapping[Any, int] | None = None) -> int:
-    """Return the bytes of a graph input; 0 if it is not a tensor, such as a generator state."""
+    """Return the bytes of a graph input; 0 if it is not a tensor, such as a process group."""
     value = V.graph.graph_inputs[name]
-    if not (hasattr(value, "get_numel") and hasattr(value, "get_dtype")):
+    if isinstance(value, ir.NonTensorObj) or not hasattr(value, "get_numel"):
         return 0
     return _bytes(value.get_numel(), value, sizes)
 

@@ -53,6 +53,10 @@ class Memory:
                 self.peak, self.peak_at = self.live + extra, line.name
             if timeline:
                 self.timeline.append((f"{line.kind.name.lower()} {line.name}", self.live))
+        # No line deletes an input that nothing reads: its name goes when the function returns.
+        for given in self.facts.inputs:
+            if given.name not in self.facts.outputs:
+                self._drop(given.name)
 
     def _execute(self, line: Line) -> None:
         if line.kind is Kind.ALLOCATE:
