@@ -31,9 +31,9 @@ from heuristics.orderings.xla import Instructions, xla_dfs, xla_list, xla_post_o
 from heuristics.packings.common import place_in_turn
 from optsched.check.module import check_schedule
 from optsched.errors import PlanError, UsageError
-from optsched.formats.hlo.logical import LogicalModule
 from optsched.model.arrays import IntArray, pack_rows, transpose
 from optsched.model.liveness import live_ranges, peak_memory
+from optsched.model.logical import LogicalModule
 from optsched.model.module import Call, Module
 from optsched.model.packing_problem import PackingProblem
 

@@ -16,7 +16,7 @@ PRODUCT = ("optsched", "heuristics")
 # Measured, and 2 % for work that is under way; the table is tightened when the house is done.
 MOST_LINES = {
     "heuristics": 4_100,
-    "optsched": 1_030,
+    "optsched": 1_130,
     "optsched/certificate": 1_680,
     "optsched/check": 5_640,
     "optsched/cli": 4_160,

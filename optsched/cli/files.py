@@ -26,7 +26,7 @@ from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.formats.apply import Applied
-    from optsched.formats.hlo.logical import LogicalModule
+    from optsched.model.logical import LogicalModule
 
 
 def _info(args: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def _measure(args: argparse.Namespace) -> int:
+    from optsched.compare.saving import stock_plan
     from optsched.formats.apply import checked_plan
     from optsched.measure import RUNTIMES, Request, measure_model, runtime_of
 
@@ -28,7 +29,9 @@ def _measure(args: argparse.Namespace) -> int:
         written = args.plan
     elif args.plan is not None:
         graph, plan, _ = checked_plan(graph, args.plan)
-    found = measure_model(Request(args.graph, graph, plan, options, written))
+    own = stock_plan(graph) if RUNTIMES[runtime].plans else None
+    slab = None if own is None else own.slab
+    found = measure_model(Request(args.graph, graph, plan, options, written, slab))
     record = {**found.to_dict(), "memory_model": graph.model_name}
     return _print(args, found, record)
 

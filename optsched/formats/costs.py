@@ -23,7 +23,8 @@ from pathlib import Path
 
 from optsched.errors import FormatError, UsageError
 from optsched.formats.fields import Record, check_format
-from optsched.formats.fx.costs import COST_UNIT, is_fusible
+from optsched.formats.fusible import is_fusible
+from optsched.formats.fx.costs import COST_UNIT
 from optsched.formats.source import decode_text, errors_named, label_of, parse_json, read_bytes
 from optsched.model.elements import Op
 from optsched.model.graph import Graph

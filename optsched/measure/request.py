@@ -26,6 +26,8 @@ class Request:
         Path of the model's file with a plan in it, such as a tiled one, instead of `plan`.
     options
         Options with which the graph was read.
+    own
+        Bytes of the slab that the framework plans on its own; None if they are unknown.
     """
 
     path: str
@@ -33,6 +35,7 @@ class Request:
     plan: Plan | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     written: str = ""
+    own: int | None = None
 
     @property
     def profile(self) -> str | None:

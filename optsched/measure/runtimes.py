@@ -20,13 +20,15 @@ class Runtime:
     """Module of this package with `measure(request)`; of a compiler, with `run(path, seconds)`."""
     extra: str = ""
     """Extra of this project that installs it, if that is not the extra of the format."""
+    plans: bool = False
+    """True if it plans an arena on its own, with which the bytes that it holds are compared."""
     compiles: bool = False
     """True for a compiler, which plans its own ops by our plugin in a process of its own."""
 
 
 RUNTIMES: Final = {
     "onnxruntime": Runtime("ONNX Runtime", "onnx", "onnxruntime"),
-    "tflm": Runtime("TFLite Micro", "tflite", "tflm"),
+    "tflm": Runtime("TFLite Micro", "tflite", "tflm", plans=True),
     "torch": Runtime("torch.compile", "pt2", "torch_child", "torch", compiles=True),
     "executorch": Runtime("ExecuTorch", "pt2", "executorch_child", "executorch", compiles=True),
     "xla": Runtime("XLA", "hlo", "xla_child", "jax", compiles=True),

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from optsched.compare.saving import stock_plan
 from optsched.errors import FormatError, MissingDependencyError
 from optsched.formats.apply import apply_plan
 from optsched.formats.opening import open_source
@@ -145,16 +144,14 @@ def measure(request: Request) -> Measurement:
         raise MissingDependencyError("tflite-micro", "runtimes")
     path, graph = request.path, request.graph
     data = open_source(path).data
-    # The framework's own plan is the one to compare the arena with.
-    own = stock_plan(graph)
     runtime = f"TFLite Micro {version('tflite-micro')}"
     if request.plan is None and not request.written:
         (first,) = _run_somehow(path, [data])
-        before = _held(None if own is None else own.slab, first.head)
+        before = _held(request.own, first.head)
         return Measurement(graph.name, runtime, before, notes=(_array_note(first),))
     planned, slab = _planned_file(request, data)
     first, second = _run_somehow(path, [data, planned])
-    before = _held(None if own is None else own.slab, first.head)
+    before = _held(request.own, first.head)
     after = _held(slab, second.head)
     notes = (_array_note(first, "before"), _array_note(second, "after"), _time_note(first, second))
     same = first.same_outputs(second)

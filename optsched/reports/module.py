@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from heuristics.xla_module import heap_size, minimum_memory_for_module, schedule_module
-from optsched.formats.hlo.logical import LogicalModule
 from optsched.formats.native_plan import claims_of
+from optsched.model.logical import LogicalModule
 from optsched.reports.results import end_line, result_lines, solve_record
 from optsched.runtime.facts import versions
 from optsched.runtime.text import counted, readable

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from heuristics.xla_module import heap_size, minimum_memory_for_module, schedule_module
 from optsched.formats.format import Source
-from optsched.formats.hlo.logical import LogicalModule, read_logical_module
+from optsched.formats.hlo.logical import read_logical_module
 from optsched.formats.hlo.text import parse_module
+from optsched.model.logical import LogicalModule
 from tests.heuristics.reference_xla_module import ReferenceScheduler, best_fit
 from tests.support.random_hlo import random_hlo
 

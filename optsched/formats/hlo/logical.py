@@ -16,7 +16,7 @@ xla/service/heap_simulator.cc of spring 2019.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -28,7 +28,8 @@ from optsched.formats.hlo.text import Computation, HloModule, Instruction, parse
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import OutputPolicy
 from optsched.model.graph import Graph
-from optsched.model.module import Call, Module
+from optsched.model.logical import LogicalComputation, LogicalModule
+from optsched.model.module import Call
 
 POINTER_BYTES: Final = 8
 """Bytes of a row in the index table of a tuple."""
@@ -39,44 +40,6 @@ IGNORED: Final = ("parameter", "constant")
 _Path: TypeAlias = tuple[int, ...]
 _Points: TypeAlias = dict[_Path, tuple[str, ...]]
 """The buffers that each part of a value may be, by their names."""
-
-
-@dataclass(frozen=True)
-class LogicalComputation:
-    """Facts about a computation besides its graph, in which each instruction is an op.
-
-    Parameters
-    ----------
-    operands, control
-        Row `v` has the operands of op `v` in order, including repeats, and the ops that it must run
-        after by request.
-    uses
-        Row `v` has all buffers that an operand of op `v` points to.
-    live_out
-        Buffers that the result points to.
-    ignored
-        Ops that are parameters or constants.
-    root
-        Op whose result is that of the computation.
-    """
-
-    operands: tuple[tuple[int, ...], ...]
-    control: tuple[tuple[int, ...], ...]
-    uses: tuple[tuple[int, ...], ...]
-    live_out: frozenset[int]
-    ignored: frozenset[int]
-    root: int
-
-
-@dataclass(frozen=True)
-class LogicalModule(Module):
-    """A module with an op per instruction, and further facts that XLA's schedulers use.
-
-    `instructions` counts the whole module, fused ones included: where XLA ends some counts.
-    """
-
-    logical: Mapping[str, LogicalComputation] = field(default_factory=dict)
-    instructions: int = 0
 
 
 def read_logical_module(source: Source, *, pointer_bytes: int = POINTER_BYTES) -> LogicalModule:

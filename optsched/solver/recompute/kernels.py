@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from optsched.formats.fx.costs import is_fusible
+from optsched.formats.fusible import is_fusible
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
 from optsched.solver.recompute.problem import RecomputeProblem

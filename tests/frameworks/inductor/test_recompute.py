@@ -14,7 +14,8 @@ from torch._inductor import config as inductor_config  # noqa: E402
 
 from optsched import plugins  # noqa: E402
 from optsched.errors import UsageError  # noqa: E402
-from optsched.formats.fx.costs import is_fusible, node_flops  # noqa: E402
+from optsched.formats.fusible import is_fusible  # noqa: E402
+from optsched.formats.fx.costs import node_flops  # noqa: E402
 from optsched.plugins import inductor  # noqa: E402
 from optsched.plugins.inductor.recompute.partition import PeakPartitioner  # noqa: E402
 from optsched.plugins.inductor.recompute.search import next_budget  # noqa: E402
