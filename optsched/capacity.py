@@ -7,12 +7,16 @@ steps and for frameworks that allocate each buffer; the slab counts for framewor
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
 from typing import Any, SupportsIndex, Unpack
 
 from optsched.compare.saving import stock_plan
-from optsched.errors import UsageError
+from optsched.errors import UsageError, expect
 from optsched.model.graph import Graph
+from optsched.model.memory_model import plannable
 from optsched.model.origin import ArenaTail
 from optsched.model.training import find_loss
 from optsched.runtime.bytes import parse_bytes
@@ -117,12 +121,17 @@ def fits(
     >>> print(fits(build.build(), 12))
     no: no order of 'pair' needs less than 13 bytes (joint bound)
     """
-    if isinstance(what, Graph):
+    if isinstance(what, Graph | str | Path):
+        # A path gets the hint to read the file first.
+        graph = plannable(what, inplace=False)  # type: ignore[arg-type]
         # For a graph the second argument is the capacity.
         capacity, batch = (batch, None) if capacity is None else (capacity, batch)
         if batch is not None:
             raise UsageError("a graph has no batch: write fits(graph, capacity)")
-        graph, ops = what, tuple(loss or ())
+        if isinstance(loss, str):
+            raise UsageError(f"loss must be a list of op names: write [{loss!r}]")
+        expect("loss", loss, Iterable, NoneType)
+        ops = tuple(loss or ())
     else:
         from optsched.plugins.inductor.capture.step import capture_step
 

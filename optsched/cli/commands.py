@@ -30,7 +30,7 @@ from optsched.cli.tune import TUNE
 from optsched.errors import MissingDependencyError, OptschedError, UsageError
 from optsched.runtime.interrupt import held_interrupts, on_interrupt
 from optsched.runtime.kernel import report_compiling
-from optsched.runtime.text import nearest, plain, prepare_streams
+from optsched.runtime.text import nearest, nearest_word, plain, prepare_streams
 from optsched.runtime.version import VERSION
 
 COLUMNS = 80
@@ -57,8 +57,6 @@ COMMANDS: dict[str, Command] = {
     "warmup": files.WARMUP,
 }
 
-MEANT = {"--split": "--unfuse"}
-"""Options that some look for under a name that is not near to theirs."""
 _ENDS = """\
 bytes:      1048576, 64KiB, 1.5GiB or 2GB
 exit codes: 0 proved, or plain success; 1 a check failed; 2 bad input or usage;
@@ -128,9 +126,9 @@ def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Na
         if text.startswith("--"):
             known = re.findall(r"--[a-z][a-z-]*", args.parser.format_help())
             name = text.partition("=")[0]
-            meant = MEANT.get(name, name)
-            near = f": did you mean {meant!r}?" if meant in known else nearest(name, known)
-            raise UsageError(f"{given[0]} has no option {name!r}{near}")
+            near = nearest_word(name, known)
+            hint = f": did you mean {near!r}?" if near else f" (see optsched {given[0]} --help)"
+            raise UsageError(f"{given[0]} has no option {name!r}{hint}")
     if unknown:
         raise UsageError(
             f"{given[0]}: unexpected argument {unknown[0]!r} (see optsched {given[0]} --help)"

@@ -78,7 +78,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "model.tflite --extra 5% -o plan.json --certificate why.json",
         "model.tflite --points 12 --page front.html",
     ),
-    "fits": ("step.json 8GiB", "graph.json 64KiB --time-limit 10"),
+    "fits": (
+        "step.json 8GiB",
+        "graph.json 64KiB --time-limit 10",
+        "step.json 8GiB --loss loss --json",
+    ),
     "store": (
         "ls plans.store",
         "show plans.store graph.json --plan plan.json",

@@ -174,11 +174,70 @@ def nearest(text: str, known: Sequence[str]) -> str:
     return f": did you mean {near!r}?" if near else f": known are {', '.join(known)}"
 
 
+SYNONYMS = {
+    "load": "read_graph",
+    "read": "read_graph",
+    "open": "read_graph",
+    "from_file": "read_graph",
+    "from_onnx": "read_graph",
+    "from_tflite": "read_graph",
+    "from_torch": "from_fx",
+    "optimize": "solve",
+    "optimise": "solve",
+    "minimize": "solve",
+    "schedule": "solve",
+    "plan": "solve",
+    "compare": "compare_methods",
+    "check": "check_plan",
+    "verify": "check_plan check",
+    "validate": "check_plan check",
+    "save": "write_plan output",
+    "write": "write_plan output",
+    "plot": "report",
+    "draw": "report",
+    "visualize": "report",
+    "remat": "recompute",
+    "rematerialize": "recompute",
+    "checkpoint": "recompute",
+    "timeout": "time_limit",
+    "limit": "time_limit",
+    "seconds": "time_limit",
+    "time": "time_limit seconds",
+    "threads": "workers jobs",
+    "processes": "jobs workers",
+    "callback": "on_event on_progress",
+    "progress": "on_event on_progress",
+    "verbose": "on_event on_progress log",
+    "memory": "capacity peak",
+    "limit_bytes": "capacity peak",
+    "rules": "order_rules",
+    "method": "engine methods",
+    "solver": "engine",
+    "quiet": "json",
+    "split": "unfuse",
+}
+"""Words that people use, and ours in the sequence in which they are offered."""
+
+
 def nearest_word(text: str, known: Iterable[str]) -> str | None:
-    """Return the known word nearest to a text, or None if all are far from it."""
+    """Return the known word that means a text or is spelled like it, or None.
+
+    >>> nearest_word("--threads", ["--workers", "--work"])
+    '--workers'
+    """
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(text, list(known), n=1, cutoff=0.5)), None)
+    words = {_bare(word): word for word in known}
+    for meant in SYNONYMS.get(_bare(text), "").split():
+        if meant in words:
+            return words[meant]
+    # A lower cut-off offers words that share some letters only.
+    return next(iter(get_close_matches(text, list(words.values()), n=1, cutoff=0.6)), None)
+
+
+def _bare(word: str) -> str:
+    """Return a name or option as the table of synonyms has it."""
+    return word.lstrip("-").replace("-", "_").lower()
 
 
 _ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[\\nrt])")

@@ -19,7 +19,7 @@ from tests.support.families.small import diamond
 
 OWN_OPTIONS = {"read_graph", "read_module", "apply_plan", "export_plan"}
 """Functions whose further keywords are options of a file's format."""
-RESULTS = {"ModuleResult", "PackingResult", "Result"}
+RESULTS = {"Fit", "ModuleResult", "PackingResult", "Result"}
 """Made by this package, never by its callers."""
 
 

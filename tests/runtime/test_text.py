@@ -12,7 +12,7 @@ from optsched.cli import main
 from optsched.formats import write_graph
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.runtime.text import plain, readable
+from optsched.runtime.text import nearest_word, plain, readable
 
 EVIL = "\x1b]0;x\x07\x1b[2J\ncheck: valid\r\u202eright\u2066\x00[red]\u2028\t"
 """Sets a terminal's title, wipes it, fakes a line, turns the writing round."""
@@ -116,3 +116,21 @@ def test_paths_and_arguments_are_told_in_one_harmless_line(
     assert error.strip().isprintable()
     assert main(["solve", "--no-such", missing, "--time-limit", missing]) == 2
     assert capsys.readouterr().err.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "meant"),
+    [
+        ("load", ["Plan", "read_graph"], "read_graph"),
+        ("optimize", ["timeline", "solve"], "solve"),
+        ("verify", ["certify", "check_plan"], "check_plan"),
+        ("callback", ["capacity", "on_event"], "on_event"),
+        ("threads", ["seed", "workers"], "workers"),
+        ("--verbose", ["--workers", "--json"], None),
+        ("--split", ["--first", "--unfuse"], "--unfuse"),
+        ("set_log_level", ["solve", "tune"], None),
+        ("objectiv", ["objective", "order"], "objective"),
+    ],
+)
+def test_words_that_people_use_are_known(word: str, known: list[str], meant: str | None) -> None:
+    assert nearest_word(word, known) == meant
