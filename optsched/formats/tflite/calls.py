@@ -21,6 +21,7 @@ https://github.com/tensorflow/tflite-micro
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -148,27 +149,29 @@ class Layout:
             self.first.setdefault(key, self.step)
             self.last[key] = self.step
 
+    @property
+    def unused(self) -> int:
+        """Bytes of the tensors that nothing uses."""
+        return sum(self.sizes[key] for key, step in self.last.items() if step == _UNUSED)
+
     def head(self) -> int:
         """Return the bytes of the arena's head, as TFLite Micro's planner packs all of it."""
         given = [key for key in self.sizes if self._offset(key) >= 0]
-        placed = [(self._offset(key), key) for key in given]
+        placed = sorted((self._offset(key), key) for key in given)
         free = self.sizes.keys() - given
         # By size, then by key: the planner's own sequence among equals.
         for key in sorted(free, key=lambda key: (self.sizes[key], key), reverse=True):
-            beside = [(at, other) for at, other in placed if self._overlap(key, other)]
-            place = 0
-            for at, other in sorted(beside, key=lambda pair: pair[0]):
-                # The first hole that is large enough.
-                if at - place >= self.sizes[key]:
-                    break
-                place = max(place, at + self.sizes[other])
-            placed.append((place, key))
+            size, first, last, place = self.sizes[key], self.first[key], self.last[key], 0
+            for at, other in placed:
+                if first <= self.last[other] and self.first[other] <= last:
+                    # The first hole that is large enough.
+                    if at - place >= size:
+                        break
+                    place = max(place, at + self.sizes[other])
+            insort(placed, (place, key))
         return max((at + self.sizes[key] for at, key in placed), default=0)
 
     def _offset(self, key: Key) -> int:
         """Return the offset that the file gives to a tensor, or -1."""
         is_given = key[0] != _SCRATCH and key[1] < len(self.planned)
         return self.planned[key[1]] if is_given else -1
-
-    def _overlap(self, one: Key, other: Key) -> bool:
-        return self.first[one] <= self.last[other] and self.first[other] <= self.last[one]

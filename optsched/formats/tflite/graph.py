@@ -30,6 +30,8 @@ ALIGNMENT = 16
 """Sizes are rounded up to this, and offsets are multiples of it."""
 
 MEMORY_MODEL = "tflm: sizes and offsets in 16 bytes, inputs freed, scratch of reference kernels"
+MOST_TENSORS = 8_000
+"""Models with more tensors in the arena are not packed as TFLite Micro does: it takes a minute."""
 ALL_INPUTS = "INPUTS"
 """Kind of an op that reads all inputs before all else, added if some input has no reader."""
 
@@ -233,29 +235,32 @@ def arena_head(
     `order` are the numbers of the main subgraph's operators (default: the order of the file), and
     `planned` offsets by number of the tensor, -1 for none.
     """
+    return _layout(model, order, planned).head()
+
+
+def _layout(
+    model: Model, order: Sequence[int] | None = None, planned: Sequence[int] = ()
+) -> Layout:
     layout = Layout(part_of, planned)
     layout.walk(0, model, order)
     for number in range(1 + len(model.others)):
         layout.add_unused(number, subgraph(model, number) if number else model)
-    return layout.head()
+    return layout
 
 
 def unused_bytes(model: Model) -> int:
     """Return the bytes of tensors that nothing uses: the arena's head has at least as many."""
-    layout = Layout(part_of)
-    layout.walk(0, model)
-    used = sum(layout.sizes.values())
-    for number in range(1 + len(model.others)):
-        layout.add_unused(number, subgraph(model, number) if number else model)
-    return sum(layout.sizes.values()) - used
+    return _layout(model).unused
 
 
 def held(source: Source, dims: Mapping[str, int] | None = None) -> int | None:
-    """Return the head of the arena that TFLite Micro takes for a file; None with other sizes."""
-    if dims:
-        return None
+    """Return the head of the arena that TFLite Micro takes for a file; None if it is not known.
+
+    It is not known of other sizes than the file's, and of more tensors than can be packed soon.
+    """
     model = read_model(source.data)
-    return arena_head(model, planned=model.planned)
+    layout = None if dims else _layout(model, planned=model.planned)
+    return None if layout is None or len(layout.sizes) > MOST_TENSORS else layout.head()
 
 
 def holds_subgraphs(model: Model) -> bool:
