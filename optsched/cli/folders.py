@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from optsched.errors import OptschedError, UsageError, packages_of
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.text import counted
 
-GRAPH_ENDINGS = (".json", ".tflite", ".onnx", ".pt2", ".hlo", ".txt")
-"""Endings of the files in a folder that are read as graphs, each also with `.gz` added."""
-MODEL_PACKAGES = {".tflite": "tflite", ".onnx": "onnx"}
-"""Package, and extra of the same name, that is needed to read the models of a folder."""
 MOST_ENTRIES = 100_000
 """Files and folders in a folder that are looked at, so that `/` by mistake is noticed early."""
 
@@ -33,15 +29,23 @@ def graph_files(paths: Sequence[str]) -> list[tuple[str, bool]]:
         If a folder holds no graph file, or more than :data:`MOST_ENTRIES` files and folders.
     """
     found: list[tuple[str, bool]] = []
+    endings = _graph_endings()
     for path in map(Path, paths):
         if path.is_dir():
-            inside = sorted(filter(_may_hold_graph, _entries(path)))
+            inside = sorted(x for x in _entries(path) if _may_hold_graph(x, tuple(endings)))
             if not inside:
-                raise UsageError(f"{path}: no {', '.join(GRAPH_ENDINGS)} file in this folder")
-            found += [(str(p), False) for p in _readable_here(path, inside)]
+                raise UsageError(f"{path}: no {', '.join(endings)} file in this folder")
+            found += [(str(p), False) for p in _readable_here(path, inside, endings)]
         else:
             found.append((str(path), True))
     return found
+
+
+def _graph_endings() -> dict[str, str]:
+    """Return the extra that reads the files of a folder with each ending; empty if none does."""
+    from optsched.formats.table import FORMATS
+
+    return {ending: row.extra for row in FORMATS.values() for ending in row.endings}
 
 
 def _entries(folder: Path) -> Iterator[Path]:
@@ -59,10 +63,10 @@ def _entries(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in (*folders, *files))
 
 
-def _may_hold_graph(path: Path) -> bool:
+def _may_hold_graph(path: Path, endings: tuple[str, ...]) -> bool:
     """Return True if a file of a folder may be a graph; text files are looked into first."""
     name = path.name.removesuffix(".gz")
-    return name.endswith(GRAPH_ENDINGS) and (not name.endswith(".txt") or _holds_graph(path))
+    return name.endswith(endings) and (not name.endswith(".txt") or _holds_graph(path))
 
 
 def _holds_graph(path: Path) -> bool:
@@ -76,16 +80,20 @@ def _holds_graph(path: Path) -> bool:
         return False
 
 
-def _readable_here(folder: Path, files: Sequence[Path]) -> Sequence[Path]:
+def _readable_here(
+    folder: Path, files: Sequence[Path], endings: Mapping[str, str]
+) -> Sequence[Path]:
     """Skip the models of a folder whose package is not installed, with a note for each kind."""
     from importlib.util import find_spec
 
-    missing = [end for end, package in MODEL_PACKAGES.items() if find_spec(package) is None]
+    # The extra of a format is named after the package that reads it.
+    extras = {end: extra for end, extra in endings.items() if extra}
+    missing = [end for end, extra in extras.items() if find_spec(extra) is None]
     kept = [path for path in files if path.suffix not in missing]
     for end in missing:
         count = sum(path.suffix == end for path in files)
         if count:
-            install = f"pip install {packages_of(MODEL_PACKAGES[end])}"
+            install = f"pip install {packages_of(extras[end])}"
             left_out = f"{folder}: {counted(count, f'{end} file')} left out: {install}"
             print(left_out, file=sys.stderr)
     if not kept:

@@ -220,6 +220,9 @@ class Format:
         True if `held` counts bytes that ops overwrite once, as the graph does with in-place pairs.
     describe
         `describe(source)` returns what a file says without the sizes that a plan needs.
+    endings
+        Endings of the files of a folder that are read as graphs of this format, each also with
+        `.gz` added; text files (`.txt`) are looked into first.
     load
         Instruction for a file into which a plan was written; `{slab}` is its slab in bytes.
     stock
@@ -247,4 +250,5 @@ class Format:
     tails: Callable[..., tuple[ArenaTail, ...]] | None = None
     writes_in_place: bool = False
     describe: Callable[[Source], FileFacts] | None = None
+    endings: Collection[str] = ()
     load: str = ""

@@ -147,6 +147,7 @@ ROWS: Final = (
         _tagged("optsched-graph"),
         later("native", "read_native"),
         write=_json("native", "graph_document"),
+        endings=(".json",),
     ),
     Format(
         "optsched-plan",
@@ -253,6 +254,7 @@ ROWS: Final = (
             order_title="ONNX Runtime's own order",
             orders=("ort",),
         ),
+        endings=(".onnx",),
     ),
     Format(
         "hlo",
@@ -273,6 +275,7 @@ ROWS: Final = (
             order_title="XLA's own schedule",
             orders=("xla",),
         ),
+        endings=(".hlo", ".txt"),
     ),
     Format(
         "xla-buffers",
@@ -304,6 +307,7 @@ ROWS: Final = (
             "arena",
             order_title="TFLite Micro's own order",
         ),
+        endings=(".tflite",),
     ),
     Format(
         "pt2",
@@ -318,6 +322,7 @@ ROWS: Final = (
         stock=Stock(
             "program order", ("program",), "peak", peak_only=True, order_title="program order"
         ),
+        endings=(".pt2",),
     ),
     Format(
         "iree",
