@@ -109,7 +109,7 @@ def _answers(args: argparse.Namespace, graph: Graph) -> dict[str, Answer]:
 
     # A file of that name comes first, as a method may be called like one.
     files = [name for name in args.plan if Path(name).exists() or name == "-"]
-    found = {name: open_answer(name, Asked(graph)) for name in files}
+    found = {name: open_answer(name, Asked(graph, verb="show")) for name in files}
     for name, answer in found.items():
         if "" not in answer.parts:
             raise UsageError(f"{name}: report shows plans of one graph, this is {answer.holds}")

@@ -177,7 +177,7 @@ class MethodRunner:
         return call_within(self.patience, function, *args)
 
     def _plan_file(self, method: PlanFile) -> Measured:
-        answer = open_plain(_plan_path(method.path, self.graph), Asked(self.graph))
+        answer = open_plain(_plan_path(method.path, self.graph), Asked(self.graph, verb="compare"))
         if not answer.plan.keeps_pools(self.graph):
             raise PlanError("plan places buffers in other pools than the graph")
         return measured(method, answer.checked, 0.0, answer.plan.order)

@@ -77,7 +77,7 @@ class ModuleRunner(MethodRunner):
         return MethodRunner(graph, self.limits, self.engine, patience=self.patience)
 
     def _plan_file(self, method: PlanFile) -> Measured:
-        answer = open_answer(method.path, Asked(self.module))
+        answer = open_answer(method.path, Asked(self.module, verb="compare"))
         if not isinstance(answer, ModuleAnswer):
             raise FormatError(f"{method.path}: expected a plan of a module, got {answer.holds}")
         whole = self._whole(answer.checked.peaks, answer.checked.slabs)

@@ -342,6 +342,8 @@ class _Maker:
             memory_model=source.memory_model,
             cost_unit=source.cost_unit,
             dims=source.dims,
+            # Other tilings are other graphs, and a bound on this one is not about theirs.
+            variant="this tiling" if self.tiling.stages else source.variant,
         )
         return TiledGraph(
             self.rows, self.tiling, graph, tuple(self.ops), tuple(self.tensors), tuple(places)

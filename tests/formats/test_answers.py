@@ -68,7 +68,10 @@ def check(capsys: pytest.CaptureFixture[str], *given: str) -> tuple[int, str, st
 
 
 def test_each_content_that_is_a_plan_has_a_kind() -> None:
-    assert {*KINDS} == {Content.PLAN, Content.REPEATS, Content.MODULE_PLAN, Content.UNFUSED}
+    plans = {holds for holds in Content if holds.startswith("a plan")}
+    assert {*KINDS} == plans
+    # Each kind names the options that it takes, and certificates of its own.
+    assert len({kind.certificate for kind in KINDS.values()}) == len(KINDS)
 
 
 def test_a_proof_for_one_loss_says_nothing_of_the_step(

@@ -58,6 +58,8 @@ class Asked:
         Options of readers in place of `how`, where no memory model is asked for.
     adapts
         True if the plan's file may say that ops write in place, where only its bytes matter.
+    verb
+        Word for the use of the plan in messages.
     """
 
     graph: str | Path | Graph | Module
@@ -70,6 +72,7 @@ class Asked:
     given: tuple[str, ...] = ()
     options: Mapping[str, Any] | None = None
     adapts: bool = False
+    verb: str = "check"
 
     def one_graph(self) -> Graph:
         """Return the graph, without order rules."""
@@ -96,7 +99,7 @@ class Asked:
         """Return True if ops write in place; raise `UsageError` if only the plan's file does."""
         if planned and not allowed and not self.adapts:
             # Without the option the plan would fail in a way that nobody understands.
-            raise UsageError(f"{path}: an in-place plan: check it with --inplace")
+            raise UsageError(f"{path}: an in-place plan: {self.verb} it with --inplace")
         return planned if self.adapts else allowed
 
 

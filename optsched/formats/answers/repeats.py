@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.check.claims import Unverified, check_claims, claimed_restriction, unverified
 from optsched.check.recompute import check_recompute
-from optsched.check.runs import check_cost, check_runs, outside
+from optsched.check.runs import CheckedRuns, check_cost, check_runs, outside
 from optsched.errors import PlanError, UsageError
 from optsched.formats.answers.answer import MODEL, READING, REPEATS, Proved
 from optsched.formats.answers.plain import GraphAnswer
@@ -49,45 +49,64 @@ class RepeatsAnswer(GraphAnswer):
 
     def read(self) -> None:
         """Read the plan, run its sequence, and check its offsets and claims."""
-        graph, asked = self.planned, self.asked
         self.check_name()
-        read = read_repeats(graph, self.source.document)
+        read = read_repeats(self.planned, self.source.document)
         self.unrolled, self.plan, self.stated = read.unrolled, read.plan, read.stated
         # The name and the contents are those of the graph before it was unrolled.
         elsewhere = ("graph", "contents")
         self.claims = {key: x for key, x in read.claims.items() if key not in elsewhere}
-        found = check_runs(graph, self.unrolled.source)
+        self.parts = {"": (self.unrolled.graph, self.plan)}
+        found = self._run()
+        self.question = self._asked(found.peak if self.asked.peak is None else self.asked.peak)
+        self.apart = outside(self.question, self.unrolled.source)
+        if self.asked.loss and self.apart:
+            raise PlanError(f"not among {self.question.restriction}: {self.apart}")
+        self.record = self._figures(found)
+        self.lines = self._words(found)
+
+    def _run(self) -> CheckedRuns:
+        """Return the peak and cost of the sequence; claims that are wrong are refused."""
+        found, asked = check_runs(self.planned, self.unrolled.source), self.asked
         runs = Question(self.unrolled.graph)
-        checked = self.checked = check_claims(runs, self.plan, self.claims)
+        self.checked = check_claims(runs, self.plan, self.claims)
         # Two independent counts of the same bytes.
-        if found.peak != checked.peak:
-            raise PlanError(f"its runs need {found.peak} bytes, its unrolled graph {checked.peak}")
+        if found.peak != self.checked.peak:
+            other = self.checked.peak
+            raise PlanError(f"its runs need {found.peak} bytes, its unrolled graph {other}")
         if asked.peak is not None and found.peak > asked.peak:
             raise PlanError(f"the plan needs {found.peak} bytes, more than the {asked.peak} asked")
         check_cost(self._own_question, self.unrolled.source, found, self.stated)
-        self.question = self._asked(found.peak if asked.peak is None else asked.peak)
-        self.apart = outside(self.question, self.unrolled.source)
-        if asked.loss and self.apart:
-            raise PlanError(f"not among {self.question.restriction}: {self.apart}")
-        self.parts = {"": (self.unrolled.graph, self.plan)}
-        self.record = {"graph": graph.name, "peak": found.peak, "slab": checked.slab}
-        self.record |= {"memory_model": graph.model_name, "extra": found.extra}
-        self.record |= {"repeats": found.repeats, "cost_unit": graph.cost_unit}
-        self.record |= {"loss": list(self.question.loss), "budget": self.question.budget}
-        self.record["made_for"] = {key: self.stated[key] for key in ("loss", "peak")}
-        peak, slab = counted(found.peak, "byte"), counted(checked.slab, "byte")
-        repeats = f"{counted(found.repeats, 'repeat')} of cost {found.extra:,} ({graph.cost_unit})"
-        self.lines = [f"peak {peak}, slab {slab}, {repeats}"]
+        return found
+
+    def _figures(self, found: CheckedRuns) -> dict[str, Any]:
+        return {
+            "graph": self.planned.name,
+            "peak": found.peak,
+            "slab": self.checked.slab,
+            "memory_model": self.planned.model_name,
+            "extra": found.extra,
+            "repeats": found.repeats,
+            "cost_unit": self.planned.cost_unit,
+            "loss": list(self.question.loss),
+            "budget": self.question.budget,
+            "made_for": {key: self.stated[key] for key in ("loss", "peak")},
+        }
+
+    def _words(self, found: CheckedRuns) -> list[str]:
+        peak, slab = counted(found.peak, "byte"), counted(self.checked.slab, "byte")
+        repeats, unit = counted(found.repeats, "repeat"), self.planned.cost_unit
         own = self._own_question
-        if own.loss != self.question.loss:
-            self.lines.append(f"made for {own.restriction}")
+        made = [f"made for {own.restriction}"] if own.loss != self.question.loss else []
+        return [f"peak {peak}, slab {slab}, {repeats} of cost {found.extra:,} ({unit})", *made]
 
     def _asked(self, budget: int) -> Question:
         """Return the question of the caller, without a loss if nothing names one."""
-        graph, loss = self.planned, self.asked.loss
-        with suppress(UsageError):
-            loss = loss or tuple(graph.ops[v].name for v in find_loss(graph))
-        return Question(graph, objective=Objective.COST, budget=budget, loss=loss)
+        graph, ends = self.planned, tuple[int, ...]()
+        # Only a loss that is not given may be missing.
+        with suppress(*(() if self.asked.loss else (UsageError,))):
+            ends = find_loss(graph, self.asked.loss)
+        names = tuple(graph.ops[v].name for v in ends)
+        return Question(graph, objective=Objective.COST, budget=budget, loss=names)
 
     @property
     def _own_question(self) -> Question:
@@ -127,7 +146,7 @@ class RepeatsAnswer(GraphAnswer):
 
     def proved(self, certificate: RecomputeCertificate) -> Proved:
         """Check a certificate for the loss of the question, or else for its own."""
-        asked, own, extra = self.question, self._own_question, self.record["extra"]
+        asked, extra = self.question, self.record["extra"]
         bound, about = self._about(certificate)
         covers = about.covers(asked)
         least = "no plan fits" if bound is None else f"a plan costs at least {bound} more"
@@ -145,9 +164,8 @@ class RepeatsAnswer(GraphAnswer):
             words += ", which says nothing about other repeats"
         elif bound == extra and not self.apart:
             words += ": the plan is optimal"
-        shown = bound is not None and about.covers(own)
-        of_file = bound if shown else 0
-        return Proved(bound, words, covers, "", about.restriction, of_file or 0, Objective.COST)
+        of_file = (bound or 0) if about.covers(self._own_question) else 0
+        return Proved(bound, words, covers, "", about.restriction, of_file, Objective.COST)
 
     def _about(self, certificate: RecomputeCertificate) -> tuple[int | None, Question]:
         """Return the bound of a certificate, and the question that it proves it of."""

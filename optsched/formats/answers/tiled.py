@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optsched.check.claims import Unverified, check_claims, unverified
+from optsched.check.claims import Unverified, check_claims, claimed_restriction, unverified
 from optsched.check.tiling import check_tiled
 from optsched.check.tiling_bound import TilingCertificate, check_tiling_bound
 from optsched.errors import PlanError, UsageError
@@ -54,6 +54,11 @@ class TiledAnswer(GraphAnswer):
             f"head {counted(found.head, 'byte')} in {counted(stages, 'stage')}, every row made of "
             f"the rows that it needs, {100 * extra:.2f} % more multiplications"
         ]
+
+    @property
+    def restriction(self) -> str:
+        """The plans that bounds in the file are about: orders with this tiling."""
+        return claimed_restriction(self.tiled.graph, self.plan, self.claims)
 
     def unverified(self, proved: Proved | None) -> list[Unverified]:
         """Return bounds that the file claims of the orders of its tiled graph."""
