@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ from optsched.solver.tiling.variants import Variant, measured, variants
 
 OPS = 1 << 16
 """Factor of multiplications, so that fewer ops break ties."""
+MEASURE_SHARE = 0.5
+"""Part of the time for the loads of stages; small stages come first."""
 OUT_OF_REACH = 1 << 61
 """Load of an arc that no path should take."""
 MOST_ARCS = 400_000
@@ -135,7 +138,7 @@ def network(
     found = candidates(lattice.rows)
     stages = variants(lattice, found)
     counts = np.arange(2, bands + 1)
-    figures, complete = measured(lattice, stages, counts, clock)
+    figures, complete = measured(lattice, stages, counts, clock.share(MEASURE_SHARE))
     positions = lattice.positions
     assert positions is not None
     number = {position: k for k, position in enumerate(positions)}
@@ -229,9 +232,12 @@ def _banded(
     return table
 
 
+_joins = cache(joins_of)
+
+
 def tails(tail: Tail, stage: tuple[int, ...], counts: IntArray, figures: IntArray) -> IntArray:
     """Return the bytes that a stage adds to the tail for each count of bands, shape `(counts,)`."""
-    joins = [joins_of(int(count)) for count in counts]
+    joins = [_joins(count) for count in counts.tolist()]
     runs = (counts - 1) * sum(tail.ops[v] for v in stage)
     slices = figures[:, FIGURES.slices]
     # The joined tensor takes the place of the untiled result; other joins make a tensor each.

@@ -44,6 +44,7 @@ def candidates(rows: Rows, most: int = MOST_STAGES) -> Candidates:
     users = users_of(rows)
     makers = graph.producers
     able = [isinstance(op, RowOp) for op in rows.ops]
+    by_rows = [all(_maps(rows, v, b) for v in users[b]) for b in range(len(users))]
     waits: list[set[int]] = [set() for _ in graph.ops]
     for v, op in enumerate(rows.ops):
         if isinstance(op, RowOp):
@@ -64,17 +65,16 @@ def candidates(rows: Rows, most: int = MOST_STAGES) -> Candidates:
             for u in sorted({u for v in stage for u in waits[v]} - stage):
                 out = rows.ops[u]
                 assert isinstance(out, RowOp)
-                if users[out.output] <= stage and all(_maps(rows, v, out.output) for v in stage):
+                if by_rows[out.output] and users[out.output] <= stage:
                     grown[stage | {u}] = None
         level = list(grown)
     return Candidates(tuple(tuple(sorted(x)) for x in found), not level)
 
 
 def _maps(rows: Rows, v: int, b: int) -> bool:
-    """Return True if an op reads a buffer by rows, or not at all."""
-    op, own = rows.ops[v], rows.graph.ops[v]
-    assert isinstance(op, RowOp)
-    return any(x.buffer == b for x in op.maps) or b not in (*own.reads, *own.uses)
+    """Return True if an op reads a buffer by rows."""
+    op = rows.ops[v]
+    return isinstance(op, RowOp) and any(x.buffer == b for x in op.maps)
 
 
 def users_of(rows: Rows) -> list[set[int]]:

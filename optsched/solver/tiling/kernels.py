@@ -99,12 +99,15 @@ def stage_loads(
     window = np.zeros((buffers, 2), np.int64)
     dies = np.zeros(buffers, np.int64)
     change = np.zeros(most + 2, np.int64)
+    # By place: the last op that reads what the op makes.
+    until = np.zeros(most, np.int64)
     for row in range(found.shape[0]):
         stage = ops[ptr[first + row] : ptr[first + row + 1]]
         for k in range(len(stage)):
             maker[arrays.ops[2, stage[k]]] = k
         for b in dying[dying_ptr[first + row] : dying_ptr[first + row + 1]]:
             dies[b] = 1
+        note_last_uses(arrays, stage, maker, until)
         last = arrays.ops[2, stage[-1]]
         for c in range(len(counts)):
             count = counts[c]
@@ -119,12 +122,22 @@ def stage_loads(
             count_rows(arrays, stage, count, maker, given, made, edges, figures)
             for way in range(2):
                 figures[way] = fullest(
-                    arrays, stage, count, way, dies, edges, given, made, window, change
+                    arrays, stage, count, way, dies, edges, given, made, window, until, change
                 )
         for v in stage:
             maker[arrays.ops[2, v]] = -1
         for b in dying[dying_ptr[first + row] : dying_ptr[first + row + 1]]:
             dies[b] = 0
+
+
+@inner
+def note_last_uses(arrays: StageArrays, stage: IntArray, maker: IntArray, until: IntArray) -> None:
+    """Write the place of the last op that reads what each op of a stage makes."""
+    for k in range(len(stage)):
+        until[k] = k
+        for i in range(arrays.ops[8, stage[k]], arrays.ops[9, stage[k]]):
+            if maker[arrays.maps[0, i]] >= 0:
+                until[maker[arrays.maps[0, i]]] = k
 
 
 @inner
@@ -242,6 +255,7 @@ def fullest(
     given: IntArray,
     made: IntArray,
     window: IntArray,
+    until: IntArray,
     change: IntArray,
 ) -> int:
     """Return the most live bytes of the runs; `way` is 0 from the first band, 1 from the last."""
@@ -262,7 +276,7 @@ def fullest(
         result = before if way else low * width
         own = (size if high == height else high * width) - low * width
         direct = made[band, top, 0] == low and made[band, top, 1] == high
-        here = made_bytes(arrays, stage, band, direct, made, change)
+        here = made_bytes(arrays, stage, band, direct, made, until, change)
         if not direct:
             # The step that copies the good rows; all that the band read is dead.
             rows = made[band, top, 1] - made[band, top, 0]
@@ -287,6 +301,7 @@ def made_bytes(
     band: int,
     direct: bool,
     made: IntArray,
+    until: IntArray,
     change: IntArray,
 ) -> int:
     """Return the bytes that a band has made when its last op runs; write the changes by op."""
@@ -299,7 +314,7 @@ def made_bytes(
         bytes_ = rows * arrays.buffers[1, arrays.ops[2, v]]
         bytes_ = (bytes_ + unit - 1) // unit * unit
         change[k] += bytes_
-        change[last_use(arrays, stage, k) + 1] -= bytes_
+        change[until[k] + 1] -= bytes_
     for k in range(top + 1):
         here += change[k]
     return here
@@ -324,14 +339,3 @@ def read_rows(
             window[b, 1] = max(window[b, 1], given[j, 1])
             added += live_rows(arrays, b, window, edges)
     return added
-
-
-@inner
-def last_use(arrays: StageArrays, stage: IntArray, k: int) -> int:
-    """Return the place of the last op of a stage that reads what the op at place `k` makes."""
-    y = arrays.ops[2, stage[k]]
-    for later in range(len(stage) - 1, k, -1):
-        for i in range(arrays.ops[8, stage[later]], arrays.ops[9, stage[later]]):
-            if arrays.maps[0, i] == y:
-                return later
-    return k

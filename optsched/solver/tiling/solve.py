@@ -38,6 +38,8 @@ FEW_PATHS, MOST_PATHS = 6, 400
 """Paths of a question that are packed until one fits: at first in few directions, then in all."""
 MOST_LOWER = 12
 """Paths of ever smaller loads that are packed if none fits."""
+LAST_SECONDS = 3.0
+"""Time beyond the limit to find the op that stands in the way, where nothing else bounds."""
 OBJECTIVES = ("total", "head")
 
 
@@ -71,7 +73,12 @@ class Tiler:
 
     def __post_init__(self) -> None:
         self.counted = Tail.none(self.rows.graph) if self.objective == "head" else self.tail
+        self.reason = StopReason.EXHAUSTED
         self.untiled = self._untiled()
+
+    def prepare(self) -> None:
+        """Make the network of all tilings."""
+        self.reason.raise_if_interrupted()
         lattice = Lattice(self.rows)
         if lattice.positions is None:
             order = [
@@ -93,7 +100,8 @@ class Tiler:
         """Return the best order and offsets without tiling."""
         graph = self.rows.graph
         result = solve(graph, limits=self.clock.share(UNTILED_SHARE))
-        result.stop_reason.raise_if_interrupted()
+        # A plan that was found before an interrupt is kept.
+        self.reason = result.stop_reason
         assert result.plan is not None
         tiled = tiled_graph(self.rows, Tiling())
         plan = _same_plan(self.rows, tiled, result.plan)
@@ -370,16 +378,17 @@ class _Answer:
 
     def _ask(self, most: int | None) -> None:
         tiler = self.tiler
+        fits = self.capacity is None or tiler.size(tiler.untiled) <= self.capacity
+        self.best = tiler.untiled if fits else None
+        tiler.prepare()
         if self.capacity is not None:
             self.best = tiler.within(self.capacity)
             self.found = (self.best,) if self.best else ()
             self.bound = self._least_size()
         elif most is not None:
-            self.best = tiler.untiled
             self.best, self.bound = tiler.least(most)
             self.found = (self.best,)
         else:
-            self.best = tiler.untiled
             self.found = tuple(tiler.front(self.points or 2))
             self.best = self.found[-1]
             self.bound = self._least_size()
@@ -397,10 +406,11 @@ class _Answer:
 
     def _obstacle(self) -> Obstacle:
         # With all tilings at hand the least path says more, unless nothing fits.
-        if self.tiler.exact and self.best is not None:
+        if self.tiler.exact and self.best is not None and self.bound is not None:
             return Obstacle(0, -1)
+        limit = Clock.of(Limits(seconds=LAST_SECONDS))
         try:
-            return find_obstacle(self.tiler.rows, self.tiler.bands, Clock.of(Limits(seconds=10.0)))
+            return find_obstacle(self.tiler.rows, self.tiler.bands, limit)
         except KeyboardInterrupt:
             return Obstacle(0, -1)
 
