@@ -56,10 +56,6 @@ _saved: weakref.WeakKeyDictionary[Any, dict[str, _SavedTensor]] = weakref.WeakKe
 """By the context in which a forward graph was traced; its backward graph has the same one."""
 
 
-_planned: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Contexts of steps whose split is planned: only their calls will tell who holds what."""
-
-
 @dataclass(frozen=True, slots=True)
 class Ownership:
     """The inputs that a graph frees.
@@ -77,15 +73,6 @@ class Ownership:
     extremes: tuple[tuple[OwnedInput, ...], ...] = ()
 
 
-def assume_all_owned(context: Any) -> None:
-    """Count in a tracing context all that a backward call may own, so that a split fits for sure.
-
-    An input of the step that the forward graph saves may be the program's, such as a batch that it
-    still names, or held for the call alone, such as the output of another compiled region.
-    """
-    _planned.add(context)
-
-
 def find_owned_inputs(nodes: Sequence[Any]) -> Ownership:
     """Return the inputs of the current graph that it frees; remember what a forward graph saves."""
     context = TracingContext.try_get()
@@ -96,8 +83,7 @@ def find_owned_inputs(nodes: Sequence[Any]) -> Ownership:
             later = _with_retained(handed_over, _saved.get(context, {}))
             return Ownership(tuple(handed_over), () if later is None else (later,))
         if context in _saved:
-            saved = _saved[context]
-            return Ownership(_most(saved)) if context in _planned else _guess_ownership(saved)
+            return _guess_ownership(_saved[context])
     elif context is not None and not V.graph.is_inference:
         _saved[context] = _read_saved(context)
     graph_inputs = torch.utils._ordered_set.OrderedSet(V.graph.graph_inputs)
@@ -124,13 +110,9 @@ def _with_retained(
 def _guess_ownership(saved: Mapping[str, _SavedTensor]) -> Ownership:
     expected = _owned(saved, lambda holder: holder is _Holder.CALL, tangents=True)
     least = _owned(saved, lambda holder: holder is _Holder.CALL, tangents=False)
+    most = _owned(saved, lambda holder: holder is not _Holder.PROGRAM, tangents=True)
     # The extremes: nothing that is unknown is freed, and all of it is.
-    extremes = (least, _most(saved))
-    return Ownership(expected, tuple(found for found in extremes if found != expected))
-
-
-def _most(saved: Mapping[str, _SavedTensor]) -> tuple[OwnedInput, ...]:
-    return _owned(saved, lambda holder: holder is not _Holder.PROGRAM, tangents=True)
+    return Ownership(expected, tuple(found for found in (least, most) if found != expected))
 
 
 def _owned(

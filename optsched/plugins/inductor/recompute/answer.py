@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from optsched.plugins.inductor.reading.support import KeptOrderError
+from optsched.plugins.inductor.recompute.calibrate import StepMemory
 from optsched.plugins.inductor.recompute.joint_graph import Modules
 from optsched.plugins.inductor.recompute.joint_step import JointStep
 from optsched.plugins.inductor.recompute.models import Model, TorchSplit, Tried
@@ -48,7 +49,7 @@ def _take_theirs(step: JointStep, split: TorchSplit) -> Answer:
     text = f"recompute: asked {step.settings.peak:,} bytes, a split of PyTorch's, simulated "
     text += f"{simulated:,}, extra {share:.2f} %{_cuts(step, split.modules)} "
     text += f"({step.graph.cost_unit})"
-    return split.modules, _record(step, text, simulated)
+    return split.modules, _record(step, text, memory)
 
 
 def _take_ours(search: SplitSearch) -> Answer:
@@ -60,7 +61,7 @@ def _take_ours(search: SplitSearch) -> Answer:
     else:
         chosen = min(tried, key=lambda row: row.peak() or 0)
     simulated = None if chosen.memory is None else chosen.memory.used
-    record = _record(step, _text(step, chosen, simulated), simulated)
+    record = _record(step, _text(step, chosen, simulated), chosen.memory)
     if own is None or simulated is None or simulated <= budget:
         return chosen.modules, record
     if own <= simulated:
@@ -119,6 +120,13 @@ def _cuts(step: JointStep, modules: Modules) -> str:
     return f", cuts {100 * cost / max(1, step.problem.total):.2f} %" if cost else ""
 
 
-def _record(step: JointStep, text: str, simulated: int | None) -> CompiledGraph:
+def _record(step: JointStep, text: str, memory: StepMemory | None) -> CompiledGraph:
     made = CompiledGraph("inductor", step.name, len(step.graph.ops), order=text)
-    return replace(made, before=step.peak(step.default), after=simulated)
+    most = 0 if memory is None or memory.used > step.settings.peak else memory.most
+    note = f"up to {most:,} bytes if the program holds no input that is saved"
+    return replace(
+        made,
+        before=step.peak(step.default),
+        after=None if memory is None else memory.used,
+        note=note if most > step.settings.peak else "",
+    )

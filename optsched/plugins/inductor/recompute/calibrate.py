@@ -30,7 +30,6 @@ from torch._inductor.virtualized import V
 from torch.fx import GraphModule
 
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain
-from optsched.plugins.inductor.reading.ownership import assume_all_owned
 from optsched.plugins.inductor.recompute.hidden_bytes import (
     HiddenBytes,
     read_copies,
@@ -53,7 +52,8 @@ class StepMemory(NamedTuple):
 
     `peak` is the least one after cuts of fused nodes, and `whole` the one without. `used` is the
     one that is compiled, which is larger where more bytes fit the budget. `traffic` is the number
-    of bytes that kernels read and write in addition after cuts.
+    of bytes that kernels read and write in addition after cuts. `most` is `used` where the calls
+    also own the inputs that are saved: only a call tells if the program holds them.
     """
 
     peak: int
@@ -61,6 +61,7 @@ class StepMemory(NamedTuple):
     used: int
     hidden: HiddenBytes
     traffic: int = 0
+    most: int = 0
 
 
 class _MeasuredError(BaseException):
@@ -73,7 +74,7 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
     def __init__(self, rules: SchedulerPass, ordered: bool) -> None:
         # The pass that will compile the nodes makes the choices here as well.
         self.rules, self.ordered = rules, ordered
-        self.peak = self.whole = self.used = self.traffic = 0
+        self.peak = self.whole = self.used = self.traffic = self.most = 0
         self.saved: list[str] = []
         """Names of a forward graph's outputs; Inductor copies its settings, so no nodes."""
         self.workspaces: dict[str, int] = {}
@@ -100,8 +101,10 @@ class _Measure(CustomSchedulerPass):  # type: ignore[misc]
             self.whole = self.peak = found.least
         if cuts is not None:
             after = cuts.decision
-            self.used, self.peak = after.best.peak, after.least or after.best.peak
+            choice = after.best
+            self.used, self.peak = choice.peak, after.least or choice.peak
             self.traffic = max(0, cuts.point.traffic - cuts.result.whole.traffic)
+        self.most = max((self.used, *choice.extremes))
         self.strides = [_strides(out) for out in V.graph.graph_outputs]
         logger.debug("own %s best %s extremes %s", found.own.peak, choice.peak, choice.extremes)
         raise _MeasuredError
@@ -146,7 +149,6 @@ def simulate_step(
         static_input_indices=list(static),
         bw_donated_idxs=donated(modules, outputs),
     )
-    assume_all_owned(context)
     rules = SchedulerPass(
         seconds,
         store=None,
@@ -173,7 +175,8 @@ def simulate_step(
     hidden = HiddenBytes(behind.workspaces | forward.workspaces, forward.copies)
     whole, used = max(forward.whole, behind.whole), max(forward.used, behind.used)
     traffic = forward.traffic + behind.traffic
-    return StepMemory(max(forward.peak, behind.peak), whole, used, hidden, traffic)
+    most = max(forward.most, behind.most)
+    return StepMemory(max(forward.peak, behind.peak), whole, used, hidden, traffic, most)
 
 
 def _input_names(module: GraphModule) -> list[str]:

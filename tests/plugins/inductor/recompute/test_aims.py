@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from optsched.formats.costs import moved_cost
+from optsched.plugins.inductor.recompute.answer import _record
 from optsched.plugins.inductor.recompute.calibrate import StepMemory
 from optsched.plugins.inductor.recompute.hidden_bytes import HiddenBytes
 from optsched.plugins.inductor.recompute.joint_step import PeakSettings
@@ -271,3 +272,20 @@ def test_plans_that_cost_more_than_a_split_of_pytorchs_are_not_simulated() -> No
     found = search(step)
     assert not found.tried
     assert found.torch_split() == step.splits[0]
+
+
+@pytest.mark.parametrize(("most", "note"), [(BUDGET, ""), (BUDGET + 500, "up to 10,500 bytes")])
+def test_a_split_that_fits_only_while_the_program_holds_inputs_says_so(
+    most: int, note: str
+) -> None:
+    step: Any = SimpleNamespace(
+        name="0/0 joint",
+        graph=SimpleNamespace(ops=()),
+        settings=PeakSettings(BUDGET, 1.0),
+        default=(),
+        peak=lambda _: 2 * BUDGET,
+    )
+    memory = StepMemory(9_000, 9_000, 9_500, NO_BYTES, most=most)
+    record = _record(step, "recompute: ...", memory)
+    assert (record.before, record.after) == (2 * BUDGET, 9_500)
+    assert record.note == (note and f"{note} if the program holds no input that is saved")
