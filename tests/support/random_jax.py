@@ -19,7 +19,7 @@ class _Maker:
     """Pieces of a function, traced one after another: `made` are the arrays so far."""
 
     def __init__(self, seed: int) -> None:
-        # Drawn anew at each trace, so that it is the same function.
+        # Drawn again at each trace, so that it is the same function.
         self.draw = np.random.default_rng([seed, 3])
         self.made: list[Any] = []
         self.names: list[str] = []

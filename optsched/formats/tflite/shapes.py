@@ -73,7 +73,7 @@ def _open_dims(model: Model) -> list[str]:
 
 
 def _infer_unknown(model: Model, shapes: list[list[int]]) -> None:
-    """Fill in the shapes that neither the file nor the caller gives, where an operator has a rule.
+    """Fill in the shapes that are not given by file or caller, where an operator has a rule.
 
     An operator that comes before the one that makes its operand leaves its result unknown.
     """
