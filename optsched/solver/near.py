@@ -87,14 +87,17 @@ def fewest_moves(known: Known, resume: Resume, clock: Clock) -> Findings:
     back_clock = clock.share(NEAR.back_share)
     # The first order is that of the plan itself, so that there always is one.
     back = [plan.order, *move_back(known.graph, near.order, plan.order, peak, back_clock)]
+    # Fewest moves first: the first one with a plan as good as the best is enough. Before the exact
+    # search, whose time may end without a better order.
+    for order in back[:0:-1]:
+        if not (yield from _pack_if_fewer(known, resume, order, clock)):
+            break
     found = moves.fewest_moves(
         known.graph, near.order, peak, clock=clock, most=near.max_moved, known=back[-1]
     )
     yield _moved_bound(found.bound)
-    # Fewest moves first: the first one with a plan as good as the best ends the search.
-    for order in ([] if found.order is None else [found.order]) + back[:0:-1]:
-        if not (yield from _pack_if_fewer(known, resume, order, clock)):
-            break
+    if found.order is not None:
+        yield from _pack_if_fewer(known, resume, found.order, clock)
 
 
 def _pack_if_fewer(
