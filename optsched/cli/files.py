@@ -16,7 +16,9 @@ from optsched.cli.options import (
     READING,
     Command,
     choice,
+    number,
     option,
+    percentage,
 )
 from optsched.cli.recompute import COST_OPTIONS, LOSS, explain_peak
 from optsched.cli.saving import add_saving
@@ -26,6 +28,7 @@ from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.formats.apply import Applied
+    from optsched.model.graph import Graph
     from optsched.model.logical import LogicalModule
 
 
@@ -201,27 +204,40 @@ def _apply(args: argparse.Namespace) -> int:
         "load": done.load,
     }
     record |= arena_fields(done.tails, slab)
-    load = "\n".join(filter(None, [_load_text(args, done, record), *arena_lines(record)]))
+    graph, load = _measured(args, done, record)
     text = f"{args.output}: {done.moved} of {ops} ops moved, slab {slab:,} bytes"
-    text = add_saving(done.graph, record, text, peak=done.checked.peak, slab=slab)
+    text = add_saving(graph, record, text, peak=done.checked.peak, slab=slab)
+    load = _unless_too_little(args.min_gain, load, record)
+    load = "\n".join(filter(None, [load, *arena_lines(record)]))
     text += f"\n{load}" if load else ""
     common.print_result(args, record, text)
     return common.OK
 
 
-def _load_text(args: argparse.Namespace, done: Applied, record: dict[str, Any]) -> str:
-    """Return how to load the file with its plan, for ONNX models as measured, if that can be."""
+def _measured(args: argparse.Namespace, done: Applied, record: dict[str, Any]) -> tuple[Graph, str]:
+    """Return the graph and how to load the file with its plan, for ONNX models as measured."""
     # A model written to standard output has no path from which a session could be measured.
     if done.format != "onnx" or args.output == "-":
-        return done.load
+        return done.graph, done.load
+    from optsched.measure.before import with_measured
     from optsched.measure.ort_settings import find_settings
 
     best = find_settings(args.graph, args.output, done.graph)
     if best is None:
-        return done.load
+        return done.graph, done.load
     record["load"] = best.load
     record["held"] = best.to_dict()
-    return f"{record['load']}\n{best}"
+    return with_measured(done.graph, best.default), f"{best}\n{best.load}"
+
+
+def _unless_too_little(least: float, load: str, record: dict[str, Any]) -> str:
+    """Return how to load a file, or the advice to keep the model if the plan gains too little."""
+    saving, held = record["saving"], record.get("held")
+    before, after = (held["default"], held["held"]) if held else (saving["before"], saving["after"])
+    if before is None or after is None or before - after >= max(1, before * least / 100):
+        return load
+    record["load"] = f"Keep your file: it needs {before:,} bytes, and {after:,} with the plan"
+    return str(record["load"])
 
 
 def _export(args: argparse.Namespace) -> int:
@@ -316,6 +332,13 @@ APPLY = Command(
         option("graph", metavar="model", help="model file; it is not changed"),
         option("plan", help="plan file that solve wrote for this model"),
         option("-o", "--output", required=True, help="model file to write"),
+        number(
+            "--min-gain",
+            percentage,
+            "advise to keep the file if less is saved, in percent",
+            1.0,
+            "PERCENT",
+        ),
         *READING,
     ),
     _apply,

@@ -144,6 +144,14 @@ def seconds(text: str) -> float:
     return value
 
 
+def percentage(text: str) -> float:
+    """Return a number from 0 to 100."""
+    value = _number(float, text, wanted := "a number from 0 to 100")
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text}")
+    return value
+
+
 def positive(text: str) -> int:
     """Return a number above 0."""
     value = _number(int, text, wanted := "a number of at least 1")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 def _solve(args: argparse.Namespace) -> int:
     from optsched.compare.saving import figures_of
     from optsched.formats import read_plan, write_plan
+    from optsched.measure.before import PATIENCE, Before
     from optsched.reports.arena import arena_fields, within_fields
     from optsched.reports.pools import pooled_record, pooled_text
     from optsched.reports.results import solve_record, solve_text, trace_rows
@@ -53,7 +54,9 @@ def _solve(args: argparse.Namespace) -> int:
     baseline = read_plan(args.baseline, graph) if args.baseline else None
     rules = common.reading(args).order_rules(graph, baseline.order if baseline else None)
     asked, tail = common.capacity(args), common.tail(args, graph)
-    with ProgressLine(seconds=common.limits(args).seconds) as show:
+    seconds = common.limits(args).seconds
+    before = Before(args.graph, graph)
+    with ProgressLine(seconds=seconds) as show:
         result = solve(
             graph,
             pools=slabs,
@@ -83,7 +86,8 @@ def _solve(args: argparse.Namespace) -> int:
             record |= within_fields(asked, tail, result.slab)
         text = solve_text(result, record)
     # The saving is against the framework, which has no rules.
-    entry = module.graphs[module.entry]
+    patience = PATIENCE if seconds is None else min(PATIENCE, 0.2 * seconds + 0.5)
+    entry = before.put_into(module.graphs[module.entry], patience)
     text = add_saving(entry, record, text, **figures_of(result))
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)

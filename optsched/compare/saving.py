@@ -55,6 +55,10 @@ def stock_plan(what: Graph | Module) -> StockPlan | None:
         compared with the order of its ops.
     """
     entry = what if isinstance(what, Graph) else what.graphs[what.entry]
+    if entry.origin is not None and entry.origin.measured is not None:
+        own = stock_of(entry)
+        stock = replace(own, title=own.measured_title, peak_only=True)
+        return StockPlan(stock, own.methods[0], entry.origin.measured, None)
     runner = _runner(what)
     # The framework's own method first, and the file's order if that fails.
     for candidate in (stock_of(entry), FILE_ORDER):
@@ -138,6 +142,11 @@ def saving(
     if known is None:
         return Saving(quantity, noun, None, after, bound, among=among)
     before = known.value(quantity)
+    if stock.peak_only:
+        # The framework's own bytes are those of blocks.
+        after, bound = (
+            None if x is None else -(-x // stock.block) * stock.block for x in (after, bound)
+        )
     against = stock.title if is_slab or stock.peak_only else stock.order_title
     against += ", estimated" if is_slab and known.estimated else ""
     return Saving(quantity, noun, before, after, bound, against, known.method, among)

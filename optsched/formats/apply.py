@@ -127,7 +127,7 @@ def apply_plan(
     copy_companions(source.folder, companions, output)
     write_bytes(output, data)
     moved = sum(step != v for step, v in enumerate(chosen.order))
-    load = row.load.format(slab=checked.slab)
+    load = row.load.format(slab=checked.slab, output=str(output))
     tails = () if row.tails is None else row.tails(Source(data))
     return Applied(graph, row.name, moved, checked, load, tails)
 

@@ -148,6 +148,10 @@ class Stock:
     orders
         Names under which a file may record that order; the first one there is used, and without
         any the order of the file.
+    measured_title
+        Name of the way in which the framework's bytes are measured where it is installed.
+    block
+        Bytes to which the framework's allocator rounds up each buffer.
     """
 
     title: str
@@ -158,6 +162,8 @@ class Stock:
     counts_apart: str = ""
     order_title: str = "the file's order"
     orders: tuple[str, ...] = ()
+    measured_title: str = ""
+    block: int = 1
 
 
 FILE_ORDER = Stock("the file's order, packed greedily by size", ("program",))
@@ -224,7 +230,8 @@ class Format:
         Endings of the files of a folder that are read as graphs of this format, each also with
         `.gz` added; text files (`.txt`) are looked into first.
     load
-        Instruction for a file into which a plan was written; `{slab}` is its slab in bytes.
+        Instruction for a file into which a plan was written, at `{output}`; `{slab}` is its slab in
+        bytes.
     stock
         Plan of the format's framework (default: the order of the file, packed greedily).
     """

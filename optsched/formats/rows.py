@@ -239,20 +239,27 @@ ROWS: Final = (
         describe=later("onnx.describe", "describe"),
         apply=later("onnx.order", "reorder"),
         companions=later("onnx.model", "external_files"),
-        load="Load with: opts.execution_order = ExecutionOrder.PRIORITY_BASED; "
-        "opts.enable_mem_reuse = False; "
-        "opts.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_BASIC",
+        load="""Load with:
+import onnxruntime
+
+options = onnxruntime.SessionOptions()
+options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
+options.enable_mem_reuse = False
+options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+session = onnxruntime.InferenceSession({output!r}, options)""",
         binary=True,
         extra="onnx",
         title="an ONNX model",
         stock=Stock(
-            "ONNX Runtime's own order and memory pattern",
+            "ONNX Runtime's own order and memory pattern, estimated (optsched measure tells)",
             ("ort+best_fit_start",),
             "arena",
             counts="in-place as ONNX Runtime does; kernel scratch not counted",
             counts_apart="nothing in place, unlike ONNX Runtime; kernel scratch not counted",
             order_title="ONNX Runtime's own order",
             orders=("ort",),
+            measured_title="a default session of ONNX Runtime, measured",
+            block=64,
         ),
         endings=(".onnx",),
     ),

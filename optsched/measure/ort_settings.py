@@ -11,15 +11,13 @@ of them scratch of its convolutions, and with them 7,987,200; its file holds 16,
 
 from __future__ import annotations
 
-import shutil
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from typing import Any, Final
 
 from optsched.errors import OptschedError
+from optsched.measure.before import is_measured_here
 from optsched.measure.onnxruntime import BASIC, OFF, describe_inputs, request, run_all
 from optsched.measure.ort_ran import IN_ORDER
 from optsched.model.graph import Graph
@@ -53,21 +51,24 @@ class SessionSettings:
     held, default
         Bytes that the planned model holds with these settings, and those that the model holds
         without a plan in a session with default settings.
+    model
+        Path of the planned model.
     """
 
     settings: Mapping[str, Any]
     held: int
     default: int
+    model: str = ""
 
     @property
     def load(self) -> str:
-        """Instruction to load the file with the plan."""
-        if self.held > self.default:
-            return "Keep the original model: a session holds more bytes with the plan"
+        """Instruction to load the file with the plan: a program, if settings are needed."""
         if not self.settings:
             return "Load with the default settings of a session: no others hold fewer bytes"
-        named = (f"opts.{name} = {_value(name, value)}" for name, value in self.settings.items())
-        return f"Load with: {'; '.join(named)}"
+        named = (f"options.{name} = {_value(name, value)}" for name, value in self.settings.items())
+        lines = ("import onnxruntime", "", "options = onnxruntime.SessionOptions()", *named)
+        last = f"session = onnxruntime.InferenceSession({self.model!r}, options)"
+        return "\n".join(("Load with:", *lines, last))
 
     def __str__(self) -> str:
         text = f"measured: holds {self.held:,} bytes"
@@ -81,7 +82,7 @@ class SessionSettings:
 
 
 def _value(name: str, value: Any) -> str:
-    return f"{_CLASSES[name]}.{value}" if name in _CLASSES else str(value)
+    return f"onnxruntime.{_CLASSES[name]}.{value}" if name in _CLASSES else str(value)
 
 
 def find_settings(path: str, planned: str, graph: Graph) -> SessionSettings | None:
@@ -97,8 +98,7 @@ def find_settings(path: str, planned: str, graph: Graph) -> SessionSettings | No
     graph
         Graph of the model, with the sizes of its open dimensions.
     """
-    is_here = find_spec("onnxruntime") is not None and shutil.which("cc") is not None
-    if not is_here or sys.platform != "linux":
+    if not is_measured_here():
         return None
     try:
         inputs = describe_inputs(path, dict(graph.dims))
@@ -114,4 +114,4 @@ def find_settings(path: str, planned: str, graph: Graph) -> SessionSettings | No
     if not held or "held" not in default:
         return None
     fewest, best = min(held)
-    return SessionSettings(CANDIDATES[best], fewest, default["held"])
+    return SessionSettings(CANDIDATES[best], fewest, default["held"], planned)

@@ -65,6 +65,8 @@ class Origin:
     tails
         What the framework keeps after the slab, by pointers from small to large; empty for a
         framework that has the slab to itself.
+    measured
+        Bytes that the framework was seen to hold for the file with default settings, if it was run.
 
     Examples
     --------
@@ -80,3 +82,4 @@ class Origin:
     trouble: str = ""
     held: Mapping[str, int] = field(default_factory=dict)
     tails: tuple[ArenaTail, ...] = ()
+    measured: int | None = None

@@ -176,12 +176,49 @@ def test_the_settings_that_apply_names_hold_no_more_than_the_default(
     found = json.loads(capsys.readouterr().out)
     assert found["held"]["held"] <= found["held"]["default"]
     for setting in found["held"]["settings"]:
-        assert f"opts.{setting} = " in found["load"]
+        assert f"options.{setting} = " in found["load"] or found["load"].startswith(
+            "Keep your file"
+        )
 
 
-def test_the_original_is_kept_where_a_plan_holds_more() -> None:
+def test_a_file_is_kept_where_a_plan_gains_too_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a plan that gains, the settings are a program to paste."""
+    plan, out = str(tmp_path / "plan.json"), str(tmp_path / "planned.onnx")
+    for name, gains in (("iterations", False), ("forks", True)):
+        model = str(MODELS / f"{name}.onnx")
+        assert main(["solve", model, "-o", plan]) == 0
+        assert "against a default session" in capsys.readouterr().out or not gains
+        assert main(["apply", model, plan, "-o", out]) == 0
+        text = capsys.readouterr().out
+        assert ("Keep your file: it needs" in text) is not gains
+    program = text.partition("Load with:\n")[2]
+    values: dict[str, Any] = {}
+    exec(program, values)
+    assert [x.name for x in values["session"].get_outputs()] == ["y"]
+    assert main(["apply", model, plan, "-o", out, "--min-gain", "60"]) == 0
+    assert "Keep your file: it needs 573,440 bytes, and 294,912 with" in capsys.readouterr().out
+
+
+def test_before_is_what_a_default_session_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, plan = str(MODELS / "forks.onnx"), str(tmp_path / "plan.json")
+    first = "arena 573,440 -> 294,912 bytes (-49 %) against a default session of ONNX Runtime, mea"
+    assert main(["solve", model, "-o", plan]) == 0
+    assert capsys.readouterr().out.startswith(first)
+    assert main(["apply", model, plan, "-o", str(tmp_path / "planned.onnx")]) == 0
+    assert capsys.readouterr().out.startswith(first)
+    assert main(["measure", model, plan]) == 0
+    assert "held 573,440 -> 294,912 bytes" in capsys.readouterr().out
+    monkeypatch.setattr("optsched.measure.before.is_measured_here", lambda: False)
+    assert main(["solve", model]) == 0
+    assert "estimated (optsched measure tells)" in capsys.readouterr().out
+
+
+def test_the_settings_in_words() -> None:
     worse = SessionSettings({"enable_mem_reuse": False}, 12, 10)
-    assert worse.load.startswith("Keep the original model")
     assert str(worse) == (
         "measured: holds 12 bytes at best, the default session of the original model 10"
     )
