@@ -28,6 +28,7 @@ from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.formats.apply import Applied
+    from optsched.formats.format import Format
     from optsched.model.graph import Graph
     from optsched.model.logical import LogicalModule
 
@@ -36,7 +37,8 @@ def _info(args: argparse.Namespace) -> int:
     from optsched.formats import Content, sniff_file
     from optsched.reports.results import describe, info_text
 
-    if sniff_file(args.graph).holds is Content.PACKING:
+    row = sniff_file(args.graph)
+    if row.holds is Content.PACKING:
         return _info_of_packing(args)
     # A model with open dimensions still has facts to show.
     try:
@@ -44,9 +46,9 @@ def _info(args: argparse.Namespace) -> int:
     except (FormatError, GraphError) as error:
         return _info_of_blocked(args, error)
     record = describe(graph)
-    record["input_bytes_by_name"] = _input_bytes(args)
+    record["input_bytes_by_name"] = _input_bytes(args, row, graph)
     text = info_text(record)
-    if schedules := _schedules(args.graph):
+    if schedules := _schedules(args.graph, row):
         from optsched.reports.module import schedule_text
 
         record["xla"] = schedules
@@ -86,11 +88,9 @@ def _info_of_blocked(args: argparse.Namespace, error: OptschedError) -> int:
     return common.OK
 
 
-def _schedules(path: str) -> dict[str, Any]:
+def _schedules(path: str, row: Format) -> dict[str, Any]:
     """Return what XLA's schedulers make of a module of HLO text; nothing of any other file."""
-    from optsched.formats import sniff_file
-
-    if sniff_file(path).name != "hlo":
+    if row.name != "hlo":
         return {}
     from optsched.reports.module import schedule_record
 
@@ -114,11 +114,14 @@ def _logical(path: str) -> LogicalModule:
         return read_logical_module(source)
 
 
-def _input_bytes(args: argparse.Namespace) -> dict[str, int]:
+def _input_bytes(args: argparse.Namespace, row: Format, graph: Graph) -> dict[str, int]:
     """Return the bytes of freed inputs, as recorded and of the tensors, if the file has both."""
     from optsched.formats import InputBytes, read_graph
     from optsched.reports.results import counted_input_bytes
 
+    # Reading takes long for a large file, and most formats have one number.
+    if "input_bytes" not in row.options:
+        return dict.fromkeys((name.value for name in InputBytes), counted_input_bytes(graph))
     found = {}
     for name in InputBytes:
         # Both readings, so that the difference is visible.

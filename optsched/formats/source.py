@@ -29,7 +29,10 @@ from optsched.runtime.interrupt import released_interrupts
 from optsched.runtime.text import decoded, is_stand_in
 
 MAX_BYTES = 2**30
-"""Maximum bytes of a file, on disk and decompressed."""
+"""Maximum bytes of a file, on disk and decompressed, unless its ending has its own."""
+
+MORE_BYTES = {".onnx": 2**31}
+"""Maximum bytes by ending: protobuf's own limit for a model."""
 
 MAX_JSON_VALUES = 2**25
 """Maximum number of values in JSON: each takes about 70 bytes of memory, but only 3 in a file."""
@@ -58,13 +61,16 @@ def label_of(path: str | Path) -> str:
     return text if text.isprintable() else repr(text)
 
 
-def read_bytes(path: str | Path, *, limit: int = MAX_BYTES, compressed: bool = True) -> bytes:
+def read_bytes(path: str | Path, *, limit: int | None = None, compressed: bool = True) -> bytes:
     """Return the content of a file, decompressed if its first bytes are those of gzip.
 
-    `limit` is the maximum number of bytes, before and after decompression. With `compressed=False`,
-    the bytes are returned as stored. `FormatError` is raised if the file does not exist, cannot be
-    read, is too large, or is damaged gzip.
+    `limit` is the maximum number of bytes, before and after decompression; by default that of the
+    file's ending. With `compressed=False`, the bytes are returned as stored. `FormatError` is
+    raised if the file does not exist, cannot be read, is too large (before it is read, if its size
+    is known), or is damaged gzip.
     """
+    if limit is None:
+        limit = MORE_BYTES.get(Path(str(path).removesuffix(".gz")).suffix.lower(), MAX_BYTES)
     with errors_named(label_of(path)):
         try:
             data = _read_raw(path, limit)
@@ -79,7 +85,20 @@ def _read_raw(path: str | Path, limit: int) -> bytes:
     if is_pipe(path):
         return read_pipe(path, lambda file: _read_up_to(file, limit))
     with open(path, "rb") as file:
+        # A pipe or a device has the size 0, so it is measured while it is read.
+        if (size := os.fstat(file.fileno()).st_size) > limit:
+            raise FormatError(_too_large(limit, f" ({size:,})", Path(path).suffix.lower()))
         return _read_up_to(file, limit)
+
+
+def _too_large(limit: int, size: str = "", ending: str = "") -> str:
+    """Return the reason why a file is too large, and for a model what helps."""
+    text = f"larger than the limit of {limit:,} bytes{size}"
+    if ending == ".onnx":
+        text += ": save its weights as external data, which plans do not need"
+    elif ending in (".pt2", ".pte", ".tflite"):
+        text += ": save it without its weights, which plans do not need"
+    return text
 
 
 def _read_up_to(file: BinaryIO, limit: int) -> bytes:
@@ -89,7 +108,7 @@ def _read_up_to(file: BinaryIO, limit: int) -> bytes:
         pieces.append(piece)
         size += len(piece)
         if size > limit:
-            raise FormatError(f"larger than the limit of {limit} bytes")
+            raise FormatError(_too_large(limit))
     return b"".join(pieces)
 
 
@@ -125,7 +144,7 @@ def unpack(data: bytes, *, limit: int = MAX_BYTES) -> bytes:
                 first = first or chunk
                 size += len(chunk)
                 if size > limit:
-                    raise FormatError(f"decompresses to more than the limit of {limit} bytes")
+                    raise FormatError(f"decompresses to more than the limit of {limit:,} bytes")
         # A second pass for more than one chunk: the first pass only counted.
         return first if len(first) == size else gzip.decompress(data)
     except EOFError:

@@ -30,12 +30,15 @@ from optsched.reports.capacity import (
     refusal_text,
 )
 from optsched.runtime.bytes import format_bytes, spelled_bytes
+from optsched.runtime.clock import Clock
 from optsched.runtime.facts import versions
-from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
+from optsched.runtime.limits import Event, Limits, Objective, Proof, StopReason, optimality_gap
 from optsched.runtime.text import counted, listed_names, percent, readable
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.result import Result
 
+DESCRIBED_SECONDS = 0.5
+"""Seconds for the bound of a description: beyond 3,000 ops not every op can be looked at."""
 _NAMED = 6
 """Maximum number of buffers on several streams that are named in text."""
 _PROOF_WORDS = {
@@ -275,9 +278,10 @@ def describe(graph: Graph) -> dict[str, Any]:
     from heuristics import ORDERINGS
 
     arrays = graph.arrays
-    # A simple bound, not a search: `info` answers at once for any graph.
+    # A simple bound, not a search, and of a large graph that of its fullest ops alone: `info`
+    # answers at once for any graph.
     order = ORDERINGS["program"](graph, 0)
-    bound = peak_lower_bound(graph, [order])
+    bound = peak_lower_bound(graph, [order], clock=Clock.of(Limits(DESCRIBED_SECONDS)))
     return {
         "graph": graph.name,
         "memory_model": graph.model_name,

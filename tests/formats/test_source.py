@@ -91,7 +91,7 @@ def test_zip_bomb_costs_no_memory(tmp_path: Path) -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     path.write_bytes(b"".join(packer.compress(bytes(2**20)) for _ in range(40)) + packer.flush())
     tracemalloc.start()
-    assert refused(path, limit=2**25) == "decompresses to more than the limit of 33554432 bytes"
+    assert refused(path, limit=2**25) == "decompresses to more than the limit of 33,554,432 bytes"
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 2**23
@@ -100,9 +100,32 @@ def test_zip_bomb_costs_no_memory(tmp_path: Path) -> None:
 def test_large_plain_file(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     path.write_bytes(bytes(101))
-    assert refused(path, limit=100) == "larger than the limit of 100 bytes"
+    assert refused(path, limit=100) == "larger than the limit of 100 bytes (101)"
     assert len(read_bytes(path, limit=101)) == 101
-    assert refused("/dev/zero", limit=1000) == "larger than the limit of 1000 bytes"
+    assert refused("/dev/zero", limit=1000) == "larger than the limit of 1,000 bytes"
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "helps"),
+    [
+        ("graph.json", 2**30, ""),
+        ("model.onnx", 2**31, ": save its weights as external data, which plans do not need"),
+        ("model.tflite", 2**30, ": save it without its weights, which plans do not need"),
+    ],
+)
+def test_a_large_file_is_refused_by_its_size(
+    name: str, most: int, helps: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        # No block of it is on the disk.
+        file.truncate(most + 1)
+    tracemalloc.start()
+    said = f"larger than the limit of {most:,} bytes ({most + 1:,}){helps}"
+    assert refused(path) == said
+    _, used = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 2**20
 
 
 def test_text() -> None:
