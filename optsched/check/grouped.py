@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from heapq import heapify, heappop, heappush
 
 from optsched.errors import PlanError
 from optsched.model.elements import Buffer, Op
@@ -24,11 +25,15 @@ def finest_groups(fused: FusedGraph, stay: Collection[int]) -> list[list[int]]:
     """
     graph = fused.graph
     group_of = {v: [v] for v in range(len(graph.ops))}
+    tied: dict[tuple[int, ...], list[list[int]]] = {}
+    for b in stay:
+        # Only parts of one node use a local buffer.
+        users = sorted(fused.users[b])
+        tied.setdefault(fused.nodes[fused.node_of[users[0]]], []).append(users)
     for node in fused.nodes:
         bit = {v: 1 << i for i, v in enumerate(node)}
         reach = {v: bit[v] | sum(bit.get(u, 0) for u in graph.predecessors[v]) for v in node}
-        for b in stay:
-            row = [v for v in node if v in fused.users[b]]
+        for row in tied.get(node, ()):
             for v in row:
                 reach[v] |= sum(bit[u] for u in row if not reach[v] & bit[u])
         for u in node:
@@ -46,16 +51,22 @@ def _listed(graph: Graph, groups: dict[int, list[int]]) -> list[list[int]]:
         head: {first[u] for v in group for u in graph.predecessors[v]} - {head}
         for head, group in groups.items()
     }
+    after: dict[int, list[int]] = {head: [] for head in groups}
+    for head, row in waits.items():
+        for other in row:
+            after[other].append(head)
     found: list[list[int]] = []
-    done: set[int] = set()
-    heads = sorted(groups)
-    while heads:
-        head = next((x for x in heads if waits[x] <= done), None)
-        if head is None:
-            raise PlanError(f"{graph.name}: groups wait for each other in a cycle")
-        heads.remove(head)
-        done.add(head)
+    ready = [head for head in groups if not waits[head]]
+    heapify(ready)
+    while ready:
+        head = heappop(ready)
         found.append(groups[head])
+        for other in after[head]:
+            waits[other].discard(head)
+            if not waits[other]:
+                heappush(ready, other)
+    if len(found) < len(groups):
+        raise PlanError(f"{graph.name}: groups wait for each other in a cycle")
     return found
 
 
@@ -65,14 +76,18 @@ def grouped_graph(
     """Return the graph with one op per group; `free` local buffers have 0 bytes."""
     graph = fused.graph
     inner, taken = inside(fused, groups), _taken(fused, groups)
+    gone = {*taken.values()}
     place = {v: i for i, group in enumerate(groups) for v in group}
     ids: dict[int, int] = {}
     buffers: list[Buffer] = []
     for b, buffer in enumerate(graph.buffers):
-        if b not in inner and b not in taken.values():
+        if b not in inner and b not in gone:
             ids[b] = len(buffers)
             buffers.append(replace(buffer, size=0) if b in free else buffer)
     ops, pairs = [], []
+    candidates: dict[int, list[tuple[int, int, int]]] = {}
+    for row in graph.inplace_candidates:
+        candidates.setdefault(row[0], []).append(row)
     for i, group in enumerate(groups):
         writes = [b for v in group for b in graph.ops[v].writes]
         reads = [b for v in group for b in graph.ops[v].reads if b not in writes]
@@ -87,7 +102,8 @@ def grouped_graph(
                 workspace=None if scratch is None else ids[scratch],
             )
         )
-        rows = _overwrites(fused, group, inner, taken)
+        own = [row for v in group for row in candidates.get(v, ())]
+        rows = _overwrites(fused, group, own, inner, taken, gone)
         pairs += [(i, ids[output], ids[source]) for output, source in rows]
     made = Graph(graph.name, tuple(ops), tuple(buffers), tuple(sorted(set(pairs))))
     return made.with_inplace() if graph.in_place else made
@@ -118,26 +134,33 @@ def _taken(fused: FusedGraph, groups: Iterable[Sequence[int]]) -> dict[int, int]
 
 
 def _overwrites(
-    fused: FusedGraph, group: Sequence[int], inner: Collection[int], taken: Mapping[int, int]
+    fused: FusedGraph,
+    group: Sequence[int],
+    candidates: Sequence[tuple[int, int, int]],
+    inner: Collection[int],
+    taken: Mapping[int, int],
+    gone: Collection[int],
 ) -> Iterator[tuple[int, int]]:
-    """Yield what a group writes and what it may overwrite with it, both outside of the group."""
+    """Yield what a group writes and what it may overwrite with it, both outside of the group.
+
+    `candidates` are those of its parts, `gone` the buffers whose bytes are `taken` inside of a
+    kernel.
+    """
     direct: dict[int, list[int]] = {}
-    for v, output, source in fused.graph.inplace_candidates:
-        if v in group and _may_overwrite(fused, group, (v, output, source)):
+    for v, output, source in candidates:
+        if _may_overwrite(fused, group, (v, output, source)):
             direct.setdefault(output, []).append(source)
     # A buffer that takes bytes inside the kernel takes no others, and nothing else takes them.
-    gone = set(taken.values())
     direct = {output: [x for x in row if x not in gone] for output, row in direct.items()}
-    direct.update({output: [source] for output, source in taken.items() if output in direct})
-    inner = {*inner, *taken.values()}
+    direct.update({output: [taken[output]] for output in direct if output in taken})
     made = {b for v in group for b in fused.graph.ops[v].writes}
     for output, sources in direct.items():
         left, seen = list(sources), set[int]()
-        while left and output not in inner:
+        while left and output not in inner and output not in gone:
             source = left.pop()
             if source not in made:
                 yield output, source
-            elif source in inner and source not in seen:
+            elif (source in inner or source in gone) and source not in seen:
                 # The bytes that such a buffer takes over are taken over from it.
                 seen.add(source)
                 left += direct.get(source, ())

@@ -26,7 +26,7 @@ def add_saving(what: Graph | Module, record: dict[str, Any], text: str, **of: An
     """
     from optsched.compare.saving import saving, stock_plan
 
-    known = stock_plan(what)
+    known = stock_plan(what, peak_only=of.get("objective") is Objective.PEAK)
     found = saving(known, **of)
     record["saving"] = found.to_dict()
     if note := _counted_bytes(what, known):

@@ -44,7 +44,7 @@ def own_methods(paths: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def stock_plan(what: Graph | Module) -> StockPlan | None:
+def stock_plan(what: Graph | Module, *, peak_only: bool = False) -> StockPlan | None:
     """Return the plan that the framework of a graph makes, or None without a valid one.
 
     Parameters
@@ -53,6 +53,8 @@ def stock_plan(what: Graph | Module) -> StockPlan | None:
         Graph in its memory model, without order rules, which the framework does not know; or a
         module with calls. Its origin names the framework; a graph made in Python has none, and is
         compared with the order of its ops.
+    peak_only
+        True if the slab is not asked for: packing takes longer than all else for a large graph.
     """
     entry = what if isinstance(what, Graph) else what.graphs[what.entry]
     if entry.origin is not None and entry.origin.measured is not None:
@@ -65,7 +67,7 @@ def stock_plan(what: Graph | Module) -> StockPlan | None:
         for method in parse_methods(candidate.methods):
             # A failing heuristic costs this figure only.
             with suppress(Exception):
-                return _stock_plan(runner, candidate, method)
+                return _stock_plan(runner, candidate, method, peak_only or candidate.peak_only)
     return None
 
 
@@ -82,10 +84,10 @@ def _runner(what: Graph | Module) -> MethodRunner:
     return ModuleRunner(what.graphs[what.entry], Limits(), module=what)
 
 
-def _stock_plan(runner: MethodRunner, stock: Stock, method: Method) -> StockPlan:
+def _stock_plan(runner: MethodRunner, stock: Stock, method: Method, peak_only: bool) -> StockPlan:
     """Return the plan of a method; raise its error if it fails or its plan is invalid."""
     # Without offsets of its own, a framework has a peak and no slab.
-    if stock.peak_only and isinstance(method, Heuristic) and not isinstance(runner, ModuleRunner):
+    if peak_only and isinstance(method, Heuristic) and not isinstance(runner, ModuleRunner):
         order, _ = runner.order_of(method)
         ids = tuple(map(int, order))
         return StockPlan(stock, method.name, check_order(runner.graph, ids), None)

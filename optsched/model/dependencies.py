@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 
 from optsched.errors import GraphError
 from optsched.model.elements import Op
@@ -98,9 +99,42 @@ def find_cycle(predecessors: Sequence[Collection[int]]) -> list[int]:
     return []
 
 
-def topological_order(predecessors: Sequence[Iterable[int]]) -> list[int]:
+def topological_order(predecessors: Sequence[Collection[int]]) -> list[int]:
     """Return the nodes of an acyclic graph, each one after its predecessors."""
-    return list(TopologicalSorter(dict(enumerate(predecessors))).static_order())
+    waiting = [len(row) for row in predecessors]
+    successors = followers(predecessors)
+    # The order of :mod:`graphlib`, a third as long: nodes are listed as rows first name them.
+    named = dict.fromkeys(chain.from_iterable((v, *row) for v, row in enumerate(predecessors)))
+    found = [v for v in named if not waiting[v]]
+    for v in found:
+        for w in successors[v]:
+            waiting[w] -= 1
+            if not waiting[w]:
+                found.append(w)
+    return found
+
+
+def followers(predecessors: Sequence[Iterable[int]]) -> list[list[int]]:
+    """Return the nodes that name each node as a predecessor, ascending."""
+    found: list[list[int]] = [[] for _ in predecessors]
+    for v, row in enumerate(predecessors):
+        for u in row:
+            found[u].append(v)
+    return found
+
+
+def reached(rows: Sequence[Iterable[int]], starts: Iterable[int]) -> bytearray:
+    """Return by node 1 for those that are reached from some nodes through the rows, else 0.
+
+    A start counts only if another node leads to it.
+    """
+    found, waiting = bytearray(len(rows)), list(starts)
+    while waiting:
+        for u in rows[waiting.pop()]:
+            if not found[u]:
+                found[u] = 1
+                waiting.append(u)
+    return found
 
 
 def members(mask: int) -> list[int]:

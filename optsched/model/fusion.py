@@ -148,7 +148,8 @@ def merge(fused: FusedGraph, split: Split, free: Collection[int] = ()) -> Graph:
         replace(graph.buffers[b], size=0) if b in free else graph.buffers[b] for b in ids
     )
     ops = tuple(_op(graph, group, owner, ids) for group in split)
-    rows = (_pairs(fused, i, group, ids, inside) for i, group in enumerate(split))
+    taken = frozenset(inside.values())
+    rows = (_pairs(fused, i, group, ids, inside, taken) for i, group in enumerate(split))
     pairs = sorted({pair for row in rows for pair in row})
     merged = Graph(graph.name, ops, buffers, tuple(pairs), graph.memory_model)
     return merged.with_inplace() if graph.in_place else merged
@@ -267,7 +268,12 @@ def _absorbed(fused: FusedGraph, split: Split) -> dict[int, int]:
 
 
 def _pairs(
-    fused: FusedGraph, i: int, group: Group, ids: Mapping[int, int], absorbed: Mapping[int, int]
+    fused: FusedGraph,
+    i: int,
+    group: Group,
+    ids: Mapping[int, int],
+    absorbed: Mapping[int, int],
+    gone: Collection[int],
 ) -> Iterator[tuple[int, int, int]]:
     """Yield what the kernel of a group may overwrite, also by way of a buffer that is gone."""
     rows = [x for v in group for x in _candidates(fused)[v]]
@@ -276,7 +282,6 @@ def _pairs(
     inside = set(group)
     made = {b for v in group for b in fused.graph.ops[v].writes}
     takes: dict[int, list[int]] = {}
-    gone = set(absorbed.values())
     for v, output, source in _in_order(fused, rows):
         # The bytes of an absorbed buffer are those of the one that absorbs it, and of no other.
         if absorbed.get(output, source) != source or (source in gone and output not in absorbed):
@@ -308,7 +313,8 @@ def _in_order(
 ) -> list[tuple[int, int, int]]:
     """Return candidates so that a buffer is made before it is overwritten."""
     ancestors = _ancestors(fused)
-    return sorted(rows, key=lambda row: (ancestors[row[0]].bit_count(), row))
+    count = {row[0]: ancestors[row[0]].bit_count() for row in rows}
+    return sorted(rows, key=lambda row: (count[row[0]], row))
 
 
 def _candidates(fused: FusedGraph) -> list[list[tuple[int, int, int]]]:

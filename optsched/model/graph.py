@@ -281,6 +281,17 @@ class Graph:
         made.__dict__["arrays"] = with_bytes(self.arrays, made, pairs)
         return made
 
+    def with_control(self, after: Mapping[int, Sequence[int]]) -> Graph:
+        """Return the graph in which some ops wait for more ops, none of which waits for them."""
+        ops, rows = list(self.ops), list(self.predecessors)
+        for v, more in after.items():
+            ops[v] = replace(ops[v], control=tuple(dict.fromkeys((*ops[v].control, *more))))
+            rows[v] = tuple(sorted({*rows[v], *more}))
+        # Groups are tested against the order of the ops.
+        if self.keep_apart or self.must_share or self.on_streams:
+            return replace(self, ops=tuple(ops))
+        return self._rewritten(ops=tuple(ops), predecessors=tuple(rows))
+
     def read_from(self, origin: Origin, dims: Mapping[str, int] | None = None) -> Graph:
         """Return the graph with its origin, and with the sizes of dimensions if any were given."""
         kept = tuple(dims.items()) if dims else self.dims

@@ -13,10 +13,9 @@ only one, so the forward ops are `act` and `loss`, and `grad` gets a control edg
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from optsched.errors import UsageError
-from optsched.model.dependencies import reachable
+from optsched.model.dependencies import followers, reached
 from optsched.model.graph import Graph
 
 TANGENTS = "tangents"
@@ -73,27 +72,25 @@ def _tangent_readers(graph: Graph) -> list[int]:
         for b, buffer in enumerate(graph.buffers)
         if buffer.input is not None and buffer.name.startswith(TANGENTS)
     }
+    held = {b for b, root in enumerate(graph.roots) if root in given}
     return [
         v
         for v, op in enumerate(graph.ops)
-        if any(graph.roots[b] in given for b in (*op.reads, *op.uses, *op.writes))
+        if not (held.isdisjoint(op.reads) and held.isdisjoint(op.uses))
+        or not held.isdisjoint(op.writes)
     ]
 
 
 def _after_tangents(graph: Graph) -> set[int]:
     readers = _tangent_readers(graph)
-    mask = sum(1 << v for v in readers)
-    above = reachable(graph.predecessors)
-    return {v for v in range(len(graph.ops)) if above[v] & mask} | set(readers)
+    after = reached(followers(graph.predecessors), readers)
+    return {v for v, is_after in enumerate(after) if is_after} | set(readers)
 
 
 def forward_ops(graph: Graph, loss: Sequence[int]) -> frozenset[int]:
     """Return the ops that make the loss and all ops that they need."""
-    above = reachable(graph.predecessors)
-    mask = 0
-    for v in loss:
-        mask |= above[v] | 1 << v
-    return frozenset(v for v in range(len(graph.ops)) if mask >> v & 1)
+    before = reached(graph.predecessors, loss)
+    return frozenset(v for v, is_before in enumerate(before) if is_before) | {*loss}
 
 
 def with_barrier(graph: Graph, loss: Sequence[int]) -> Graph:
@@ -101,10 +98,6 @@ def with_barrier(graph: Graph, loss: Sequence[int]) -> Graph:
 
     Costs and buffers stay as they are, and so do the ids of ops.
     """
-    inside, ops = forward_ops(graph, loss), list(graph.ops)
-    for v in _tangent_readers(graph):
-        # An op of the forward part that reads a tangent would wait for itself.
-        if v not in inside:
-            control = dict.fromkeys((*ops[v].control, *loss))
-            ops[v] = replace(ops[v], control=tuple(control))
-    return replace(graph, ops=tuple(ops))
+    inside = forward_ops(graph, loss)
+    # An op of the forward part that reads a tangent would wait for itself.
+    return graph.with_control({v: loss for v in _tangent_readers(graph) if v not in inside})

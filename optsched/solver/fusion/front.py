@@ -59,7 +59,7 @@ def find_front(result: FusionResult, clock: Clock) -> Front:
 
     An interrupt ends the search; the split of least peak is part of the front in any case.
     """
-    best = with_useful_cuts(result.fused, result.best)
+    best = with_useful_cuts(result.fused, result.best, clock.expired)
     found, reason = [result.whole, best], result.stop_reason
     for i, share in enumerate(SHARES):
         budget = result.whole.peak - int(result.saved * share)

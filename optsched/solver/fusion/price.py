@@ -72,7 +72,7 @@ class Shrinker:
         """Return the best split so far, or the search's own if that is cheaper."""
         best = self.result.best
         points = [best] if self.found is None else [measured(self.fused, self.found), best]
-        useful = [with_useful_cuts(self.fused, point) for point in points]
+        useful = [with_useful_cuts(self.fused, point, self._over) for point in points]
         return min(useful, key=lambda x: (x.kernels, x.traffic, x.peak))
 
     def run(self) -> StopReason:
@@ -193,11 +193,14 @@ def touching(fused: FusedGraph, solved: Solved) -> set[int]:
     return found
 
 
-def with_useful_cuts(fused: FusedGraph, point: Point) -> Point:
+def with_useful_cuts(
+    fused: FusedGraph, point: Point, over: Callable[[], bool] = lambda: False
+) -> Point:
     """Return a split in which each cut saves bytes: nodes whose cuts save none are whole again.
 
     The order stays near to that of the given split, so no search is needed and the peak does not
-    rise. If either of two cuts is enough, one of them stays.
+    rise. If either of two cuts is enough, one of them stays. Where the time is `over`, cuts that
+    were not tried stay.
     """
     groups, peak, rows = point.groups, point.peak, point.cut_nodes(fused)
     cut = sorted(rows, key=lambda k: -len(rows[k]))
@@ -211,10 +214,12 @@ def with_useful_cuts(fused: FusedGraph, point: Point) -> Point:
         return True
 
     before: list[int] = []
-    while cut != before:
+    while cut != before and not over():
         # A cut may have become useless when another node was made whole, so all are tried again.
         before = cut
-        without_chunks(cut, fits, lambda: False)
+        without_chunks(cut, fits, over)
+    if groups == point.groups:
+        return point
     checked = check_split(fused, groups)
     return Point(groups, checked.peak, checked.kernels, checked.traffic)
 

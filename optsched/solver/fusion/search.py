@@ -98,13 +98,14 @@ class Search:
             reason = clock.limit_reason() if clock.expired() else reason
         assert self.whole is not None
         assert self.best is not None
-        best, bound = measured(self.fused, self.best), self._bound()
+        whole, bound = measured(self.fused, self.whole), self._bound()
+        best = whole if self.best is self.whole else measured(self.fused, self.best)
         # A Ctrl-C during the last step of a proof is reported, too.
         if best.peak <= bound and reason is not StopReason.INTERRUPTED:
             reason = StopReason.PROVED
         return FusionResult(
             fused=self.fused,
-            whole=measured(self.fused, self.whole),
+            whole=whole,
             best=best,
             bound=bound,
             tree=self.root,
@@ -150,7 +151,7 @@ class Search:
             heapq.heappush(self.open, row)
         self.bounded = True
         for bound, _, _, at in rows:
-            if bound <= self.enough:
+            if bound <= self.enough and not self.oracle.clock.expired():
                 self._take_splits(at, bound)
 
     def _look(
@@ -196,6 +197,8 @@ class Search:
         """Solve the splits that cut all undecided buffers, and that keep all of them."""
         fused, oracle = self.fused, self.oracle
         for kept in (at.stay, fused.local - at.cut):
+            if oracle.clock.expired():
+                return
             split = finest_split(fused, kept)
             self._take(follow(fused, split, at.solved.groups))
             if bound < self._peak() and not oracle.clock.expired():

@@ -18,8 +18,10 @@ from optsched.solver.fusion.oracle import Oracle, follow
 from optsched.solver.fusion.result import FusionResult, Point
 from optsched.solver.fusion.search import measured
 
-LIMITS = Limits(work=50_000, seconds=5.0)
-"""Limits of the search; the work ends it first, except for graphs of many thousand parts."""
+LIMITS = Limits(work=50_000)
+"""Limit of the search."""
+MOST_SEARCHED = 3_000
+"""Number of groups up to which this work takes less than a second."""
 
 
 def least_whole(fused: FusedGraph, near: Iterable[Sequence[Sequence[int]]] = ()) -> Point:
@@ -34,7 +36,8 @@ def least_whole(fused: FusedGraph, near: Iterable[Sequence[Sequence[int]]] = ())
     """
     split = whole_split(fused)
     found = [follow(fused, split, groups) for groups in near]
-    found.append(Oracle(fused, Clock.of(LIMITS)).solve(split))
+    if len(split) <= MOST_SEARCHED or not found:
+        found.append(Oracle(fused, Clock.of(LIMITS)).solve(split))
     return measured(fused, min(found, key=lambda x: x.peak))
 
 

@@ -68,7 +68,9 @@ class _Need:
             for b, buffer in enumerate(graph.buffers)
             if buffer.input is not None and graph.kept[b] and graph.roots[b] == b
         }
-        held |= {x.buffer for x in problem.storages if _is_held(problem, v, x.maker, x.readers)}
+        again = frozenset(problem.again)
+        others = (x for x in problem.storages if x.maker not in again)
+        held |= {x.buffer for x in others if _is_held(problem, v, x.maker, x.readers)}
         held |= {x.buffer for x in problem.storages if x.kept and _is_before(problem, x.maker, v)}
         rows = [(_bytes(problem, [b]), graph.buffers[b].name) for b in held - used]
         beside = sorted((row for row in rows if row[0]), key=lambda row: (-row[0], row[1]))
@@ -101,11 +103,10 @@ def _bytes(problem: RecomputeProblem, buffers: Iterable[int]) -> int:
 
 
 def _is_before(problem: RecomputeProblem, maker: int, v: int) -> bool:
-    return maker >= 0 and bool(problem.above[v] >> maker & 1)
+    return maker >= 0 and bool(problem.ancestors(v)[maker])
 
 
 def _is_held(problem: RecomputeProblem, v: int, maker: int, readers: Collection[int]) -> bool:
     """Return True if bytes that no op makes again are there, and certainly read after v."""
-    is_made_again = maker in problem.again
-    is_there = maker < 0 or _is_before(problem, maker, v)
-    return is_there and not is_made_again and any(problem.above[w] >> v & 1 for w in readers)
+    after = problem.descendants(v)
+    return (maker < 0 or _is_before(problem, maker, v)) and any(after[w] for w in readers)

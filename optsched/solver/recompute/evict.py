@@ -189,10 +189,13 @@ def missing(stores: Stores, state: State, v: int) -> int:
 
 
 @kernel
-def evict(stores: Stores, peak: int, weight: FloatArray, power: float, runs: IntArray) -> int:
-    """Write a sequence to `runs`; return its length, 0 if it has no room.
+def evict(
+    stores: Stores, peak: int, weight: FloatArray, power: float, runs: IntArray, most: int
+) -> int:
+    """Write a sequence to `runs`; return its length.
 
-    Where nothing is left to evict, the peak is raised to what is needed.
+    It is 0 if the sequence has no room, or takes more than `most` looks at nodes. Where nothing is
+    left to evict, the peak is raised to what is needed.
     """
     n, m = len(stores.order), len(stores.size)
     state = State(
@@ -222,13 +225,14 @@ def evict(stores: Stores, peak: int, weight: FloatArray, power: float, runs: Int
                 pending[top] = u
                 pin(stores, state, u, 1)
                 continue
-            if count == len(runs):
+            if count == len(runs) or most < 0:
                 return 0
             new = 0
             for k in range(stores.make_ptr[v], stores.make_ptr[v + 1]):
                 if stores.kept[stores.make[k]] or not state.live[stores.make[k]]:
                     new += stores.size[stores.make[k]]
-            while live + new > peak:
+            while live + new > peak and most >= 0:
+                most -= n
                 released = release(stores, state, at, weight, power)
                 if not released:
                     peak = live + new
@@ -284,7 +288,8 @@ class Evictions:
         self.turn += 1
         n = len(self.stores.order)
         runs = np.empty(LONGEST * n, np.int64)
-        length = evict.for_work(n * n)(self.stores, self.peak, weight, power, runs)
+        most = self.unroller.most()
+        length = evict.for_work(n * n)(self.stores, self.peak, weight, power, runs, most)
         if length:
             self._take(self.unroller.clean(runs[:length].tolist()), weight, power)
 

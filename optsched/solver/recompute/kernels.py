@@ -14,11 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 from optsched.formats.fusible import is_fusible
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
+from optsched.runtime.collector import paused_collector
 from optsched.solver.recompute.problem import RecomputeProblem
+
+
+class Tables(NamedTuple):
+    """Buffers of a contracted graph, and their numbers."""
+
+    buffers: list[Buffer]
+    number: dict[int, int]
+    """Buffer by storage."""
+    others: dict[int, int]
+    """Further buffers, by buffer of the problem's graph."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +50,15 @@ class Contracted:
     head: tuple[int, ...]
     members: tuple[tuple[int, ...], ...] = field(init=False)
     """Nodes of each op, ascending."""
+    again: frozenset[int] = field(init=False)
+    """Nodes that may run again."""
 
     def __post_init__(self) -> None:
         found: dict[int, list[int]] = {h: [] for h in sorted(set(self.head))}
         for v, h in enumerate(self.head):
             found[h].append(v)
         object.__setattr__(self, "members", tuple(map(tuple, found.values())))
+        object.__setattr__(self, "again", frozenset(self.problem.again))
 
     @property
     def loss(self) -> list[str]:
@@ -51,8 +67,22 @@ class Contracted:
         makers = [problem.views.get(v, v) for v in problem.loss]
         return list(dict.fromkeys(problem.name(self.head[node[v]]) for v in makers if v in node))
 
+    @paused_collector()
     def graph(self) -> Graph:
         """Return the graph."""
+        problem = self.problem
+        at = {h: i for i, h in enumerate(sorted(set(self.head)))}
+        ops = [self._op(nodes, at) for nodes in self.members]
+        return Graph(
+            problem.graph.name,
+            tuple(ops),
+            tuple(self.tables.buffers),
+            cost_unit=problem.graph.cost_unit,
+        )
+
+    @cached_property
+    def tables(self) -> Tables:
+        """Buffers, and their numbers by storage and by buffer of the problem's graph."""
         problem, names = self.problem, self.problem.graph.buffers
         number, buffers = dict[int, int](), list[Buffer]()
         for s, storage in enumerate(problem.storages):
@@ -66,10 +96,23 @@ class Contracted:
         # One buffer stands for all bytes that no schedule can release.
         if problem.fixed:
             buffers.append(Buffer("fixed bytes", problem.fixed, input=InputPolicy.KEPT))
-        at = {h: i for i, h in enumerate(sorted(set(self.head)))}
-        ops = [self._op(nodes, number, at, others) for nodes in self.members]
-        return Graph(
-            problem.graph.name, tuple(ops), tuple(buffers), cost_unit=problem.graph.cost_unit
+        return Tables(buffers, number, others)
+
+    def used(self, nodes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the buffers that the op of some nodes reads, and those that it writes."""
+        problem, (_, number, others) = self.problem, self.tables
+        made = [s for v in nodes for s in problem.makes[v]]
+        read = dict.fromkeys(s for v in nodes for s in problem.reads[v] if s not in made)
+        reads = tuple([number[s] for s in read])
+        writes = tuple([number[s] for s in made if s in number])
+        if not others:
+            return reads, writes
+        ops = [problem.graph.ops[problem.ops[v]] for v in nodes]
+        beside = [others[b] for op in ops for b in op.writes if b in others]
+        through = [others[b] for op in ops for b in (*op.reads, *op.uses) if b in others]
+        return (
+            (*reads, *(b for b in dict.fromkeys(through) if b not in beside)),
+            (*writes, *beside),
         )
 
     def _add_others(self, number: dict[int, int], buffers: list[Buffer]) -> dict[int, int]:
@@ -99,27 +142,17 @@ class Contracted:
             return False
         return {head[w] for w in storage.readers} == {head[storage.maker]}
 
-    def _op(
-        self,
-        nodes: Sequence[int],
-        number: dict[int, int],
-        at: dict[int, int],
-        others: dict[int, int],
-    ) -> Op:
+    def _op(self, nodes: Sequence[int], at: dict[int, int]) -> Op:
         problem, h = self.problem, nodes[-1]
-        ops = [problem.graph.ops[problem.ops[v]] for v in nodes]
-        beside = [others[b] for op in ops for b in op.writes if b in others]
-        through = [others[b] for op in ops for b in (*op.reads, *op.uses) if b in others]
-        made = [s for v in nodes for s in problem.makes[v]]
-        read = dict.fromkeys(s for v in nodes for s in problem.reads[v] if s not in made)
+        reads, writes = self.used(nodes)
         before = {at[self.head[p]] for v in nodes for p in problem.preds[v]} - {at[h]}
         return Op(
             problem.name(h),
-            (*(number[s] for s in read), *(b for b in dict.fromkeys(through) if b not in beside)),
-            writes=(*(number[s] for s in made if s in number), *beside),
+            reads,
+            writes=writes,
             control=tuple(sorted(before)),
             cost=sum(problem.cost[v] for v in nodes),
-            once=h in problem.forward and h not in problem.again,
+            once=h in problem.forward and h not in self.again,
         )
 
     def names(self, op: int) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from optsched.runtime.clock import Clock
 from optsched.solver.recompute.bound import IMPOSSIBLE, Leaf, added_up, branch_row
 from optsched.solver.recompute.pairs import separate_pairs
 from optsched.solver.recompute.program import SCALED, Program
@@ -121,11 +122,11 @@ class Master:
                 return Relaxed(Leaf(0, {i: 1}, zeros), IMPOSSIBLE, np.zeros(0))
         return None if rows.columns else Relaxed(Leaf(1, {}, zeros), 0, np.zeros(0))
 
-    def narrowed(self, nodes: Collection[int]) -> Master:
-        """Return programs with the rows of some nodes."""
+    def narrowed(self, nodes: Collection[int], clock: Clock) -> Master | None:
+        """Return programs with the rows of some nodes; None if the time was over before."""
         rows = CutRows(self.rows.problem, self.rows.peak, self.rows.small)
-        for v in sorted(nodes):
-            rows.add(v)
+        if not all(rows.add(v, clock) for v in sorted(nodes)):
+            return None
         for kind, v, q, least in self.rows.keys:
             if kind == "round" and v in nodes:
                 rows.round(v, q, least)

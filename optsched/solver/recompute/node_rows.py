@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from optsched.runtime.clock import Clock
 from optsched.solver.recompute.problem import RecomputeProblem
 from optsched.solver.recompute.table import ONE, ZERO, Affine, RowTable
+
+LOOK = 256
+"""Storages between two looks at the clock."""
 
 
 @dataclass(slots=True)
@@ -29,14 +33,19 @@ class NodeRows:
 
     def __post_init__(self) -> None:
         self.problem = self.rows.problem
-        self.repeat = {u: i for i, u in enumerate(self.problem.again)}
+        self.repeat = self.rows.repeat
+        # Asked for by every row of this node.
+        self.problem.ancestors(self.v)
+        self.problem.descendants(self.v)
 
-    def make(self) -> None:
-        """Make the rows."""
+    def make(self, clock: Clock | None = None) -> bool:
+        """Make the rows; return False if the time was over before."""
         sizes: dict[int, int] = {}
         constant = self.problem.own_bytes(self.v)
         used = {*self.problem.reads[self.v], *self.problem.makes[self.v]}
         for s, storage in enumerate(self.problem.storages):
+            if clock is not None and s % LOOK == 0 and clock.expired():
+                return False
             if s in used:
                 continue
             # Small storages get no column of their own; they count only if they are live in every
@@ -50,6 +59,7 @@ class NodeRows:
         terms = tuple((column, -size) for column, size in sizes.items())
         self.rows.put(("fit", self.v, 0, 0), terms, constant - self.rows.peak)
         self.rows.fits[self.v] = (sizes, sum(sizes.values()) + constant - self.rows.peak)
+        return True
 
     def _bytes(self, s: int) -> int:
         """Return the bytes that share the column of a storage."""

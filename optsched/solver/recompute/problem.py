@@ -12,13 +12,14 @@ nodes are `a` and `b`; the storage of 8 bytes is made by `a` and read by `b`. If
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from optsched.errors import UsageError
-from optsched.model.dependencies import reachable, topological_order
+from optsched.model.dependencies import followers, reached, topological_order
 from optsched.model.graph import Graph
 from optsched.model.runs import runs_once
 from optsched.model.training import find_loss, forward_ops, with_barrier
+from optsched.runtime.collector import paused_collector
 from optsched.solver.recompute.bound import MOST_COST
 
 
@@ -59,8 +60,8 @@ class RecomputeProblem:
         Ops that make the forward outputs.
     ops
         Op of each node.
-    preds, above
-        Nodes directly before each node; all of its ancestors, as bit masks.
+    preds
+        Nodes directly before each node.
     storages, reads, makes
         Storages; the storages that each node reads and makes.
     cost
@@ -83,7 +84,6 @@ class RecomputeProblem:
     loss: tuple[int, ...]
     ops: tuple[int, ...]
     preds: tuple[tuple[int, ...], ...]
-    above: tuple[int, ...]
     storages: tuple[Storage, ...]
     reads: tuple[tuple[int, ...], ...]
     makes: tuple[tuple[int, ...], ...]
@@ -94,6 +94,29 @@ class RecomputeProblem:
     late: frozenset[int]
     fixed: int
     once: dict[int, str]
+    _before: dict[int, bytearray] = field(default_factory=dict, repr=False, compare=False)
+    _after: dict[int, bytearray] = field(default_factory=dict, repr=False, compare=False)
+    _followers: list[list[int]] = field(default_factory=list, repr=False, compare=False)
+
+    def ancestors(self, node: int) -> bytearray:
+        """Return by node 1 for those that a node needs, directly or not, else 0."""
+        # A table of all pairs takes a gigabyte for 100,000 nodes, and few nodes are asked for.
+        if node not in self._before:
+            self._before[node] = reached(self.preds, [node])
+        return self._before[node]
+
+    def descendants(self, node: int) -> bytearray:
+        """Return by node 1 for those that need a node, directly or not, else 0."""
+        if not self._after:
+            self._followers.extend(followers(self.preds))
+        if node not in self._after:
+            self._after[node] = reached(self._followers, [node])
+        return self._after[node]
+
+    def is_above(self, u: int, w: int) -> bool:
+        """Return True if node w needs node u, directly or not."""
+        known = self._after.get(u)
+        return bool(self.ancestors(w)[u] if known is None else known[w])
 
     @property
     def total(self) -> int:
@@ -121,11 +144,12 @@ class RecomputeProblem:
         """Return the nodes that the graph does not order with a node and that need equal bytes."""
         # Equal bytes and costs make two parallel nodes alike for the rows, not necessarily in the
         # graph.
-        need, above = (self.own_bytes(node), self.cost[node]), self.above
+        need = (self.own_bytes(node), self.cost[node])
+        before, after = self.ancestors(node), self.descendants(node)
         return [
             w
             for w in range(len(self.ops))
-            if not (above[node] >> w & 1 or above[w] >> node & 1 or w == node)
+            if not (before[w] or after[w] or w == node)
             and (self.own_bytes(w), self.cost[w]) == need
         ]
 
@@ -201,6 +225,7 @@ class _ViewWriter:
         return self.last.get(view, -2) >= made
 
 
+@paused_collector()
 def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
     """Return the recompute problem of a training graph.
 
@@ -228,7 +253,10 @@ def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
     once, views = runs_once(graph), dict[int, int]()
     before: dict[int, set[int]] = {}
     for v in order:
-        before[v] = set[int]().union(*(_through(u, views, before) for u in graph.predecessors[v]))
+        direct = graph.predecessors[v]
+        before[v] = {*direct}
+        if not views.keys().isdisjoint(direct):
+            before[v] = set[int]().union(*(_through(u, views, before) for u in direct))
         if v not in once and (maker := _viewed(graph, v, before[v])) is not None:
             views[v] = maker
     ops = tuple(v for v in order if v not in views)
@@ -248,7 +276,6 @@ def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
         loss=ends,
         ops=ops,
         preds=preds,
-        above=reachable(preds),
         storages=storages,
         reads=tuple(map(tuple, reads)),
         makes=tuple(map(tuple, makes)),

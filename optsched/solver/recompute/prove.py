@@ -90,8 +90,11 @@ def prove(master: Master, target: int, clock: Clock, most: int, offer: Offer) ->
     relaxed = _tighten(master, target, clock)
     if relaxed is not None and relaxed.bound < target:
         # Rows that the first bound does not use only slow the tree down.
-        master = master.narrowed(used_rows(relaxed.leaf, master.rows))
-        relaxed = _tighten(master, target, clock)
+        narrowed = master.narrowed(used_rows(relaxed.leaf, master.rows), clock)
+        again = None if narrowed is None else _tighten(narrowed, target, clock)
+        # Without the time for it, the first bound stays.
+        if narrowed is not None and again is not None:
+            master, relaxed = narrowed, again
     if relaxed is None:
         return Proof(rows=master.rows)
     return _Search(master, target, clock, most, offer).run(_Node((), relaxed))

@@ -137,9 +137,10 @@ class Repair:
         """
         best, nodes = self._excess(found), found.nodes
         reads = self.problem.makers_read()
-        for i, v in enumerate(found.nodes):
-            if v not in found.nodes[:i]:
-                continue
+        for i in repeats(found.nodes):
+            v = found.nodes[i]
+            if self.clock.expired():
+                break
             for j in range(i + 2, len(found.nodes)):
                 if v in reads[found.nodes[j]] and not self.clock.expired():
                     tried = (*found.nodes[:i], *found.nodes[i + 1 : j], v, *found.nodes[j:])

@@ -54,6 +54,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from optsched.runtime.clock import Clock
 from optsched.solver.recompute.node_rows import NodeRows
 from optsched.solver.recompute.table import Key, RowTable
 
@@ -69,12 +70,17 @@ class CutRows(RowTable):
     pairs: dict[tuple[int, int], int] = field(default_factory=dict)
     """Column `d(w, v)` by moments v and w that the graph does not order."""
 
-    def add(self, v: int) -> bool:
-        """Add the rows of a node; return False if they are there already."""
-        if v in self.active:
+    def add(self, v: int, clock: Clock | None = None) -> bool:
+        """Add the rows of a node; return False if they are there already, or the time is over.
+
+        Rows of a node that are left unfinished hold like all others, and say little.
+        """
+        if v in self.nodes or (clock is not None and clock.expired()):
             return False
-        made = self.nodes[v] = NodeRows(self, v)
-        made.make()
+        made = NodeRows(self, v)
+        if not made.make(clock):
+            return False
+        self.nodes[v] = made
         # The graph does not order these two moments, so each needs a column that says which is
         # first.
         for w in self.active:

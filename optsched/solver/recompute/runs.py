@@ -14,7 +14,9 @@ proved to be least, since no order avoids `floor`.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -35,6 +37,11 @@ from optsched.solver.recompute.walk import (
 
 Nodes = tuple[int, ...]
 """A sequence of nodes, in which nodes may stand more than once."""
+RUNS_PER_SECOND = 10_000_000
+"""Runs that a kernel goes through in a second at least."""
+GRAPH_SECONDS = 4e-5
+"""Seconds for the graph of a run."""
+NO_LIMIT = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +83,14 @@ class Unroller:
         The problem.
     early
         True if nodes may also run again before the loss.
+    clock
+        Limit of all work on sequences; None without one.
     """
 
-    def __init__(self, problem: RecomputeProblem, early: bool = False) -> None:
-        self.problem, self.early = problem, early
-        self.base = contracted(problem).graph()
+    def __init__(
+        self, problem: RecomputeProblem, early: bool = False, clock: Clock | None = None
+    ) -> None:
+        self.problem, self.early, self.clock = problem, early, clock
         node = {v: i for i, v in enumerate(problem.ops)}
         self.loss = [node[v] for v in problem.loss if v in node]
         # Each node's first run is part of every schedule, so only its repeats cost.
@@ -88,8 +98,31 @@ class Unroller:
         self.made = [problem.made_bytes(v) for v in range(len(problem.ops))]
         prices = [*zip(problem.cost, self.made, strict=True)]
         rank = {price: i for i, price in enumerate(sorted(set(prices)))}
-        self.flat = flat(self.base, [rank[price] for price in prices])
+        self.flat = flat(contracted(problem), [rank[price] for price in prices])
         self.able = np.array(sorted(problem.again, key=prices.__getitem__), np.int64)
+
+    @cached_property
+    def base(self) -> Graph:
+        """The problem without views as a graph; order searches alone need it."""
+        return contracted(self.problem).graph()
+
+    def with_early_repeats(self) -> Unroller:
+        """Return an unroller whose nodes may also run again before the loss."""
+        made = copy(self)
+        made.early = True
+        return made
+
+    def most(self) -> int:
+        """Return the number of runs that kernels may go through in the time that is left."""
+        left = None if self.clock is None or self.clock.limits.work else self.clock.left()
+        return NO_LIMIT if left is None else int(left * RUNS_PER_SECOND)
+
+    def has_time(self, nodes: Sequence[int]) -> bool:
+        """Return True if the time that is left is enough to make the graph of a sequence."""
+        if self.clock is None or self.clock.limits.work:
+            return True
+        left = self.clock.left()
+        return left is None or left > GRAPH_SECONDS * len(nodes)
 
     def graph(self, nodes: Sequence[int]) -> Graph:
         """Return the graph of a sequence; op `i` is run `i`."""
@@ -126,7 +159,7 @@ class Unroller:
         """Return the sequence without repeats that a peak does not need, costs first."""
         found = np.array(nodes, np.int64)
         work = 8 * len(nodes) * (1 + len(nodes) - len(self.problem.ops))
-        count = drop_repeats.for_work(work)(self.flat, found, peak)
+        count = drop_repeats.for_work(work)(self.flat, found, peak, self.most())
         return self.measure(found[:count].tolist())
 
     def replaced(self, found: Schedule, at: int, peak: int) -> Schedule | None:
@@ -134,7 +167,7 @@ class Unroller:
         nodes = np.array(found.nodes, np.int64)
         work = 4 * len(nodes) * len(self.able)
         count = replace_repeat.for_work(work)(
-            self.flat, nodes, at, self.able, self.barrier(found.nodes), peak
+            self.flat, nodes, at, self.able, self.barrier(found.nodes), peak, self.most()
         )
         return self.shortest(nodes[:count].tolist(), peak) if count else None
 
@@ -158,8 +191,9 @@ class Unroller:
             If the search was interrupted.
         """
         start = self.measure(nodes)
-        # The order as it is fits already, so no search is needed.
-        if start.peak <= peak:
+        # The order as it is fits already, so no search is needed; a graph of 100,000 runs takes
+        # seconds, in which nothing looks at the clock.
+        if start.peak <= peak or clock.expired() or not self.has_time(nodes):
             return start
         graph = self.graph(nodes)
         floor, warm = _with_floor(graph, peak)

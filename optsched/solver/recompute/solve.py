@@ -102,6 +102,7 @@ class Planner:
     def plan(self, peak: int, clock: Clock) -> RecomputeResult:
         """Return the cheapest known plan within a peak, with its proof."""
         start, reason = time.process_time(), StopReason.EXHAUSTED
+        self.unroller.clock = clock
         try:
             with held_interrupts():
                 self._plan(peak, clock)
@@ -172,8 +173,8 @@ class Planner:
             if self.proof(peak).bound >= IMPOSSIBLE or self._rule_out(peak, clock):
                 return
             self.find_base(limited(clock, self.effort.order_seconds))
-        # No repeats are needed.
-        if self.base.peak <= peak:
+        # No repeats are needed; or reading the graph took all the time.
+        if self.base.peak <= peak or clock.expired():
             return
         self._find_first(peak, clock)
         if self._is_done(peak):
@@ -195,6 +196,8 @@ class Planner:
             return
         # Repeats before the loss multiply the sequences to try, so they come last.
         for early in (False, True) if self.early else (False,):
+            if clock.expired():
+                return
             # The proof meets sets of its own, so starts leave it a part of the time.
             part = clock.share(0.6)
             starts = (self.base, start) if early else self._starts(master, start, part)
@@ -213,13 +216,13 @@ class Planner:
 
     def _rule_out(self, peak: int, clock: Clock) -> bool:
         """Return True if the rows of one op already show that no repeats are enough."""
-        if not self.problem.ops:
+        if not self.problem.ops or clock.expired():
             return False
         # The op of most bytes leaves least room, and the run at the peak has most beside it.
         widest = max(range(len(self.problem.ops)), key=self.problem.own_bytes)
         worst = max(range(len(self.base.nodes)), key=self.base.running.__getitem__)
         master = self._master(peak, {widest, self.base.nodes[worst]})
-        found = master.relax(self._part(clock, 4))
+        found = None if clock.expired() else master.relax(self._part(clock, 4))
         if found is None or found.bound < IMPOSSIBLE:
             return False
         self.proofs[peak] = Proof(found.bound, found.leaf, master.rows)
@@ -240,10 +243,12 @@ class Planner:
         """Find plans by eviction from the orders of the first runs of some schedules."""
         orders = dict.fromkeys(tuple(dict.fromkeys(x.nodes)) for x in found)
         tries = [
-            Evictions(self.unroller, order, peak, seed) for order in [*orders][: self.effort.orders]
+            Evictions(self.unroller, order, peak, seed)
+            for order in [*orders][: self.effort.orders]
+            if not clock.expired()
         ]
         for turn in range(self.effort.evictions):
-            if turn == FIRST_TURNS:
+            if turn == FIRST_TURNS and tries:
                 # All orders at first, then the one of the best plan.
                 tries = [min(tries, key=lambda each: (not each.rank, each.rank))]
             for each in tries:
@@ -273,7 +278,7 @@ class Planner:
 
     def _replace(self, peak: int, clock: Clock) -> None:
         """Replace repeats of the best plan by cheaper ones until none can be."""
-        is_better = True
+        is_better = not clock.expired()
         while is_better and (best := self.best(peak)) is not None:
             is_better = False
             barrier, price = self.unroller.barrier(best.nodes), self.unroller.flat.price
@@ -296,6 +301,8 @@ class Planner:
     def _improve(self, peak: int, clock: Clock, early: bool) -> None:
         """Replace repeats of the best plans by cheaper ones."""
         fitting = (x for x in self.pool.values() if x.peak <= peak)
+        if clock.expired():
+            return
         repair = self._repairer(peak, clock, early)
         # The cheapest plan often is one that no replacement improves, and another one is not.
         for each in sorted(fitting, key=self.unroller.price)[: self.effort.improved]:
@@ -303,7 +310,7 @@ class Planner:
                 self._keep(repair.improve(each, self.effort.improvements))
 
     def _repairer(self, peak: int, clock: Clock, early: bool) -> Repair:
-        unroller = Unroller(self.problem, early=True) if early else self.unroller
+        unroller = self.unroller.with_early_repeats() if early else self.unroller
         return Repair(unroller, peak, clock)
 
     def _repeat_free(self, peak: int, clock: Clock) -> None:
@@ -318,12 +325,12 @@ class Planner:
             self._repair(peak, self._order(free, peak, limit), limit, most=1)
 
     def _master(self, peak: int, moments: Iterable[int] = ()) -> Master:
-        """Return the programs of a peak with the rows of some nodes."""
+        """Return the programs of a peak with the rows of some nodes, as many as time allows."""
         # Small storages are left out of the rows, as they make them large and the bounds hardly
         # better.
         rows = CutRows(self.problem, peak, self.base.peak // self.effort.small)
         for v in sorted(moments):
-            rows.add(v)
+            rows.add(v, self.unroller.clock)
         return Master(rows)
 
     def _part(self, clock: Clock, parts: int) -> float:
@@ -356,6 +363,8 @@ class Planner:
         return found, target, exact
 
     def _choose(self, master: Master, clock: Clock) -> Chosen:
+        if clock.expired():
+            return Chosen(None, exact=False)
         return master.choose(min(self.effort.choose_seconds, self._part(clock, 2)))
 
     def _order(self, again: frozenset[int], peak: int, clock: Clock) -> Schedule:
@@ -365,22 +374,22 @@ class Planner:
 
     def _add_rows(self, rows: CutRows, found: Schedule) -> bool:
         """Add rows of the first runs that exceed the peak, the largest first, then of twins."""
-        over = [i for i, live in enumerate(found.running) if live > rows.peak]
-        firsts = [
-            found.nodes[i]
-            for i in sorted(over, key=lambda i: -found.running[i])
-            # Rows are about first runs, so a run that repeats gives none.
-            if found.nodes.index(found.nodes[i]) == i
-        ]
-        new = [v for v in firsts if v not in rows.active]
+        # Rows are about first runs, so a run that repeats gives none.
+        first = {v: i for i, v in reversed([*enumerate(found.nodes)])}
+        over = [i for i in first.values() if found.running[i] > rows.peak]
+        firsts = [found.nodes[i] for i in sorted(over, key=lambda i: (-found.running[i], i))]
+        new = [v for v in firsts if v not in rows.nodes]
         # Where all are there, another order may exceed the peak at a twin of one of them.
-        new = new or [w for v in firsts for w in self.problem.twins(v) if w not in rows.active]
+        new = new or [w for v in firsts for w in self.problem.twins(v) if w not in rows.nodes]
         for v in [*dict.fromkeys(new)][: self.effort.nodes_per_turn]:
-            rows.add(v)
+            # Of all the time, since rows that are left unfinished are not made again.
+            rows.add(v, self.unroller.clock)
         return bool(new)
 
     def _prove(self, master: Master, target: int, clock: Clock) -> None:
         """Prove a bound; sets that the proof finds on its way are tried as plans."""
+        if clock.expired():
+            return
         peak = master.rows.peak
 
         def offer(nodes: frozenset[int], rows: CutRows) -> int | None:
@@ -428,6 +437,8 @@ class Planner:
         *,
         early: bool = False,
     ) -> None:
+        if clock.expired():
+            return
         best = self.best(peak)
         repair = self._repairer(peak, clock, early)
         if most is None:

@@ -52,10 +52,13 @@ class RowTable:
     """Bytes by column and the bytes that must be released, of each node."""
     moments: dict[tuple[str, int], dict[int, int]] = field(default_factory=dict)
     """Column by node v, of each `d` and `x`."""
+    repeat: dict[int, int] = field(init=False)
+    """Column `r` by node."""
 
     def __post_init__(self) -> None:
         # Repeats come first, so that their numbers do not depend on the rows.
         self.columns = [("r", -1, u) for u in self.problem.again]
+        self.repeat = {u: i for i, u in enumerate(self.problem.again)}
 
     def put(self, key: Key, terms: tuple[tuple[int, int], ...], bound: int) -> None:
         """Append a row."""
@@ -88,4 +91,4 @@ class RowTable:
 
     def is_above(self, u: int, w: int) -> bool:
         """Return True if w needs u, directly or not."""
-        return bool(self.problem.above[w] >> u & 1)
+        return self.problem.is_above(u, w)

@@ -17,8 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from optsched.model.arrays import BoolArray, IntArray
-from optsched.model.graph import Graph
+from optsched.model.wiring import find_kept, find_roots
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.kernel import inner, kernel
+from optsched.solver.recompute.kernels import Contracted
 
 
 class Flat(NamedTuple):
@@ -58,24 +60,32 @@ class Flat(NamedTuple):
     fixed: int
 
 
-def flat(graph: Graph, price: Sequence[int]) -> Flat:
-    """Return the arrays of a graph."""
-    reads = rows([[*op.reads, *op.uses] for op in graph.ops])
-    writes = rows([list(op.writes) for op in graph.ops])
-    buffers = graph.buffers
-    size = [0 if buffer.alias_of is not None else buffer.size for buffer in buffers]
+@paused_collector()
+def flat(graph: Contracted, price: Sequence[int]) -> Flat:
+    """Return the arrays of a contracted graph, without making the graph."""
+    used = [graph.used(nodes) for nodes in graph.members]
+    buffers = graph.tables.buffers
+    size = np.array([0 if x.alias_of is not None else x.size for x in buffers], np.int64)
+    roots = find_roots(buffers)
+    given = np.array([x.input is not None for x in buffers], np.bool_)
+    first = np.where([buffer.external for buffer in buffers], 0, size)
+    maker = np.full(len(buffers), -1, np.int64)
+    write_ptr, write = rows([writes for _, writes in used])
+    maker[write] = np.repeat(np.arange(len(used)), np.diff(write_ptr))
     return Flat(
-        *reads,
-        *writes,
-        size=np.array(size, np.int64),
-        first=np.where([buffer.external for buffer in buffers], 0, np.array(size, np.int64)),
+        *rows([reads for reads, _ in used]),
+        write_ptr,
+        write,
+        size=size,
+        first=first,
         source=np.array([-1 if x.alias_of is None else x.alias_of for x in buffers], np.int64),
-        root=np.array(graph.roots, np.int64),
-        maker=np.array([-1 if v is None else v for v in graph.producers], np.int64),
-        kept=np.array(graph.kept, np.bool_),
-        given=np.array([x.input is not None for x in buffers], np.bool_),
+        root=np.array(roots, np.int64),
+        maker=maker,
+        kept=np.array(find_kept(buffers, roots), np.bool_),
+        given=given,
         price=np.array(price, np.int64),
-        fixed=graph.arrays.initial,
+        # Inputs among the storages have readers, so all are live before the first run.
+        fixed=int(first[given].sum()),
     )
 
 
@@ -176,16 +186,18 @@ def next_repeat(flat: Flat, nodes: IntArray, price: int, at: int) -> int:
 
 
 @kernel
-def drop_repeats(flat: Flat, nodes: IntArray, peak: int) -> int:
+def drop_repeats(flat: Flat, nodes: IntArray, peak: int, most: int) -> int:
     """Drop repeats, in place, without which the rest fits a peak; return the number of runs left.
 
-    The most expensive ones are tried first, until none can be dropped.
+    The most expensive ones are tried first, until none can be dropped, or `most` runs were gone
+    through.
     """
     n, price, at, is_done = len(nodes), len(flat.price), -1, True
     running, tried = np.empty(n + 1, np.int64), np.empty(n, np.int64)
     while True:
         i = next_repeat(flat, nodes[:n], price, at)
-        if i < 0 and is_done:
+        most -= n
+        if most < 0 or (i < 0 and is_done):
             return n
         # Some were dropped since the most expensive ones were tried, so all are tried again.
         if i < 0:
@@ -217,7 +229,7 @@ def next_reads(flat: Flat, nodes: IntArray, at: int) -> IntArray:
 
 @kernel
 def replace_repeat(
-    flat: Flat, nodes: IntArray, at: int, able: IntArray, barrier: int, peak: int
+    flat: Flat, nodes: IntArray, at: int, able: IntArray, barrier: int, peak: int, most: int
 ) -> int:
     """Replace a repeat by a cheaper one, in place; return the number of runs, 0 if none fits.
 
@@ -230,6 +242,8 @@ def replace_repeat(
         it after the one of most live bytes.
     barrier, peak
         Position after which nodes may run again; bytes that must not be exceeded.
+    most
+        Number of runs to go through at most.
     """
     n = len(nodes) - 1
     tried, trial = np.empty(n, np.int64), np.empty(n + 1, np.int64)
@@ -243,11 +257,12 @@ def replace_repeat(
         worst = i if running[i] > running[worst] else worst
     reads = next_reads(flat, tried[:n], worst)
     for u in able:
-        if flat.price[u] >= flat.price[nodes[at]]:
+        if flat.price[u] >= flat.price[nodes[at]] or most < 0:
             break
         # Before the barrier, or without a reader.
         if reads[u] <= barrier:
             continue
+        most -= n
         for k in range(n + 1):
             trial[k] = u if k == reads[u] else tried[k - (k > reads[u])]
         if live_bytes(flat, trial[: n + 1], running[: n + 2]) <= peak:
