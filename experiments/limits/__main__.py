@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from experiments.limits.cases import PACKS, RANGES, SOLVES, Case
+from experiments.limits.commands import COMMANDS, FILES
 from experiments.limits.shapes import SHAPES
 from experiments.limits.watch import watched
 from optsched.runtime.kernel import compile_seconds
@@ -34,8 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--ops", type=int, nargs="+", default=[3_000, 30_000])
     parser.add_argument("--limit", type=float, default=2.0)
-    parser.add_argument("--shape", choices=[*SHAPES, *RANGES], nargs="+")
-    parser.add_argument("--case", choices=[*SOLVES, *PACKS], nargs="+")
+    parser.add_argument("--shape", choices=[*SHAPES, *RANGES, *FILES], nargs="+")
+    parser.add_argument("--case", choices=[*SOLVES, *PACKS, *COMMANDS], nargs="+")
     parser.add_argument("--late", action="store_true", help="show only cases that take too long")
     parser.add_argument("--one", action="store_true", help="in this process, as JSON")
     args = parser.parse_args(argv)
@@ -61,6 +62,9 @@ def chosen(cases: Sequence[str] | None, shapes: Sequence[str] | None) -> Iterato
             for case in known:
                 if case in (cases or known) and shape in (shapes or made):
                     yield case, shape
+    for case, (shape, _) in COMMANDS.items():
+        if case in (cases or COMMANDS) and shape in (shapes or FILES):
+            yield case, shape
 
 
 def allowed(limit: float) -> float:
@@ -109,6 +113,8 @@ def measure(case: str, shape: str, ops: int, limit: float) -> dict[str, object]:
 
 def made(case: str, shape: str, ops: int) -> Case:
     """Return a case of a size."""
+    if case in COMMANDS:
+        return COMMANDS[case][1](FILES[shape](ops))
     if case in SOLVES:
         return SOLVES[case](SHAPES[shape](ops))
     return PACKS[case](RANGES[shape](ops))

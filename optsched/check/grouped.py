@@ -25,11 +25,15 @@ def finest_groups(fused: FusedGraph, stay: Collection[int]) -> list[list[int]]:
     """
     graph = fused.graph
     group_of = {v: [v] for v in range(len(graph.ops))}
+    node_of = {v: node for node in fused.nodes for v in node}
     tied: dict[tuple[int, ...], list[list[int]]] = {}
     for b in stay:
-        # Only parts of one node use a local buffer.
-        users = sorted(fused.users[b])
-        tied.setdefault(fused.nodes[fused.node_of[users[0]]], []).append(users)
+        # A certificate may name any buffer, so its users may be in several nodes.
+        rows: dict[tuple[int, ...], list[int]] = {}
+        for v in fused.users[b] & node_of.keys():
+            rows.setdefault(node_of[v], []).append(v)
+        for node, row in rows.items():
+            tied.setdefault(node, []).append(row)
     for node in fused.nodes:
         bit = {v: 1 << i for i, v in enumerate(node)}
         reach = {v: bit[v] | sum(bit.get(u, 0) for u in graph.predecessors[v]) for v in node}

@@ -230,7 +230,11 @@ class Graph:
         An output that must be kept apart from another buffer is not written in place. The same
         holds for outputs and inputs that belong to a must-share group.
         """
-        return replace(self, inplace=tuple(filter(self._may_write, self.inplace_candidates)))
+        chosen = tuple(filter(self._may_write, self.inplace_candidates))
+        # Candidates are checked already; streams and groups have rules about those in use.
+        if self.on_streams or self._tied:
+            return replace(self, inplace=chosen)
+        return self._rewritten(inplace=chosen)
 
     @cached_property
     def _grouped(self) -> frozenset[int]:

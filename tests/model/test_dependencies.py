@@ -10,7 +10,7 @@ import pytest
 
 from optsched.errors import GraphError
 from optsched.model.builder import GraphBuilder
-from optsched.model.dependencies import find_cycle
+from optsched.model.dependencies import find_cycle, followers, reached, topological_order
 
 
 def chain() -> GraphBuilder:
@@ -80,3 +80,24 @@ def test_a_cycle_is_found_where_there_is_one() -> None:
             assert len(set(cycle)) == len(cycle) - 1
             assert all(u in before[v] for u, v in pairwise(cycle))
     assert 50 < met < 250
+
+
+def test_an_order_is_that_of_graphlib_and_reach_that_of_paths() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        n = int(rng.integers(1, 12))
+        # Numbers say nothing about the order.
+        place = rng.permutation(n)
+        rows = [
+            [u for u in range(n) if place[u] < place[v] and rng.random() < 0.3] for v in range(n)
+        ]
+        assert topological_order(rows) == [*TopologicalSorter(dict(enumerate(rows))).static_order()]
+        paths = np.zeros((n, n), bool)
+        for v in topological_order(rows):
+            paths[v] = np.any([paths[u] for u in rows[v]], axis=0) if rows[v] else False
+            paths[v, rows[v]] = True
+        starts = [v for v in range(n) if rng.random() < 0.3]
+        up = paths[starts].any(axis=0) if starts else np.zeros(n, bool)
+        down = paths.T[starts].any(axis=0) if starts else np.zeros(n, bool)
+        assert [*reached(rows, starts)] == up.tolist()
+        assert [*reached(followers(rows), starts)] == down.tolist()

@@ -50,6 +50,10 @@ def shrink(result: FusionResult, budget: int, clock: Clock) -> Point:
     return shrinker.point()
 
 
+FREE = 20_000
+"""Parts of graphs that are made to find useless cuts even if the time is over: half a second."""
+
+
 @dataclass(slots=True)
 class Shrinker:
     """State: the cuts that are needed as far as known, and the order they are run in."""
@@ -199,14 +203,20 @@ def with_useful_cuts(
     """Return a split in which each cut saves bytes: nodes whose cuts save none are whole again.
 
     The order stays near to that of the given split, so no search is needed and the peak does not
-    rise. If either of two cuts is enough, one of them stays. Where the time is `over`, cuts that
-    were not tried stay.
+    rise. If either of two cuts is enough, one of them stays. Where the time is `over`, cuts stay
+    that were not tried with the first :data:`FREE` parts.
     """
     groups, peak, rows = point.groups, point.peak, point.cut_nodes(fused)
     cut = sorted(rows, key=lambda k: -len(rows[k]))
 
+    spent = 0
+
+    def is_over() -> bool:
+        return spent > FREE and over()
+
     def fits(kept: Sequence[int]) -> bool:
-        nonlocal groups, peak, cut
+        nonlocal groups, peak, cut, spent
+        spent += len(fused.graph.ops)
         found = _whole_again(fused, groups, {*cut} - {*kept})
         if found.peak > peak:
             return False
@@ -214,10 +224,10 @@ def with_useful_cuts(
         return True
 
     before: list[int] = []
-    while cut != before and not over():
+    while cut != before and not is_over():
         # A cut may have become useless when another node was made whole, so all are tried again.
         before = cut
-        without_chunks(cut, fits, over)
+        without_chunks(cut, fits, is_over)
     if groups == point.groups:
         return point
     checked = check_split(fused, groups)

@@ -118,6 +118,9 @@ class Search:
     def _run(self, wanted: int) -> None:
         self.whole = self.best = self.oracle.solve(whole_split(self.fused))
         self.enough = self.whole.peak - wanted
+        # The graph of the root's bound has an op per part, and takes longer than whole nodes.
+        if self.oracle.clock.expired():
+            return
         self._add([self._look(frozenset(), frozenset(), self.root, None)])
         while self.open and not self.oracle.clock.expired():
             bound = self.open[0][0]
