@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 ARENA = 64 << 20
 EXTRA = 0.05
 """Extra multiplications that "ours" may take."""
-POINTS = 8
+POINTS = 6
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Study:
 
     def front(self) -> Iterator[tuple[int, float, int]]:
         """Yield total bytes, extra multiplications, and 1 if proved, of points of the front."""
-        self.tiler.clock = self.tiler.paths.clock = Clock.of(Limits(seconds=self.seconds))
+        self.tiler.clock = self.tiler.paths.clock = Clock.of(Limits(seconds=self.seconds / 2))
         for point in self.tiler.front(POINTS):
             yield point.arena, point.extra / max(1, self.cost), int(point.proved)
 
