@@ -19,8 +19,9 @@ from experiments.tables import markdown, read_rows, replace_table, write_rows
 from experiments.tiling.rivals import Rivals
 from optsched.errors import OptschedError
 from optsched.formats.tflite.graph import TfliteGraph, read_tflite
-from optsched.formats.tflite.rows import rows_of, tail_of
+from optsched.formats.tflite.rows import rows_of
 from optsched.formats.tflite.tiled import write_tiled
+from optsched.formats.tflite.tiled_tail import tail_of
 from optsched.measure.tflm import Run, run_models
 from optsched.model.plan import Plan
 from optsched.model.tiled import TiledGraph
@@ -90,7 +91,7 @@ class Study:
     def __init__(self, name: str, data: bytes, seconds: float) -> None:
         self.name, self.data, self.seconds = name, data, seconds
         self.made: TfliteGraph = read_tflite(data, name)
-        self.rows, self.tail = rows_of(self.made, data), tail_of(self.made, 8)
+        self.rows, self.tail = rows_of(self.made, data), tail_of(self.made, data, 8)
         self.begun = time.monotonic()
         limits = Limits(seconds=seconds)
         self.tiler = Tiler(self.rows, self.tail, BANDS, "total", Clock.of(limits))

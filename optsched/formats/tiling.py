@@ -62,13 +62,15 @@ class Tilable:
 
     def tail(self, name: str) -> Tail:
         """Return the tail, by its name in :data:`TAILS`."""
-        from optsched.formats.tflite.rows import tail_of
+        from optsched.formats.tflite.tiled_tail import tail_of
 
         if name not in TAILS:
             known = ", ".join(TAILS)
             raise UsageError(f"tail must be one of {known}, got {name!r}")
         pointer = TAILS[name]
-        return tail_of(self.made, pointer) if pointer else Tail.none(self.rows.graph)
+        return (
+            tail_of(self.made, self.source.data, pointer) if pointer else Tail.none(self.rows.graph)
+        )
 
     def write(self, tiled: TiledGraph, plan: Plan) -> bytes:
         """Return the tiled model as a file."""

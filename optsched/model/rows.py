@@ -16,15 +16,20 @@ input for rows 2 and 3 of its output.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from math import gcd, lcm
+from typing import TYPE_CHECKING
 
 from optsched.errors import GraphError, UsageError
 from optsched.model.graph import Graph
 from optsched.model.kernels import bands
 from optsched.runtime.keywords import keywords
+
+if TYPE_CHECKING:
+    from optsched.model.plan import Plan
+    from optsched.model.tiled import TiledGraph
 
 
 class RowRule(IntEnum):
@@ -235,6 +240,11 @@ class Tail:
         Bytes per tensor that is joined.
     name
         Words for reports, such as `"tail of a 32-bit build"`.
+    slack
+        Most bytes by which a sum is below the tail of the written program, as of alignment. Sums
+        are never above it, so that they bound it.
+    exact
+        Function that returns the tail of a tiled program with a plan; None if sums are exact.
     """
 
     model: int
@@ -244,6 +254,8 @@ class Tail:
     join: int = 0
     joined: int = 0
     name: str = "tail"
+    slack: int = 0
+    exact: Callable[[TiledGraph, Plan], int] | None = field(default=None, compare=False)
 
     @classmethod
     def none(cls, graph: Graph) -> Tail:

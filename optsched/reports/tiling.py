@@ -34,7 +34,7 @@ def tiling_record(result: TilingResult, own_head: int) -> dict[str, Any]:
         "capacity": result.capacity,
         "most_extra": None if result.extra is None else result.share(result.extra),
         "head_before": own_head,
-        "arena_before": own_head + result.tail.model,
+        "arena_before": own_head + result.untiled.tail,
         "tail_model": result.tail.name,
         **(point or dict.fromkeys(("head", "tail", "arena", "extra", "ops", "proved"))),
         "bound": result.bound,
@@ -105,7 +105,7 @@ def _extra(result: TilingResult, point: TilingPoint, number: int, stage: Stage) 
 def tiling_line(result: TilingResult, own_head: int) -> str:
     """Return the first line: bytes before and after, and what is proved."""
     is_head = result.objective == "head"
-    noun, before = ("head", own_head) if is_head else ("arena", own_head + result.tail.model)
+    noun, before = ("head", own_head) if is_head else ("arena", own_head + result.untiled.tail)
     against = "TFLite Micro's own planner"
     if result.best is None:
         return f"{noun} {before:,} bytes with {against}; {verdict(result)}"
@@ -129,6 +129,10 @@ def verdict(result: TilingResult) -> str:
         return _cost_verdict(result, best)
     if result.size(best) <= result.bound:
         return f"{family} has less" + ("" if result.extra is None else " for it") + ", proved"
+    less = result.size(best) - result.bound
+    if less <= result.slack:
+        by = f"over {less} bytes less" + ("" if result.extra is None else " for it")
+        return f"{family} has {by}, proved"
     return _at_least(result)
 
 

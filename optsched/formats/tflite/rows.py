@@ -29,8 +29,7 @@ from optsched.formats.tflite.graph import (
 )
 from optsched.formats.tflite.model import Operator, Tensor, integers_of, options_of
 from optsched.formats.tflite.scratch import scratch_sizes
-from optsched.formats.tflite.tail import alignment_bytes, arena_tail, operator_bytes, tensor_bytes
-from optsched.model.rows import RowMap, RowOp, RowRule, Rows, Tail
+from optsched.model.rows import RowMap, RowOp, RowRule, Rows
 
 _ROWS, _COLUMNS = 1, 2
 """Axes of a tensor; its batch is axis 0."""
@@ -341,39 +340,3 @@ _RULES: dict[str, _Rule] = {
     "SPACE_TO_DEPTH": _space_to_depth,
     "TRANSPOSE_CONV": _transposed,
 }
-
-
-def tail_of(made: TfliteGraph, pointer: int) -> Tail:
-    """Return the tail of a model, and the bytes of each thing that tiling adds to it.
-
-    A sum is that of :func:`arena_tail` for the tiled file, or up to 30 bytes less: alignments.
-
-    Parameters
-    ----------
-    made
-        The untiled model.
-    pointer
-        Bytes of a pointer: 4 on microcontrollers, 8 in the Python package's interpreter.
-    """
-    model, entry = made.model, tensor_bytes(pointer)
-
-    def bytes_of(op: Operator | None) -> int:
-        if op is None:
-            return 0
-        # A constant of its own says how many rows a band makes.
-        return operator_bytes(op, model.tensors, pointer) + entry * (op.kind in RESHAPED)
-
-    slice_, join = (
-        operator_bytes(Operator(0, kind, (), ()), (), pointer)
-        for kind in ("SLICE", "CONCATENATION")
-    )
-    return Tail(
-        # Without the alignment of the first kernel's data, so that no sum is too large.
-        arena_tail(model, pointer).tail - alignment_bytes(model, pointer),
-        tuple(map(bytes_of, made.operators)),
-        tensor=entry,
-        # Its first row and their number are constants.
-        slice=slice_ + 2 * entry,
-        join=join,
-        name=f"tail with pointers of {pointer} bytes",
-    )

@@ -94,6 +94,11 @@ class TilingResult:
         return point.head if self.objective == "head" else point.arena
 
     @property
+    def slack(self) -> int:
+        """Bytes of alignment to within which an arena is proved."""
+        return 0 if self.objective == "head" else self.tail.slack
+
+    @property
     def status(self) -> Status:
         """State of knowledge about the question."""
         if self.best is None:
@@ -102,7 +107,7 @@ class TilingResult:
         if self.capacity is not None:
             proved = self.best.proved
         elif self.extra is not None:
-            proved = self.size(self.best) <= self.bound
+            proved = self.size(self.best) <= self.bound + self.slack
         else:
             proved = all(point.proved for point in self.front)
         return Status.OPTIMAL if proved else Status.FEASIBLE

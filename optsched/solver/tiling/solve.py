@@ -92,6 +92,11 @@ class Tiler:
         self.exact = self.exact and self.net.complete
         self.paths = Paths(self.net, self.counted.model, self.clock)
 
+    @property
+    def slack(self) -> int:
+        """Most bytes by which the size of a plan exceeds that of its path for its tail alone."""
+        return self.counted.slack
+
     def size(self, point: TilingPoint) -> int:
         """Return the bytes that the objective counts."""
         return point.head if self.objective == "head" else point.arena
@@ -109,7 +114,9 @@ class Tiler:
 
     def _point(self, made: Realized, extra: int) -> TilingPoint:
         check_tiled(made.tiled, made.plan)
-        return TilingPoint(made.tiled, made.plan, made.head, made.tiled.tail(self.tail), extra)
+        exact = self.tail.exact or (lambda tiled, _: tiled.tail(self.tail))
+        tail = exact(made.tiled, made.plan)
+        return TilingPoint(made.tiled, made.plan, made.head, tail, extra)
 
     def _refined(self, find: Callable[[Branch], Path | None]) -> Callable[[Branch], Path | None]:
         """Return a search that finds no path with a stage whose load cannot be packed."""
@@ -163,6 +170,8 @@ class Tiler:
             is_proof &= least > size
             if self.clock.expired() or number >= (MOST_PATHS if thorough else FEW_PATHS):
                 return None, bound
+        # A search that ended early finds no path either.
+        is_proof &= not self.clock.expired()
         self.refuted = is_proof and best is None and not self.paths.dropped
         # All paths that cost less than the known plan were proved not to fit.
         return best, best.extra if best is not None and is_proof else bound
@@ -184,7 +193,7 @@ class Tiler:
         best, bound = self.untiled, None
         for thorough in (False, True):
             best, bound = self._smallest(extra, best, thorough=thorough)
-            if bound is None or self.size(best) <= bound or self.clock.expired():
+            if bound is None or self.size(best) <= bound + self.slack or self.clock.expired():
                 break
         return best, bound if not self.paths.dropped else None
 
@@ -196,25 +205,27 @@ class Tiler:
         bound, is_proof = None, self.exact
         for number, (path, value) in enumerate(ranked(find, lambda x: x.total)):
             bound = value if is_proof else bound
-            if value >= self.size(best):
+            if value >= self.size(best) - self.slack:
                 return best, bound
             point, least = self.plan(path, value, thorough=thorough)
             best = min(best, point, key=self.size)
-            if self.size(best) > value:
+            if self.size(best) > value + self.slack:
                 best = min(best, self._lean(point, extra), key=self.size)
-            is_proof &= least >= self.size(best)
-            if self.size(best) <= value or self.clock.expired():
+            enough = self.size(best) - self.slack
+            is_proof &= least >= enough
+            if enough <= value or self.clock.expired():
                 return best, bound
             if number >= (MOST_PATHS if thorough else FEW_PATHS):
                 return best, bound
-        # No other path is smaller than the best plan.
-        return best, self.size(best) if is_proof else bound
+        # No other path is smaller than the best plan, unless the search ended early.
+        is_proof &= not self.clock.expired()
+        return best, self.size(best) - self.slack if is_proof else bound
 
     def _lean(self, point: TilingPoint, extra: int) -> TilingPoint:
         """Return a plan with the head of another one, and with the least tail that head allows."""
         paths = self.paths.within(point.head, extra=extra)
         path = min(paths, key=lambda x: (x.tail, x.extra), default=None)
-        if path is None or path.tail + point.head >= self.size(point):
+        if path is None or path.tail + point.head >= self.size(point) - self.slack:
             return point
         return self.plan(path, point.head + path.tail)[0]
 
@@ -232,7 +243,8 @@ class Tiler:
             if self.clock.expired():
                 break
             with self._until(self.clock.share(1 / (len(picked) - k))):
-                point = self.within(size)
+                # The size of a path is a sum, which the tail of its plan may exceed.
+                point = self.within(size + self.slack)
             if point is not None:
                 found.append(point)
         kept = non_dominated([(self.size(x), x.extra) for x in found])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,18 +15,20 @@ pytest.importorskip("tflite", reason="the schema package is not installed: make 
 pytest.importorskip("tflite_micro", reason="TFLite Micro is not installed: make test-frameworks")
 
 from optsched import pack
+from optsched.cli import main
 from optsched.errors import FormatError
 from optsched.formats.tflite.graph import TfliteGraph, read_tflite
 from optsched.formats.tflite.model import METADATA_NAME, read_model
-from optsched.formats.tflite.rows import rows_of, tail_of
+from optsched.formats.tflite.rows import rows_of
 from optsched.formats.tflite.tail import arena_tail
 from optsched.formats.tflite.tiled import tiled_before, write_tiled
+from optsched.formats.tflite.tiled_tail import tail_of
 from optsched.model.places import placed, places_problem
 from optsched.model.rows import RowMap, RowOp, RowRule, Rows
 from optsched.model.tiled import Stage, TiledGraph, Tiling
 from optsched.model.tiling import tiled_graph
 from tests.fuzz import tiled_models
-from tests.support import litert, tflm_runs
+from tests.support import litert, tflm_report, tflm_runs
 from tests.support.microcontroller_networks import mobilenet2, resnet8, unet
 from tests.support.tflite_builder import INT8, INT32, TfliteNet
 from tests.support.tflite_kernels import register
@@ -97,7 +101,7 @@ def test_the_sum_for_the_tail_is_that_of_the_file_less_an_alignment() -> None:
                 exact = arena_tail(read_model(written), pointer).tail
                 # Options of single bytes, as those of resizing, are aligned one by one.
                 resized = sum(op.kind.startswith("RESIZE") for op in read_model(written).operators)
-                found = tiled.tail(tail_of(made, pointer))
+                found = tiled.tail(tail_of(made, data, pointer))
                 assert exact - 30 - 4 * resized <= found <= exact
 
 
@@ -239,3 +243,20 @@ def test_bands_of_padding_state_their_own_paddings() -> None:
     untiled, tiled = outputs(data, written)
     assert tiled[0] == head
     assert untiled[2][0].tobytes() == tiled[2][0].tobytes()
+
+
+def test_the_arena_of_the_command_is_the_interpreters_to_the_byte(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, out = tmp_path / "m.tflite", tmp_path / "t.tflite"
+    for make in (lambda: mobilenet2(64), resnet8):
+        model.write_bytes(make().bytes())
+        asked = ["--extra", "10%", "--tail", "64", "--time-limit", "10", "--json"]
+        assert main(["tile", str(model), *asked, "-o", str(out)]) in (0, 3)
+        record = json.loads(capsys.readouterr().out)
+        assert tflm_report.arena(out.read_bytes()) == (record["head"], record["tail"])
+        assert tflm_report.arena(model.read_bytes())[1] == record["untiled"]["tail"]  # type: ignore[index]
+        # A capacity is kept by the file, not by a sum that leaves out alignments.
+        asked[:2] = ["--capacity", str(record["arena"])]
+        assert main(["tile", str(model), *asked, "-o", str(out)]) in (0, 3)
+        assert json.loads(capsys.readouterr().out)["arena"] <= record["arena"]
