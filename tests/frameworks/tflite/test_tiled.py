@@ -27,6 +27,9 @@ from optsched.model.places import placed, places_problem
 from optsched.model.rows import RowMap, RowOp, RowRule, Rows
 from optsched.model.tiled import Stage, TiledGraph, Tiling
 from optsched.model.tiling import tiled_graph
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
+from optsched.solver.tiling.solve import Tiler
 from tests.fuzz import tiled_models
 from tests.support import litert, tflm_report, tflm_runs
 from tests.support.microcontroller_networks import mobilenet2, resnet8, unet
@@ -260,3 +263,17 @@ def test_the_arena_of_the_command_is_the_interpreters_to_the_byte(
         asked[:2] = ["--capacity", str(record["arena"])]
         assert main(["tile", str(model), *asked, "-o", str(out)]) in (0, 3)
         assert json.loads(capsys.readouterr().out)["arena"] <= record["arena"]
+
+
+def test_a_search_that_ends_early_proves_nothing() -> None:
+    data = resnet8().bytes()
+    made = read_tflite(data, "net")
+    limits = Limits(seconds=60.0)
+    tail = tail_of(made, data, 8)
+    tiler = Tiler(rows_of(made, data), tail, 8, "total", Clock.of(limits))
+    # Searches of paths find none once the time is over, as if there were none.
+    tiler.clock = tiler.paths.clock = Clock.of(Limits(seconds=0.0))
+    best, bound = tiler.least(10**12)
+    assert (best, bound) == (tiler.untiled, None)
+    assert tiler.within(1000) is None
+    assert not tiler.refuted
