@@ -20,16 +20,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from math import gcd, lcm
-from typing import TYPE_CHECKING
 
 from optsched.errors import GraphError, UsageError
 from optsched.model.graph import Graph
 from optsched.model.kernels import bands
 from optsched.runtime.keywords import keywords
-
-if TYPE_CHECKING:
-    from optsched.model.plan import Plan
-    from optsched.model.tiled import TiledGraph
 
 
 class RowRule(IntEnum):
@@ -244,7 +239,8 @@ class Tail:
         Most bytes by which a sum is below the tail of the written program, as of alignment. Sums
         are never above it, so that they bound it.
     exact
-        Function that returns the tail of a tiled program with a plan; None if sums are exact.
+        `exact(tiled, plan)` returns the tail of a tiled program with a plan; None if sums are
+        exact.
     """
 
     model: int
@@ -255,7 +251,7 @@ class Tail:
     joined: int = 0
     name: str = "tail"
     slack: int = 0
-    exact: Callable[[TiledGraph, Plan], int] | None = field(default=None, compare=False)
+    exact: Callable[..., int] | None = field(default=None, compare=False)
 
     @classmethod
     def none(cls, graph: Graph) -> Tail:
