@@ -175,9 +175,9 @@ def models(folder: str | None) -> Iterator[tuple[str, bytes]]:
         yield path.stem, path.read_bytes()
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[Row], points: Sequence[Point]) -> str:
     """Return the table of arenas: a line per model, a column per choice."""
-    ways = ("TFLite Micro", "order and offsets", "best single stage", "patches", "fused blocks")
+    rivals = ("best single stage", "patches", "fused blocks")
     by_model: dict[str, dict[str, Row]] = {}
     for row in rows:
         by_model.setdefault(row.model, {})[row.way] = row
@@ -186,14 +186,19 @@ def table(rows: Sequence[Row]) -> str:
         if "tiled" not in found:
             continue
         ours, own = found["tiled"], found["TFLite Micro"]
-        cells = [f"{found[way].total:,}" if way in found else "" for way in ways]
-        share = f"{ours.total / own.total:.2f}"
-        time_ = f"{ours.after / ours.before:.2f}" if ours.before else ""
-        mark = " *" if ours.proved else ""
-        ours_ = [f"{ours.head:,}", f"{ours.tail:,}", f"**{ours.total:,}**{mark}", share]
-        lines.append([model, *cells, *ours_, f"{ours.extra / 10:.1f} %", time_, ours.same])
-    head = ["model", *ways, "head", "tail", "tiled", "of TFLM's", "more MACs", "time", "equal"]
-    return markdown(head, lines)
+        cells = [f"{own.total:,}", f"{found['order and offsets'].total:,}"]
+        cells += [_with_cost(found[way]) if way in found else "" for way in rivals]
+        cells += [f"{ours.head:,}", f"{ours.tail:,}", f"**{_with_cost(ours)}**{' *' * ours.proved}"]
+        least = min((p.total, p.extra) for p in points if p.model == model)
+        cells += [f"{ours.total / own.total:.2f}", f"{least[0]:,} ({100 * least[1]:.1f} %)"]
+        cells += [f"{ours.after / ours.before:.2f}" if ours.before else "", ours.same]
+        lines.append([model, *cells])
+    head = ["model", "TFLite Micro", "order and offsets", *rivals, "head", "tail", "tiled"]
+    return markdown([*head, "of TFLM's", "least found", "time", "equal"], lines)
+
+
+def _with_cost(row: Row) -> str:
+    return f"{row.total:,} ({row.extra / 10:.1f} %)"
 
 
 def _keep(path: Path, kind: type[Any], found: Sequence[Any]) -> None:
@@ -219,15 +224,14 @@ def main() -> None:
         except (OptschedError, RuntimeError) as error:
             print(f"{name}: {' '.join(str(error).split())[-200:]}", flush=True)
             continue
-        points = [Point(name, total, round(extra, 5), proved) for total, extra, proved in front]
         _keep(HERE / "results.csv", Row, found)
-        _keep(HERE / "fronts.csv", Point, points)
+        _keep(HERE / "fronts.csv", Point, [Point(name, a, round(b, 5), c) for a, b, c in front])
         for row in found:
             print(row, flush=True)
-    rows = read_rows(HERE / "results.csv", Row)
+    rows, points = read_rows(HERE / "results.csv", Row), read_rows(HERE / "fronts.csv", Point)
     names = ("tflite-micro", "tflite", "ai-edge-litert")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
-    replace_table(HERE / "README.md", "arenas", f"{table(rows)}\nWith {versions}.\n")
+    replace_table(HERE / "README.md", "arenas", f"{table(rows, points)}\nWith {versions}.\n")
 
 
 if __name__ == "__main__":
