@@ -235,7 +235,8 @@ def _text(result: FusionResult, front: Sequence[Point]) -> str:
     lines = [
         str(_saving(result, front)),
         said,
-        f"  all fused:  peak {whole.peak:,} bytes, {counted(whole.kernels, 'kernel')}",
+        f"  all fused:  peak {whole.peak:,} bytes, {counted(whole.kernels, 'kernel')}; in the best "
+        "order known",
         f"  best split: peak {best.peak:,} bytes ({change(whole.peak, best.peak)}), {proof}",
     ]
     lines += [f"  {_price(result, point)}" for point in front[1:]]

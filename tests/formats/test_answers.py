@@ -281,6 +281,7 @@ def test_splits_are_compared_with_the_best_order_known(
     code, out, _ = check(capsys, str(CAPTURED), str(path))
     assert code == 0
     assert out.startswith("peak 4,371,456 -> 3,107,072 bytes (-29 %) against all nodes fused\n")
+    assert "all nodes fused: in the best order known" in out
     for change, message in (
         ({"all_fused": known["all_fused"] | {"groups": worse["all_fused"]["groups"]}}, "it is 5"),
         ({"bound": 10**12, "proved": True}, "no split is below 1000000000000 bytes, its own is"),
