@@ -27,13 +27,10 @@ def finest_groups(fused: FusedGraph, stay: Collection[int]) -> list[list[int]]:
     group_of = {v: [v] for v in range(len(graph.ops))}
     node_of = {v: node for node in fused.nodes for v in node}
     tied: dict[tuple[int, ...], list[list[int]]] = {}
-    for b in stay:
+    for users in (fused.users[b] & node_of.keys() for b in stay):
         # A certificate may name any buffer, so its users may be in several nodes.
-        rows: dict[tuple[int, ...], list[int]] = {}
-        for v in fused.users[b] & node_of.keys():
-            rows.setdefault(node_of[v], []).append(v)
-        for node, row in rows.items():
-            tied.setdefault(node, []).append(row)
+        for node in {node_of[v] for v in users}:
+            tied.setdefault(node, []).append([v for v in users if node_of[v] == node])
     for node in fused.nodes:
         bit = {v: 1 << i for i, v in enumerate(node)}
         reach = {v: bit[v] | sum(bit.get(u, 0) for u in graph.predecessors[v]) for v in node}
@@ -145,11 +142,7 @@ def _overwrites(
     taken: Mapping[int, int],
     gone: Collection[int],
 ) -> Iterator[tuple[int, int]]:
-    """Yield what a group writes and what it may overwrite with it, both outside of the group.
-
-    `candidates` are those of its parts, `gone` the buffers whose bytes are `taken` inside of a
-    kernel.
-    """
+    """Yield what a group writes and may overwrite with it, by the `candidates` of its parts."""
     direct: dict[int, list[int]] = {}
     for v, output, source in candidates:
         if _may_overwrite(fused, group, (v, output, source)):

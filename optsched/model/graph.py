@@ -286,7 +286,7 @@ class Graph:
         return made
 
     def with_control(self, after: Mapping[int, Sequence[int]]) -> Graph:
-        """Return the graph in which some ops wait for more ops, none of which waits for them."""
+        """Return the graph in which some ops wait for more ops, which must not wait for them."""
         ops, rows = list(self.ops), list(self.predecessors)
         for v, more in after.items():
             ops[v] = replace(ops[v], control=tuple(dict.fromkeys((*ops[v].control, *more))))
