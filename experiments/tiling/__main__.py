@@ -190,6 +190,7 @@ def table(rows: Sequence[Row], points: Sequence[Point]) -> str:
         cells += [_with_cost(found[way]) if way in found else "" for way in rivals]
         cells += [f"{ours.head:,}", f"{ours.tail:,}", f"**{_with_cost(ours)}**{' *' * ours.proved}"]
         least = min((p.total, p.extra) for p in points if p.model == model)
+        least = min(least, (ours.total, ours.extra / 1000))
         cells += [f"{ours.total / own.total:.2f}", f"{least[0]:,} ({100 * least[1]:.1f} %)"]
         cells += [f"{ours.after / ours.before:.2f}" if ours.before else "", ours.same]
         lines.append([model, *cells])
