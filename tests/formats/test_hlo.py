@@ -57,6 +57,16 @@ def test_donated_parameters_are_free_after_their_last_use() -> None:
     assert graph.buffers[0].input is InputPolicy.FREED
 
 
+def test_a_donated_parameter_that_nothing_reads_takes_no_bytes_beside_results() -> None:
+    graph = module(
+        P,
+        "%q = f32[16]{0} parameter(1)",
+        "ROOT %b = f32[16]{0} sine(%q)",
+        head=", input_output_alias={ {}: (0, {}, may-alias) }",
+    )
+    assert peak_memory(graph, (0,)) == 64
+
+
 def test_a_donated_parameter_that_is_a_result_lives_to_the_end() -> None:
     graph = module(
         P,

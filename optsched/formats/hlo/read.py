@@ -208,7 +208,7 @@ class _ComputationReader:
         passed = passed_on(made, [x.names for x in read])
         if made.opcode == "parameter":
             names = map_leaves(made.shape, made.name, self._declare)
-            self._add_inputs(build, made, is_entry=is_entry)
+            self._add_inputs(build, made, last, is_entry=is_entry)
             self.values[made.name] = _Value(names)
         elif passed is not None:
             # It owns nothing, but later instructions must wait for the makers of its operands.
@@ -237,7 +237,9 @@ class _ComputationReader:
         self.roots[name] = name
         return name
 
-    def _add_inputs(self, build: GraphBuilder, made: Instruction, *, is_entry: bool) -> None:
+    def _add_inputs(
+        self, build: GraphBuilder, made: Instruction, last: Mapping[str, str], *, is_entry: bool
+    ) -> None:
         if not made.literal.isdecimal() or len(made.literal) > 9:
             raise FormatError(f"{show(made.name)}: parameter {show(made.literal)} has no number")
         # A donated parameter, or a leaf of one.
@@ -248,7 +250,8 @@ class _ComputationReader:
             if name not in self.shapes:
                 continue
             place = tuple(int(x) for x in path.strip("{}").split(",") if x)
-            freed = is_entry and place in donated
+            # What is given up and never read is there before the first op only.
+            freed = is_entry and place in donated and name in last
             policy = InputPolicy.FREED if freed else InputPolicy.EXCLUDED
             self.donated |= {name} if freed else set()
             build.input(name, self.shapes[name].size_in(self.space), policy)
