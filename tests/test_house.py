@@ -13,28 +13,28 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PRODUCT = ("optsched", "heuristics")
 
-# Measured, and 2 % for work that is under way; the table is tightened when the house is done.
+# Measured, and 1 % for work that is under way.
 MOST_LINES = {
-    "heuristics": 4_100,
+    "heuristics": 4_060,
     "optsched": 1_130,
     "optsched/certificate": 1_680,
-    "optsched/check": 5_640,
-    "optsched/cli": 4_260,
-    "optsched/compare": 2_490,
-    "optsched/counterexamples": 2_120,
-    "optsched/explanation": 920,
-    "optsched/fleet": 1_790,
-    "optsched/formats": 18_700,
-    "optsched/joint": 6_220,
-    "optsched/measure": 2_200,
-    "optsched/model": 9_310,
-    "optsched/ordering": 10_020,
-    "optsched/packing": 4_040,
-    "optsched/plugins": 9_900,
-    "optsched/reports": 5_850,
-    "optsched/runtime": 3_600,
-    "optsched/solver": 12_630,
-    "optsched/store": 2_870,
+    "optsched/check": 5_700,
+    "optsched/cli": 4_180,
+    "optsched/compare": 2_480,
+    "optsched/counterexamples": 2_110,
+    "optsched/explanation": 910,
+    "optsched/fleet": 1_800,
+    "optsched/formats": 18_890,
+    "optsched/joint": 5_520,
+    "optsched/measure": 2_070,
+    "optsched/model": 9_350,
+    "optsched/ordering": 9_920,
+    "optsched/packing": 4_010,
+    "optsched/plugins": 9_800,
+    "optsched/reports": 5_900,
+    "optsched/runtime": 3_630,
+    "optsched/solver": 12_720,
+    "optsched/store": 2_890,
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""
 
