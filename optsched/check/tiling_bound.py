@@ -173,8 +173,9 @@ class _Bound:
         dying = {b for b in inputs if not self.graph.kept[b] and not self.users[b] & later}
         held = self._bytes(self._held(stage) - dying)
         result = self._op(stage[-1]).output
-        # Enough without any rows: all inputs are there at the start, the whole result at the end.
-        if held + max(self._bytes(dying), self.graph.buffers[result].size) >= self.bound:
+        # Enough without any rows: such inputs are there at the start, the whole result at the end.
+        whole = {b for b in dying if self.users[b] <= own}
+        if held + max(self._bytes(whole), self.graph.buffers[result].size) >= self.bound:
             return
         for bands in range(2, min(self.bands, self.rows.heights[result]) + 1):
             runs = [self._runs(stage, band, bands) for band in range(bands)]
@@ -264,15 +265,17 @@ class _Bound:
         for b in dying:
             height, width = max(1, self.rows.heights[b]), self.rows.row_bytes[b]
             size = self.graph.buffers[b].size
+            alone = self.users[b] <= {run.op for run in runs}
             every = [run.inputs[b] for run in runs if b in run.inputs]
             top, bottom = min(low for low, _ in every), max(high for _, high in every)
             low, high = height, 0
             for i in reversed(range(len(runs))):
                 if b in runs[i].inputs:
                     low, high = min(low, runs[i].inputs[b][0]), max(high, runs[i].inputs[b][1])
-                # Rows at the ends that no run reads stay with their neighbors.
-                start = 0 if low == top else low * width
-                end = size if high in (bottom, height) else high * width
+                # Rows at the ends that no op reads stay with their neighbors.
+                start = 0 if alone and low == top else low * width
+                last = high == height or (alone and high == bottom)
+                end = size if last else high * width
                 found[i] += max(0, end - start) if high else 0
         return found
 

@@ -22,6 +22,7 @@ from optsched.cli.options import (
 )
 from optsched.cli.recompute import COST_OPTIONS, LOSS, explain_peak
 from optsched.cli.saving import add_saving
+from optsched.cli.tile import tiling_hint
 from optsched.errors import FormatError, GraphError, OptschedError, UsageError
 from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted
@@ -153,6 +154,8 @@ def _explain(args: argparse.Namespace) -> int:
     figures = {"peak": found.peak, "slab": None, "bounds": (found.bound, found.bound)}
     objective = Objective.PEAK
     text = add_saving(graph, record, text, **figures, among=among, objective=objective)
+    if not found.interrupted and not args.json:
+        text += tiling_hint(args)
     common.print_result(args, record, text)
     return common.INTERRUPTED if found.interrupted else common.OK
 

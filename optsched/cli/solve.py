@@ -22,6 +22,7 @@ from optsched.cli.options import (
     option,
 )
 from optsched.cli.saving import add_saving
+from optsched.cli.tile import tiling_hint
 from optsched.errors import UsageError
 from optsched.reports.progress import ProgressLine
 from optsched.runtime.limits import Proof
@@ -89,6 +90,8 @@ def _solve(args: argparse.Namespace) -> int:
     patience = PATIENCE if seconds is None else min(PATIENCE, 0.2 * seconds + 0.5)
     entry = before.put_into(module.graphs[module.entry], patience)
     text = add_saving(entry, record, text, **figures_of(result))
+    if result.status == "infeasible" and not args.json:
+        text += tiling_hint(args)
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)
     try:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
 from optsched.cli.options import LIMITS, Command, choice, number, option, positive, repeated
-from optsched.errors import UsageError
+from optsched.errors import OptschedError, UsageError
 from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.text import percent
 
 if TYPE_CHECKING:
     from optsched.formats.tiling import Tilable
     from optsched.solver.tiling.result import TilingResult
+
+
+HINT_SECONDS, HINT_EXTRA = 4.0, 0.05
+"""Time for a hint in the answer of another command, and the share of multiplications it adds."""
 
 
 def _tile(args: argparse.Namespace) -> int:
@@ -44,6 +50,26 @@ def _tile(args: argparse.Namespace) -> int:
             to = console(stderr=bool(common.printed_files(args)))
             print_table(to, front_table(result), "--json shows all columns")
     return common.exit_code(result.status, result.stop_reason)
+
+
+def tiling_hint(args: argparse.Namespace) -> str:
+    """Return in one line what tiling saves where no order does; empty if it saves nothing."""
+    from optsched.formats.tiling import read_tilable
+    from optsched.runtime.limits import Limits
+    from optsched.solver.tiling.solve import tile
+
+    if not str(args.graph).removesuffix(".gz").endswith(".tflite"):
+        return ""
+    # A hint must not take longer than the answer, or fail it.
+    with suppress(OptschedError):
+        model = read_tilable(args.graph)
+        limits = Limits(seconds=min(HINT_SECONDS, args.time_limit))
+        found = tile(model.rows, extra=HINT_EXTRA, tail=model.tail("32"), limits=limits)
+        if found.best is not None and found.best.arena < found.untiled.arena:
+            share = found.best.arena / found.untiled.arena
+            more = percent(found.share(found.best.extra), 1)
+            return f"\n  no order helps; optsched tile: {share:.2f} of it at {more} more work"
+    return ""
 
 
 def _question(args: argparse.Namespace) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def test_an_op_kept_whole_names_the_reason() -> None:
     rows = two_convolutions().keep_whole(["c1"])
     with pytest.raises(GraphError, match="op 'c1' cannot run in bands: kept whole, as asked"):
         tiled_graph(rows, Tiling((Stage((0,), 2),)))
-    with pytest.raises(UsageError, match="op 'c3' is not in graph 'two': did you mean"):
+    with pytest.raises(UsageError, match="op 'c3' is not in graph 'two'"):
         rows.keep_whole(["c3"])
 
 

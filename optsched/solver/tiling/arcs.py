@@ -219,7 +219,7 @@ def _banded(
     rows = lattice.rows
     columns = np.flatnonzero(figures[:, FIGURES.down] >= 0)
     counts, figures = counts[columns], figures[columns]
-    dies = sum(rows.graph.buffers[b].size for b in stage.dying)
+    dies = sum(rows.graph.buffers[b].size for b in stage.dead)
     ops = [(op, rows.heights[op.output]) for v in stage.ops if isinstance(op := rows.ops[v], RowOp)]
     cost = sum(op.cost * height for op, height in ops)
     table = np.zeros((len(counts), 9), np.int64)

@@ -47,7 +47,7 @@ def find_obstacle(rows: Rows, bands: int, clock: Clock) -> Obstacle:
         loads = loads[loads >= 0]
         if len(loads):
             across = _across(lattice, after, stage.mask)
-            held = sum(size for b, size in across.items() if b not in stage.dying)
+            held = sum(size for b, size in across.items() if b not in stage.dead)
             for v in stage.ops:
                 least[v] = min(least[v], held + int(loads.min()))
     op = int(np.argmax(least)) if least else -1
@@ -100,7 +100,7 @@ def _optimistic(lattice: Lattice, after: list[int], ops: tuple[int, ...]) -> Var
     for v in ops:
         later |= after[v]
     dying = tuple(
-        span.buffer
+        -1 - span.buffer if span.users & ~own else span.buffer
         for span in lattice.spans
         if span.users & own and not span.made & own and not (span.kept or span.users & later & ~own)
     )

@@ -72,7 +72,8 @@ def stage_loads(
     ptr, ops
         Stage `t` has the ops `ops[ptr[t]:ptr[t + 1]]`, in the order in which a band runs them.
     dying_ptr, dying
-        In stage `t` the inputs `dying[dying_ptr[t]:dying_ptr[t + 1]]` are read for the last time.
+        In stage `t` the inputs `dying[dying_ptr[t]:dying_ptr[t + 1]]` are read for the last time;
+        -1 - b stands for buffer b if ops outside of the stage have read it before.
     counts
         Numbers of bands.
     first
@@ -106,7 +107,7 @@ def stage_loads(
         for k in range(len(stage)):
             maker[arrays.ops[2, stage[k]]] = k
         for b in dying[dying_ptr[first + row] : dying_ptr[first + row + 1]]:
-            dies[b] = 1
+            dies[b if b >= 0 else -1 - b] = 1 if b >= 0 else 2
         note_last_uses(arrays, stage, maker, until)
         last = arrays.ops[2, stage[-1]]
         for c in range(len(counts)):
@@ -127,7 +128,7 @@ def stage_loads(
         for v in stage:
             maker[arrays.ops[2, v]] = -1
         for b in dying[dying_ptr[first + row] : dying_ptr[first + row + 1]]:
-            dies[b] = 0
+            dies[b if b >= 0 else -1 - b] = 0
 
 
 @inner
@@ -232,14 +233,20 @@ def count_rows(
 
 
 @inner
-def live_rows(arrays: StageArrays, b: int, window: IntArray, edges: IntArray) -> int:
-    """Return the bytes of an input in its window; rows at the edges that are never read count."""
+def live_rows(
+    arrays: StageArrays, b: int, window: IntArray, edges: IntArray, dies: IntArray
+) -> int:
+    """Return the bytes of an input in its window.
+
+    Rows at the edges that are never read count, unless other ops read the input: theirs are dead.
+    """
     if window[b, 1] == 0:
         return 0
     height, size = arrays.buffers[0, b], arrays.buffers[2, b]
-    low = 0 if window[b, 0] == edges[b, 0] else window[b, 0] * arrays.buffers[1, b]
+    alone = dies[b] == 1
+    low = 0 if alone and window[b, 0] == edges[b, 0] else window[b, 0] * arrays.buffers[1, b]
     high: int = window[b, 1] * arrays.buffers[1, b]
-    if window[b, 1] == edges[b, 1] or window[b, 1] == height:
+    if (alone and window[b, 1] == edges[b, 1]) or window[b, 1] >= height:
         high = size
     return high - low
 
@@ -334,8 +341,8 @@ def read_rows(
     for i in range(arrays.ops[8, v], arrays.ops[9, v]):
         b, j = arrays.maps[0, i], i - arrays.ops[8, v]
         if dies[b]:
-            added -= live_rows(arrays, b, window, edges)
+            added -= live_rows(arrays, b, window, edges, dies)
             window[b, 0] = min(window[b, 0], given[j, 0])
             window[b, 1] = max(window[b, 1], given[j, 1])
-            added += live_rows(arrays, b, window, edges)
+            added += live_rows(arrays, b, window, edges, dies)
     return added

@@ -85,7 +85,7 @@ def stage_problem(net: Network, stage: int, count: int, way: int) -> tuple[Packi
         whole = (first, last, 0, int(problem.size[i]))
         if table and table != [whole]:
             kept.append((i, table))
-        elif table and buffers.get(int(ids[i])) in variant.dying:
+        elif table and buffers.get(int(ids[i])) in variant.dead:
             held += int(problem.size[i])
     rows_ = np.array([i for i, _ in kept], np.int64)
     start = [table[0][0] for _, table in kept]

@@ -160,6 +160,9 @@ class Tiler:
         find = self._refined(lambda branch: self.paths.cheapest(size, branch=branch))
         bound, is_proof = None, self.exact
         for number, (path, value) in enumerate(ranked(find, lambda x: x.extra)):
+            # A search that time has ended may have missed better paths.
+            if self.clock.expired():
+                return best, bound
             # Every path before this one was proved not to fit.
             bound = value if is_proof else bound
             if best is not None and value >= best.extra:
@@ -204,6 +207,8 @@ class Tiler:
         find = self._refined(lambda branch: self.paths.smallest(extra, self.size(best) - 1, branch))
         bound, is_proof = None, self.exact
         for number, (path, value) in enumerate(ranked(find, lambda x: x.total)):
+            if self.clock.expired():
+                return best, bound
             bound = value if is_proof else bound
             if value >= self.size(best) - self.slack:
                 return best, bound
@@ -265,7 +270,8 @@ class Tiler:
         if not self.exact or self.clock.expired():
             return point
         path = self.paths.cheapest(self.size(point))
-        known = path.extra if path is not None and not self.paths.dropped else None
+        is_proof = path is not None and not (self.paths.dropped or self.clock.expired())
+        known = path.extra if path is not None and is_proof else None
         return replace(point, bound=known)
 
 

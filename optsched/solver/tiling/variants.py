@@ -29,7 +29,7 @@ class Variant:
     ops
         Op ids in the order in which bands run them.
     dying
-        Buffers that the stage is the last to read, ascending.
+        Buffers that the stage is the last to read; -1 - b for a buffer b that others read before.
     positions
         The positions.
     """
@@ -39,6 +39,11 @@ class Variant:
     positions: tuple[int, ...]
     mask: int
     """The ops as bits."""
+
+    @property
+    def dead(self) -> tuple[int, ...]:
+        """Ids of the buffers that the stage is the last to read."""
+        return tuple(b if b >= 0 else -1 - b for b in self.dying)
 
 
 def variants(lattice: Lattice, stages: Candidates) -> tuple[Variant, ...]:
@@ -55,7 +60,7 @@ def variants(lattice: Lattice, stages: Candidates) -> tuple[Variant, ...]:
         ]
         groups: dict[tuple[int, ...], list[int]] = {}
         for position in lattice.starts(ops):
-            dying = tuple(b for b, others in inputs if not others & ~position)
+            dying = tuple(-1 - b if others else b for b, others in inputs if not others & ~position)
             groups.setdefault(dying, []).append(position)
         found += [Variant(ops, dying, tuple(rows), own) for dying, rows in groups.items()]
     return tuple(found)

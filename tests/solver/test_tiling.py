@@ -1,0 +1,79 @@
+"""The planner of tilings: honest within any time, one worker gives one answer, clear refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from optsched.errors import UsageError
+from optsched.model.rows import Rows, Tail
+from optsched.runtime.limits import Limits, StopReason
+from optsched.solver.status import Status
+from optsched.solver.tiling.lattice import Lattice
+from optsched.solver.tiling.paths import non_dominated
+from optsched.solver.tiling.solve import tile
+from tests.support.row_maps import random_rows
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.002, 0.02, 0.1])
+def test_a_short_time_proves_nothing_that_is_false(seconds: float) -> None:
+    for seed in (3, 14, 23, 40):
+        rows = random_rows(seed)
+        full = tile(rows, extra=0.5, objective="head", bands=4, limits=Limits(seconds=20))
+        short = tile(rows, extra=0.5, objective="head", bands=4, limits=Limits(seconds=seconds))
+        assert full.best is not None
+        assert short.best is not None
+        assert short.bound <= full.best.head <= short.best.head <= short.untiled.head
+        if short.status is Status.OPTIMAL:
+            assert short.best.head == full.best.head
+        elif seconds == 0:
+            assert short.stop_reason is StopReason.TIME_LIMIT
+
+
+def test_one_question_has_one_answer() -> None:
+    rows = random_rows(14)
+    first, second = (tile(rows, points=4, limits=Limits(seconds=20)) for _ in range(2))
+    assert [x.plan for x in first.front] == [x.plan for x in second.front]
+    assert [x.tiled.tiling for x in first.front] == [x.tiled.tiling for x in second.front]
+
+
+def test_a_tail_that_grows_leaves_a_model_untiled() -> None:
+    rows = random_rows(14)
+    free = tile(rows, extra=1.0, limits=Limits(seconds=20))
+    assert free.best is not None
+    assert free.best.arena < free.untiled.arena
+    dear = Tail(100, (10_000,) * len(rows.graph.ops), tensor=10_000)
+    kept = tile(rows, extra=1.0, tail=dear, limits=Limits(seconds=20))
+    assert kept.best is not None
+    assert kept.best.arena == kept.untiled.arena == kept.untiled.head + 100
+    assert kept.status is Status.OPTIMAL
+
+
+def test_fixed_orders_have_a_position_per_op() -> None:
+    rows = random_rows(14)
+    order = tuple(range(len(rows.graph.ops)))
+    assert len(Lattice(rows, order).positions or ()) == len(order) + 1
+    free = Lattice(rows).positions
+    assert free is not None
+    assert len(free) >= len(order) + 1
+
+
+def test_points_that_others_beat_are_left_out() -> None:
+    assert non_dominated([(3, 1), (1, 3), (2, 3), (3, 0)]) == [(1, 3), (3, 0)]
+
+
+def test_questions_that_cannot_be_asked() -> None:
+    rows = random_rows(14)
+    with pytest.raises(UsageError, match="ask one question"):
+        tile(rows, capacity=8, extra=0.1)
+    with pytest.raises(UsageError, match="a stage has at least 2 bands, got 1"):
+        tile(rows, extra=0.1, bands=1)
+    with pytest.raises(UsageError, match="objective must be one of total, head, got 'slab'"):
+        tile(rows, extra=0.1, objective="slab")
+    with pytest.raises(UsageError, match="no op is row-local, so nothing runs in bands: as asked"):
+        tile(_all_whole(rows), extra=0.1)
+
+
+def _all_whole(rows: Rows) -> Rows:
+    return replace(rows, ops=("as asked",) * len(rows.ops))
