@@ -90,8 +90,7 @@ def _solve(args: argparse.Namespace) -> int:
     patience = PATIENCE if seconds is None else min(PATIENCE, 0.2 * seconds + 0.5)
     entry = before.put_into(module.graphs[module.entry], patience)
     text = add_saving(entry, record, text, **figures_of(result))
-    if result.status == "infeasible" and not args.json:
-        text += tiling_hint(args)
+    text += tiling_hint(args, result.status == "infeasible")
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)
     try:

@@ -52,8 +52,10 @@ def _tile(args: argparse.Namespace) -> int:
     return common.exit_code(result.status, result.stop_reason)
 
 
-def tiling_hint(args: argparse.Namespace) -> str:
+def tiling_hint(args: argparse.Namespace, wanted: bool) -> str:
     """Return in one line what tiling saves where no order does; empty if it saves nothing."""
+    if args.json or not wanted:
+        return ""
     from optsched.formats.tiling import read_tilable
     from optsched.runtime.limits import Limits
     from optsched.solver.tiling.solve import tile
