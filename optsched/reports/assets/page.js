@@ -78,7 +78,9 @@
       const text = names.appendChild(document.createElementNS(names.namespaceURI, "text"));
       text.setAttribute("x", ((left + right) / 2 - sight.x) * across);
       text.setAttribute("y", ((top + bottom) / 2 - sight.y) * up);
-      text.setAttribute("fill", dark(rect.getAttribute("fill")) ? "#ffffff" : "#000000");
+      // A buffer beside marked ones is nearly as light or dark as the page.
+      const faint = svg.classList.contains("some") && !rect.classList.contains("marked");
+      text.setAttribute("fill", faint ? "currentColor" : dark(rect.getAttribute("fill")) ? "#ffffff" : "#000000");
       text.textContent = name.length <= room ? name : `${name.slice(0, room - 1)}…`;
     }
   };
