@@ -95,6 +95,8 @@ class NearEffort:
     """Share for the search for fewest moves; the rest is for trying all orders of a small graph."""
     moved_share: float = 0.5
     """Share for packing one order that moves fewer ops, of what that search has left."""
+    tie_steps: int = 40_000
+    """Steps run again in orders that move fewer ops of the graph's own order at no cost."""
 
 
 @dataclass(frozen=True, slots=True)

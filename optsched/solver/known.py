@@ -9,14 +9,18 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+import numpy as np
+
 from optsched.check.plan import check_plan
 from optsched.errors import PlanError
 from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
+from optsched.model.order_rules import moved_ops
 from optsched.model.plan import Plan
 from optsched.model.pools import apart_bytes, pinned_bytes
 from optsched.model.question import Question
+from optsched.model.steps import Order
 from optsched.runtime.clock import Clock
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReason
@@ -69,6 +73,8 @@ class Known(Knowledge):
             Objective.SLAB: Bound(Objective.SLAB, least, Proof.JOINT_SEARCH),
             MOVED: Bound(MOVED, 0, Proof.SEARCH),
         }
+        # True once plans that are as good are chosen by moves of the graph's own order.
+        self.breaks_ties = False
         self.claimed: dict[str, int] = {Objective.PEAK: 0, Objective.SLAB: 0}
         self.statistics: dict[str, int] = {}
 
@@ -142,7 +148,21 @@ class Known(Knowledge):
     def is_better(self, measured: Measured) -> bool:
         """Return True if a plan with these figures is better than the best so far."""
         key = self.question.key
+        if self.plan is not None and self.breaks_ties and measured[:2] == self.measured[:2]:
+            return measured.moved < self.measured.moved
         return self.plan is None or key(*measured) < key(*self.measured)
+
+    def moved(self, order: Order) -> int:
+        """Return the moved ops of the baseline, or of the graph's own order if these break ties."""
+        if self.breaks_ties:
+            return moved_ops(np.asarray(order).tolist(), range(self.size))
+        return self.question.moved(order)
+
+    def break_ties(self) -> None:
+        """From now on, of plans that are as good one that moves fewer ops is better."""
+        assert self.plan is not None
+        self.breaks_ties = True
+        self.measured = self.measured._replace(moved=self.moved(self.plan.order))
 
     # What stages find.
 
@@ -176,7 +196,7 @@ class Known(Knowledge):
         checked = check_plan(self.graph, plan)
         self.clock.spend(len(self.graph.buffers))
         self.reserve = PACKING.checks_a_plan * (self.clock.now() - begun)
-        measured = Measured(checked.peak, checked.slab, self.question.moved(plan.order))
+        measured = Measured(checked.peak, checked.slab, self.moved(plan.order))
         # An order that moves too many ops does not answer the question, however good its plan.
         if self.question.allows(plan.order) and self.is_better(measured):
             self.plan, self.measured = plan, measured

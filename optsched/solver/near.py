@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import replace
 
+import numpy as np
+
 from optsched.errors import GraphError
 from optsched.model.order_rules import Baseline
 from optsched.model.plan import Plan
 from optsched.model.steps import Order
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Objective, Proof
+from optsched.runtime.limits import Limits, Objective, Proof
 from optsched.solver.driver import Stage
 from optsched.solver.effort import JOINT, NEAR
 from optsched.solver.finding import MOVED, Bound, Finding, peak_bound
@@ -26,6 +28,7 @@ from optsched.solver.packing_stages import WHOLE
 from optsched.solver.resume import Resume
 
 _SOURCE = "orders near the baseline"
+_OWN = "fewer moves"
 
 
 def baseline_order(known: Known) -> Findings:
@@ -112,6 +115,34 @@ def _pack_if_fewer(
     if known.measured.moved > moved and not clock.expired():
         yield from pack_order(known, resume, order, clock.share(NEAR.moved_share), WHOLE)
     return known.measured.moved > moved
+
+
+def back_to_own_order(known: Known) -> Findings:
+    """Move ops of the best plan back to where the graph lists them, while peak and slab stay.
+
+    A plan that saves nothing then moves nothing, since the graph's own order is tried first.
+    """
+    plan, graph = known.plan, known.graph
+    can_move = known.question.near is None and known.capacity is None and not graph.on_streams
+    if plan is None or not can_move or known.interrupted or not known.size:
+        return
+    from optsched.ordering.improve.few_moves import move_back
+
+    own, peak = tuple(range(known.size)), known.measured.peak
+    if plan.order == own:
+        return
+    known.break_ties()
+    # Order rules may forbid it.
+    is_valid = all(u < v for v, before in enumerate(graph.predecessors) for u in before)
+    if is_valid and known.orders.peak_of(np.array(own)) <= peak:
+        yield from pack_quickly(known, own, _OWN)
+    # A limit on work, so that equal searches end with equal plans.
+    work = Clock.of(Limits(work=NEAR.tie_steps // known.size))
+    if known.plan is plan and not known.clock.expired():
+        for order in reversed([*move_back(graph, own, plan.order, peak, work)]):
+            yield from pack_quickly(known, order, _OWN)
+            if known.plan is not plan:
+                return
 
 
 def fewest_of_all_orders(known: Known, resume: Resume, clock: Clock) -> Findings:

@@ -67,7 +67,7 @@ def pack_quickly(known: Known, order: Order, source: str, packings: int | None =
     if not known.question.allows(steps):
         return
     graph, peak = known.graph, known.orders.peak_of(steps)
-    moved = known.question.moved(steps)
+    moved = known.moved(steps)
     for pairs in islice(pair_choices(graph, steps, known.peak_bound, tries=0), packings):
         problem, ids = packing_problem(graph, steps, pairs)
         # No offsets exist for this order with these pairs, so no packer could succeed.
@@ -88,7 +88,8 @@ def pack_quickly(known: Known, order: Order, source: str, packings: int | None =
             left = known.clock.left()
             take_interrupt()
             # A packer may take longer than the one before; leave room for that.
-            if known.done() or (left is not None and left < PACKING.slower * took):
+            done = known.done() and not known.breaks_ties
+            if done or (left is not None and left < PACKING.slower * took):
                 return
 
 

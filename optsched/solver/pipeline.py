@@ -243,6 +243,8 @@ def answer(
     # Also without time: an order is known from the start, and some plan is better than none.
     for finding in make_a_plan(known):
         known.merge(finding)
+    for finding in near.back_to_own_order(known):
+        known.merge(finding)
     return known.result(resume, cut_short)
 
 
