@@ -38,6 +38,7 @@ from optsched.formats.onnx.rules import (
     body_workspace,
     is_view,
     overwritten_inputs,
+    runs_as_floats,
     scratch_bytes,
 )
 from optsched.formats.onnx.sizes import (
@@ -52,6 +53,7 @@ from optsched.model.elements import InputPolicy, OutputPolicy
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.memory_model import MemoryModel
+from optsched.runtime.text import listed
 
 MEMORY_MODEL: Final = "onnxruntime; inputs excluded, outputs live to the end"
 
@@ -174,6 +176,15 @@ class _ModelReader:
     sources: dict[str, str] = field(default_factory=dict)
 
     @property
+    def note(self) -> str:
+        """Words for half floats that the runtime casts to floats; empty without any."""
+        nodes = operation_nodes(self.graph, self.constants)
+        cast = {x.op_type: None for _, x in nodes if runs_as_floats(x, self.found.halves)}
+        if not cast:
+            return ""
+        return f"; {listed(list(cast), 2)} in floats, not halves: see convert --to onnx-fused"
+
+    @property
     def types(self) -> Mapping[str, TensorType]:
         return self.found.by_name
 
@@ -212,7 +223,7 @@ class _ModelReader:
         `captured` are values of enclosing graphs, which hold their bytes, and `apart` are outputs
         with bytes elsewhere.
         """
-        build = GraphBuilder(name_graph(self.graph, name), MEMORY_MODEL, BLOCK)
+        build = GraphBuilder(name_graph(self.graph, name), MEMORY_MODEL + self.note, BLOCK)
         self.given.update(dict.fromkeys((*self.inputs, *captured)))
         for value in self.given:
             # Values that are not counted may be of unknown size.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -39,6 +39,28 @@ BLOCK: Final = 64
 """Bytes of the smallest block of ONNX Runtime's allocator, which rounds up to multiples of it."""
 _ANY_AXIS: Final = 13
 """Operator set since which softmax goes along one axis, not all from one on."""
+
+
+_HALVES: Final = frozenset(
+    {
+        *("Attention", "Cast", "Celu", "Clip", "Compress", "Concat", "ConstantOfShape"),
+        *("DequantizeLinear", "Dropout", "Expand", "Flatten", "Gather", "GatherElements"),
+        *("GatherND", "Identity", "If", "IsInf", "IsNaN", "LayerNormalization", "Loop"),
+        *("Max", "Min", "Mod", "Optional", "OptionalGetElement", "OptionalHasElement"),
+        *("QuantizeLinear", "RMSNormalization", "RandomNormalLike", "RandomUniformLike"),
+        *("Reshape", "ReverseSequence", "RotaryEmbedding", "Round", "Scan", "Scatter"),
+        *("ScatterElements", "ScatterND", "SequenceAt", "SequenceConstruct", "Shape"),
+        *("Shrink", "Sign", "Size", "Slice", "Split", "SplitToSequence", "Squeeze"),
+        *("TensorScatter", "Transpose", "Unsqueeze"),
+    }
+)
+"""Ops that ONNX Runtime's CPU kernels compute in half floats; it computes others in floats."""
+
+
+def runs_as_floats(node: Any, halves: Collection[str]) -> bool:
+    """Return True if ONNX Runtime casts the half floats of an op to floats on the CPU."""
+    is_half = any(name in halves for name in (*node.input, *node.output))
+    return is_half and not domain_of(node) and node.op_type not in _HALVES
 
 
 def domain_of(node: Any) -> str:

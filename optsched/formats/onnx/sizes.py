@@ -50,14 +50,15 @@ class Types:
     """Types of the values of a model by name, and the branches that its Ifs always run.
 
     `branches` has the name of the branch's attribute by the name of the first result of an If,
-    `values` has the names of values whose numbers are known, and `guessed` those of results of an
-    If whose branches differ in size.
+    `values` has the names of values whose numbers are known, `guessed` those of results of an If
+    whose branches differ in size, and `halves` those of half floats.
     """
 
     by_name: Mapping[str, TensorType]
     branches: Mapping[str, str]
     values: Collection[str] = ()
     guessed: Collection[str] = ()
+    halves: Collection[str] = ()
 
 
 def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
@@ -97,7 +98,10 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
     # The profile is the last word, then inference, then guesses from branches.
     larger = _larger_results(model, types)
     every = {**larger, **types, **known}
-    return Types(every, shapes.branches, shapes.folder.values.keys(), larger.keys() - types.keys())
+    half = TensorProto.FLOAT16
+    halves = {x for x, v in shapes.found.items() if v.type.tensor_type.elem_type == half}
+    guessed = larger.keys() - types.keys()
+    return Types(every, shapes.branches, shapes.folder.values.keys(), guessed, halves)
 
 
 class _Shapes:

@@ -449,6 +449,15 @@ def test_outputs_that_are_weights_are_copied_and_those_that_are_inputs_are_not()
     assert peak_memory(graph, (0,)) == 64 + 8 + 8
 
 
+def test_half_floats_that_run_as_floats_are_named() -> None:
+    half = TensorProto.FLOAT16
+    nodes = [node("Transpose", "x", "a"), node("Sin", "a", "y")]
+    made = model(nodes, [value("x", kind=half)], [value("y", kind=half)])
+    assert "; Sin in floats, not halves: see convert --to onnx-fused" in read(made).model_name
+    alone = model(nodes[:1], [value("x", kind=half)], [value("a", kind=half)])
+    assert "halves" not in read(alone).model_name
+
+
 def test_what_follows_from_fixed_shapes_is_a_weight() -> None:
     nodes = [
         node("Shape", "x", "s", "shape"),
