@@ -62,7 +62,7 @@ def _solve(args: argparse.Namespace) -> int:
             graph,
             pools=slabs,
             objective=args.objective,
-            # The tail takes its part of the array, whatever the slab is.
+            # The tail takes its part of the array, however small the slab is.
             capacity=max(0, asked - tail.tail) if asked is not None and tail else asked,
             engine=args.engine,
             limits=common.clock(args),
