@@ -18,8 +18,10 @@ from optsched.model.arrays import IntArray
 from optsched.model.rows import RowOp, Rows
 from optsched.solver.tiling.kernels import StageArrays
 
-MOST_STAGES = 20_000
-"""More candidates are not listed; answers then say so."""
+MOST_STAGES, MOST_OF_LARGE = 20_000, 8_000
+"""More candidates are not listed, and fewer of a large graph; answers then say so."""
+LARGE = 400
+"""Ops of a large graph, which needs the time for packing."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,10 @@ class Candidates:
     complete: bool
 
 
-def candidates(rows: Rows, most: int = MOST_STAGES) -> Candidates:
+def candidates(rows: Rows) -> Candidates:
     """Return the stages of a graph, small ones first."""
     graph = rows.graph
+    most = MOST_STAGES if len(graph.ops) < LARGE else MOST_OF_LARGE
     users = users_of(rows)
     makers = graph.producers
     able = [isinstance(op, RowOp) for op in rows.ops]
