@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final
@@ -138,12 +137,12 @@ def _element_bytes(kind: str, where: str) -> int:
     return max(8, 1 << (bits - 1).bit_length()) // 8 * (2 if inner else 1)
 
 
-def _rows(text: str) -> Iterator[_Buffer]:
+def _rows(text: str) -> list[_Buffer]:
     reader = _Reader()
     for line in _COMMENT.sub("", text).splitlines():
         reader.add(line)
     reader.close()
-    yield from reader.buffers
+    return reader.buffers
 
 
 def read_memref(source: Source) -> PackingTable:
@@ -152,7 +151,7 @@ def read_memref(source: Source) -> PackingTable:
     `FormatError`, naming the value, is raised if a size is open or depends on the run, or if a
     function has blocks instead of regions.
     """
-    rows = list(_rows(source.text))
+    rows = _rows(source.text)
     problem = PackingProblem(
         names=tuple(x.name for x in rows),
         start=np.array([x.start for x in rows], np.int64),

@@ -95,10 +95,10 @@ def parse_layout(text: str, rank: int) -> Layout:
     It raises `FormatError` if the text is malformed, or has an attribute that this module does not
     know, since the bytes of the array could depend on it.
     """
-    found = _LAYOUT.fullmatch(text) if text else None
+    if not text:
+        return Layout()
+    found = _LAYOUT.fullmatch(text)
     if found is None:
-        if not text:
-            return Layout()
         raise FormatError(f"layout {show(text)} is malformed")
     order = tuple(int(x) for x in found[1].split(",") if x.strip())
     if sorted(order) != list(range(rank)):
