@@ -51,7 +51,7 @@ class Before:
         is_onnx = graph.origin is not None and graph.origin.format == "onnx"
         if not is_onnx or not is_measured_here() or not os.path.isfile(path):
             return
-        # Whatever is wrong with the model in ONNX Runtime leaves the estimate.
+        # If ONNX Runtime does not run the model, the estimate stays.
         with suppress(OptschedError, OSError, subprocess.SubprocessError):
             self._start(path, graph)
 
