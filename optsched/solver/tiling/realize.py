@@ -157,13 +157,32 @@ def _packed(net: Network, path: Path, ways: tuple[bool, ...], limits: Limits) ->
     stages = [Stage(ops, bands, next(turn)) for _, ops, bands in steps if ops]
     tiled = tiled_graph(net.lattice.rows, Tiling(tuple(stages)))
     order = order_of(tiled, steps)
-    problem, ids = places_problem(tiled, order)
+    made = _plan_of(tiled, order, tiled, limits)
+    if made.head > made.plan.slab(tiled.graph):
+        # A view that is rounded ends above the slab: places that hold their views may pack better.
+        other = _plan_of(tiled, order, _with_views(tiled), limits)
+        made = min(made, replace(other, bound=made.bound), key=lambda x: x.head)
+    return made
+
+
+def _plan_of(tiled: TiledGraph, order: list[int], packed: TiledGraph, limits: Limits) -> Realized:
+    """Return the plan of a tiled graph in an order; `packed` has the sizes of its places."""
+    problem, ids = places_problem(packed, order)
     result = pack(problem, limits=limits)
     result.stop_reason.raise_if_interrupted()
     assert result.offsets is not None
     plan = placed(tiled, order, ids, result.offsets)
     check_plan(tiled.graph, plan)
     return Realized(tiled, plan, tiled.head(plan), result.slab_bound)
+
+
+def _with_views(tiled: TiledGraph) -> TiledGraph:
+    """Return the graph with places up to the rounded end of the last tensor in each."""
+    ends = [place.size for place in tiled.places]
+    for x in tiled.tensors:
+        ends[x.place] = max(ends[x.place], x.shift + tiled.source.rounded(x.size))
+    places = (replace(place, size=end) for place, end in zip(tiled.places, ends, strict=True))
+    return replace(tiled, places=tuple(places))
 
 
 def order_of(tiled: TiledGraph, steps: list[Step]) -> list[int]:
