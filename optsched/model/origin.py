@@ -22,9 +22,9 @@ class ArenaTail:
     tail
         Bytes that stay.
     prepared
-        Bytes of an array that is enough while the runtime prepares the model, whatever its slab.
+        Bytes of an array that is enough while the runtime prepares the model, of any slab.
     unknown
-        Kinds of ops of which the runtime may keep bytes that are not counted.
+        Kinds of ops for which the runtime may keep bytes that are not counted.
     alignment
         Number of bytes that divides the size of the array.
 
@@ -63,7 +63,7 @@ class Origin:
         Bytes that the framework holds for the file as it is, by the name of the graph's memory
         model in which they are counted; empty if the format's rules do not tell.
     tails
-        What the framework keeps after the slab, by pointers from small to large; empty for a
+        Bytes that the framework keeps after the slab, by size of pointers; empty for a
         framework that has the slab to itself.
     measured
         Bytes that the framework was seen to hold for the file with default settings, if it was run.

@@ -274,7 +274,7 @@ class Result(Shown):
         }
 
     def _planned(self) -> tuple[Plan, Graph]:
-        """Return the plan and its graph; raise an error that says why there is no plan."""
+        """Return the plan and its graph; raise an error with the reason if no plan was found."""
         if self.plan is None or self.graph is None:
             raise UsageError(f"the result has no plan: {self.status}, {self.stop_reason}")
         return self.plan, self.graph

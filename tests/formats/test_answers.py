@@ -314,7 +314,7 @@ def test_a_split_is_not_offered_where_whole_nodes_need_less(
 def test_stores_name_the_plans_that_answers_are_about(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Order rules are edges of a stored graph, and were not named; nor was a limit on work."""
+    """The edges that order rules become, and a limit on work, were not named in a store."""
     from optsched.store import PlanStore
 
     graph = step()

@@ -117,7 +117,7 @@ class Case:
     def forged(
         self, given: Sequence[str], at: int, changes: Sequence[tuple[str, Changes]]
     ) -> Iterator[str]:
-        """Yield changed claims of the file `given[at]` that `check` neither refuses nor lists."""
+        """Yield changed claims of the file `given[at]` that `check` does not refuse or list."""
         known = json.loads(Path(given[at]).read_text())
         # Some of them, as graphs are many.
         some = self.rng.permutation(len(changes))[:FORGED].tolist()
@@ -131,7 +131,7 @@ class Case:
             record = json.loads(out or "{}")
             listed = record.get("unverified", {})
             if code == 0 and not listed:
-                yield f"changed {what} is neither refused nor listed: {change}"
+                yield f"changed {what} is not refused or listed: {change}"
             self.counts["listed" if code == 0 else "refused"] += 1
 
 
@@ -350,7 +350,7 @@ def judge_module(case: Case) -> Iterator[str]:
         yield f"check calls {record['peak']} least, {peak} is possible: {text}"
     stated = json.loads(_read(plan))
     for name, row in stated["computations"].items():
-        # A rule that the order breaks, and repeats, of which no computation has any.
+        # A rule that the order breaks, and repeats, which no computation has.
         more = (
             [("rules", {"order_rules": {"first": row["order"][-1:]}})] if row["order"][1:] else []
         )
