@@ -95,6 +95,7 @@ class Study:
         self.begun = time.monotonic()
         limits = Limits(seconds=seconds)
         self.tiler = Tiler(self.rows, self.tail, BANDS, "total", Clock.of(limits))
+        self.tiler.prepare()
         ops = [op for op in self.rows.ops if not isinstance(op, str)]
         self.cost = sum(op.cost * self.rows.heights[op.output] for op in ops)
 

@@ -271,6 +271,7 @@ def test_a_search_that_ends_early_proves_nothing() -> None:
     limits = Limits(seconds=60.0)
     tail = tail_of(made, data, 8)
     tiler = Tiler(rows_of(made, data), tail, 8, "total", Clock.of(limits))
+    tiler.prepare()
     # Searches of paths find none once the time is over, as if there were none.
     tiler.clock = tiler.paths.clock = Clock.of(Limits(seconds=0.0))
     best, bound = tiler.least(10**12)
