@@ -146,11 +146,9 @@ class Tiler:
         for thorough in (False, True):
             found, bound = self._cheapest(size, best, thorough=thorough)
             best = found or best
-            if best is None and not thorough and bound is not None:
-                best = self._lower(size)
             if bound is None or self.refuted or (best is not None and best.extra <= bound):
                 break
-        known = bound if not self.paths.dropped and not self.clock.expired() else None
+        known = bound if not self.paths.dropped else None
         return None if best is None else replace(best, bound=known)
 
     def _cheapest(
@@ -171,25 +169,40 @@ class Tiler:
             if self.size(point) <= size:
                 return point, bound
             is_proof &= least > size
+            if best is None and not thorough:
+                best = self._lower(size, path, self.size(point) - size)
             if self.clock.expired() or number >= (MOST_PATHS if thorough else FEW_PATHS):
-                return None, bound
+                return best, bound
         # A search that ended early finds no path either.
         is_proof &= not self.clock.expired()
         self.refuted = is_proof and best is None and not self.paths.dropped
         # All paths that cost less than the known plan were proved not to fit.
         return best, best.extra if best is not None and is_proof else bound
 
-    def _lower(self, size: int) -> TilingPoint | None:
-        """Return a plan of a path with a smaller load, which fits more easily."""
-        path = self.paths.cheapest(size)
+    def _lower(self, size: int, path: Path, above: int) -> TilingPoint | None:
+        """Return a plan of a path with a smaller load, which fits more easily.
+
+        The plan of `path` has `above` bytes too many; so the next load is smaller by as many. Then
+        loads between one that fits and one that does not are halved.
+        """
+        best, low, high = None, 0, path.load
         for _ in range(MOST_LOWER):
-            path = None if path is None else self.paths.cheapest(size, path.load - 1)
-            if path is None or self.clock.expired():
-                return None
-            point, _ = self.plan(path, size)
+            limit = (low + high) // 2 if best else high - max(1, above)
+            other = self.paths.cheapest(size, limit)
+            if other is None and best is None:
+                # The last steps down are small ones.
+                other = self.paths.cheapest(size, high - 1)
+            if other is None or self.clock.expired() or high - low < 2:
+                break
+            if best is not None and other.load <= low:
+                low = limit
+                continue
+            point, _ = self.plan(other, size)
             if self.size(point) <= size:
-                return point
-        return None
+                best, low = point, max(other.load, limit)
+            else:
+                high, above = other.load, self.size(point) - size
+        return best
 
     def least(self, extra: int) -> tuple[TilingPoint, int | None]:
         """Return the smallest plan found within a cost, and a bound on the bytes of all of them."""
