@@ -308,7 +308,10 @@ def test_a_split_is_not_offered_where_whole_nodes_need_less(
 ) -> None:
     """Without time, -17 % was claimed against an order that was not the best one."""
     assert main(["solve", str(CAPTURED), "--unfuse", "--time-limit", "0"]) in (3, 5)
-    assert capsys.readouterr().out.startswith("peak 4,371,456 bytes, as with all nodes fused")
+    # With more time the whole nodes need 4,371,456; a saving is claimed at no time.
+    first = capsys.readouterr().out.splitlines()[0]
+    assert " bytes, as with all nodes fused" in first
+    assert "->" not in first
 
 
 def test_stores_name_the_plans_that_answers_are_about(

@@ -352,7 +352,9 @@ def test_a_missing_package_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, "onnx", None)
     path = tmp_path / "net.onnx"
     path.write_bytes(b"\x08\x07\x12\x07pytorch")
-    with pytest.raises(MissingDependencyError, match=r"onnx is not installed; run: .*\[onnx\]"):
+    with pytest.raises(
+        MissingDependencyError, match=r"onnx is not installed; run: pip install onnx"
+    ):
         read_graph(path)
 
 
