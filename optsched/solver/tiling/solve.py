@@ -23,6 +23,7 @@ from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.tiling.arcs import Network, network
 from optsched.solver.tiling.bound import Obstacle, find_obstacle
+from optsched.solver.tiling.candidates import users_of
 from optsched.solver.tiling.labels import FAR
 from optsched.solver.tiling.lattice import Lattice
 from optsched.solver.tiling.paths import Branch, Path, Paths, non_dominated, ranked
@@ -89,7 +90,7 @@ class Tiler:
         self.net: Network = network(
             lattice, self.bands, self.counted, self.clock, self.untiled.head
         )
-        self.exact = self.exact and self.net.complete
+        self.exact = self.exact and self.net.complete and not _leaves_rows(self.rows)
         self.paths = Paths(self.net, self.counted.model, self.clock)
 
     @property
@@ -165,10 +166,11 @@ class Tiler:
             bound = value if is_proof else bound
             if best is not None and value >= best.extra:
                 return best, bound
-            point, least = self.plan(path, size, thorough=thorough)
+            point, _ = self.plan(path, size, thorough=thorough)
             if self.size(point) <= size:
                 return point, bound
-            is_proof &= least > size
+            # Stages that no load needs are left out, but they may help a packing.
+            is_proof = False
             if best is None and not thorough:
                 best = self._lower(size, path, self.size(point) - size)
             if self.clock.expired() or number >= (MOST_PATHS if thorough else FEW_PATHS):
@@ -225,12 +227,12 @@ class Tiler:
             bound = value if is_proof else bound
             if value >= self.size(best) - self.slack:
                 return best, bound
-            point, least = self.plan(path, value, thorough=thorough)
+            point, _ = self.plan(path, value, thorough=thorough)
             best = min(best, point, key=self.size)
             if self.size(best) > value + self.slack:
                 best = min(best, self._lean(point, extra), key=self.size)
             enough = self.size(best) - self.slack
-            is_proof &= least >= enough
+            is_proof = False
             if enough <= value or self.clock.expired():
                 return best, bound
             if number >= (MOST_PATHS if thorough else FEW_PATHS):
@@ -444,6 +446,13 @@ class _Answer:
             return find_obstacle(self.tiler.rows, self.tiler.bands, limit)
         except KeyboardInterrupt:
             return Obstacle(0, -1)
+
+
+def _leaves_rows(rows: Rows) -> bool:
+    """Return True if rows of a tensor with several readers may die before the tensor does."""
+    readers = [x for op in rows.ops if isinstance(op, RowOp) for x in op.maps]
+    shared = {b for b, users in enumerate(users_of(rows)) if len(users) > 1}
+    return any(x.buffer in shared and x.stride > x.window for x in readers)
 
 
 def _same_plan(rows: Rows, tiled: TiledGraph, plan: Plan) -> Plan:
