@@ -19,7 +19,9 @@ def certify_tiling(rows: Rows, bands: int, clock: Clock) -> TilingCertificate:
     """
     found = find_obstacle(rows, bands, clock)
     if found.op < 0:
-        raise UsageError("no certificate: there are too many stages, or no time to examine them")
+        raise UsageError(
+            "no certificate: too many stages, too little time, or shared rows left unread"
+        )
     certificate = TilingCertificate(found.bound, bands, found.op)
     check_tiling_bound(rows, certificate)
     return certificate

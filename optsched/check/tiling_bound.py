@@ -86,6 +86,8 @@ class _Bound:
         return found
 
     def check(self) -> None:
+        if self.rows.leaves_rows:
+            raise PlanError("ops leave rows of shared tensors unread, which no certificate counts")
         name = self.graph.ops[self.op].name
         used = self.graph.ops[self.op]
         own = {self.graph.roots[b] for b in (*used.reads, *used.writes, *used.uses)}

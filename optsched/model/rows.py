@@ -16,6 +16,7 @@ input for rows 2 and 3 of its output.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -162,6 +163,20 @@ class Rows:
             raise GraphError(f"op {name!r}: the rule {op.rule.name} is for one input with rows")
         if any(min(x.window, x.stride, x.up) < 1 for x in op.maps):
             raise GraphError(f"op {name!r}: window, stride and up must be at least 1")
+
+    @property
+    def leaves_rows(self) -> bool:
+        """True if an op leaves rows unread of a tensor that others read: they may die before it."""
+        users = Counter(b for op in self.graph.ops for b in {*op.reads, *op.uses})
+        for op in (op for op in self.ops if isinstance(op, RowOp)):
+            height = self.heights[op.output]
+            for x in op.maps:
+                reaches = x.needs(0, 1)[0] <= 0 and (
+                    x.needs(height - 1, height)[1] >= self.heights[x.buffer]
+                )
+                if users[x.buffer] > 1 and not (reaches and x.stride <= x.window):
+                    return True
+        return False
 
     @property
     def cost(self) -> int:

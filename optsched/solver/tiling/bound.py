@@ -35,6 +35,8 @@ def find_obstacle(rows: Rows, bands: int, clock: Clock) -> Obstacle:
     after = _after(lattice)
     least = [_needed(lattice, after, [v]) for v in range(count)]
     found = candidates(rows)
+    if rows.leaves_rows:
+        return Obstacle(0, -1)
     if not found.complete:
         # Stages that were not listed hold unknown ops; only kept bytes are certain.
         return Obstacle(lattice.live(0), -1)

@@ -23,7 +23,6 @@ from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.tiling.arcs import Network, network
 from optsched.solver.tiling.bound import Obstacle, find_obstacle
-from optsched.solver.tiling.candidates import users_of
 from optsched.solver.tiling.labels import FAR
 from optsched.solver.tiling.lattice import Lattice
 from optsched.solver.tiling.paths import Branch, Path, Paths, non_dominated, ranked
@@ -90,7 +89,7 @@ class Tiler:
         self.net: Network = network(
             lattice, self.bands, self.counted, self.clock, self.untiled.head
         )
-        self.exact = self.exact and self.net.complete and not _leaves_rows(self.rows)
+        self.exact = self.exact and self.net.complete and not self.rows.leaves_rows
         self.paths = Paths(self.net, self.counted.model, self.clock)
 
     @property
@@ -446,13 +445,6 @@ class _Answer:
             return find_obstacle(self.tiler.rows, self.tiler.bands, limit)
         except KeyboardInterrupt:
             return Obstacle(0, -1)
-
-
-def _leaves_rows(rows: Rows) -> bool:
-    """Return True if rows of a tensor with several readers may die before the tensor does."""
-    readers = [x for op in rows.ops if isinstance(op, RowOp) for x in op.maps]
-    shared = {b for b, users in enumerate(users_of(rows)) if len(users) > 1}
-    return any(x.buffer in shared and x.stride > x.window for x in readers)
 
 
 def _same_plan(rows: Rows, tiled: TiledGraph, plan: Plan) -> Plan:
