@@ -88,8 +88,9 @@ def _compare_capacity(
             yield f"capacity {capacity}: {min(fits)} was missed, {result}"
         return
     best = result.best
-    if result.size(best) > capacity or best.extra < min(fits):
-        yield f"capacity {capacity}: {best.head} at {best.extra}, least {min(fits)}"
+    # Of packings with one slab, the rounded ends of views decide the head: only a slab is a bound.
+    if result.size(best) > capacity or best.extra < min(packs):
+        yield f"capacity {capacity}: {best.head} at {best.extra}, least {min(packs)}"
     if best.bound is not None and best.bound > min(packs):
         yield f"capacity {capacity}: bound {best.bound} above {min(packs)}"
     found["cheapest proved" if best.proved else "cheapest not proved"] += 1
@@ -103,11 +104,10 @@ def _compare_extra(
         return
     share = (extra + 0.5) / cost
     result = tile(rows, extra=share, bands=bands, objective="head", limits=Limits(seconds=20))
-    least = min(head for _, head, cost in plans if cost <= extra)
     slab = min(slab for slab, _, cost in plans if cost <= extra)
     assert result.best is not None
-    if result.best.head < least or result.bound > slab:
-        yield f"extra {extra}: {result}, least {least}"
+    if result.best.head < slab or result.bound > slab:
+        yield f"extra {extra}: {result}, least {slab}"
     found["smallest proved" if result.status is Status.OPTIMAL else "smallest not proved"] += 1
 
 
