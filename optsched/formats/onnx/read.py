@@ -250,6 +250,10 @@ class _ModelReader:
             views, written = {node.output[0]: node.input[0]}, [node.output[0]]
         roots.update({x: roots[views[x]] if x in views else x for x in written})
         writes = {x: self._size(x, op, node) for x in written if x not in views}
+        if self._is_view(node) and node.input[0] in self.constants:
+            # Another name for a weight, whose bytes the session holds and no kernel overwrites.
+            writes[node.output[0]] = 0
+            self.given[node.output[0]] = None
         workspace = scratch_bytes(node, self.types, self.opset) + self._body_bytes(op, node)
         build.op(
             op, reads=reads, writes=writes, views=views, workspace=workspace, kind=node.op_type
@@ -290,7 +294,10 @@ class _ModelReader:
         return [branch_of(node, chosen)] if chosen else list(subgraphs(node))
 
     def _renames(self, node: Any) -> bool:
-        if not is_view(node, self.constants, self.optimized) or node.input[0] in self.constants:
+        return self._is_view(node) and node.input[0] not in self.constants
+
+    def _is_view(self, node: Any) -> bool:
+        if not is_view(node, self.constants, self.optimized):
             return False
         first, *others = node.output
         # A graph output has bytes of its own, so it is copied instead of renamed.
@@ -303,7 +310,9 @@ class _ModelReader:
         root = roots.get(source)
         if root is None or root in self.given or uses[root] != 1:
             return False
-        if node.output[0] in self.outputs:
+        if root in self.outputs or node.output[0] in self.outputs:
+            return False
+        if source in self.found.guessed:
             return False
         # Same shape and type: the kernel writes element by element.
         return self.types.get(source) == self.types.get(node.output[0])

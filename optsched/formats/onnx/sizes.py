@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from math import prod
@@ -50,8 +50,9 @@ class Types:
     """Types of the values of a model by name, and the branches that its Ifs always run.
 
     `branches` has the name of the branch's attribute by the name of the first result of an If,
-    `values` has the names of values whose numbers are known, `guessed` those of results of an If
-    whose branches differ in size, and `halves` those of half floats.
+    `values` has the names of values whose numbers are known, and `halves` those of half floats.
+    `guessed` has those whose shape ONNX Runtime does not know when it loads the model: results of
+    an If whose branches differ in size, results of a loop, and what is made of these.
     """
 
     by_name: Mapping[str, TensorType]
@@ -82,6 +83,8 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
     results = [deepcopy(value) for graph in _graphs(model.graph) for value in graph.output]
     _drop_shapes(model.graph)
     shapes = _Shapes(model, infer)
+    shapes.settle(loops=False)
+    loaded = shapes.with_declared([x for x in (*between, *results) if _type_of(x, bits)])
     shapes.settle()
     # Shapes between ops first, as outputs are stale more often.
     for declared in (between, results):
@@ -100,7 +103,8 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
     every = {**larger, **types, **known}
     half = TensorProto.FLOAT16
     halves = {x for x, v in shapes.found.items() if v.type.tensor_type.elem_type == half}
-    guessed = larger.keys() - types.keys()
+    made = {x for node in model.graph.node for x in node.output}
+    guessed = (larger.keys() - types.keys()) | (made - loaded)
     return Types(every, shapes.branches, shapes.folder.values.keys(), guessed, halves)
 
 
@@ -115,19 +119,32 @@ class _Shapes:
         self.model, self.infer, self.folder = model, infer, Folder(model)
         self.found, self.branches = infer(model), dict[str, str]()
 
-    def settle(self) -> None:
+    def settle(self, *, loops: bool = True) -> None:
         """Fold constants, choose branches and settle loops, and infer shapes again."""
         # Until nothing new is found: a folded value makes shapes known, and these make values
         # known.
         while True:
             folded = self.folder.fold({name: _shape_of(x) for name, x in self.found.items()})
             settled = self._branch_results()
-            settled |= settle_loops(self.model, self.found, self.folder.values, self._inside)
+            if loops:
+                settled |= settle_loops(self.model, self.found, self.folder.values, self._inside)
             settled |= learned_results(self.model.graph, self.found)
             if not (folded or settled):
                 return
             _declare(self.model.graph, settled)
             self.found = {**self.found, **settled, **self.infer(self.model)}
+
+    def with_declared(self, declared: Iterable[Any]) -> set[str]:
+        """Return the values that are known without loops, with shapes that the file gives."""
+        given = {x.name: x for x in declared if x.name not in self.found}
+        if not given:
+            return {*self.found}
+        # A copy, because the file may be wrong where the loops tell more.
+        shapes = _Shapes(deepcopy(self.model), self.infer)
+        _declare(shapes.model.graph, given)
+        shapes.found = {**shapes.found, **given, **self.infer(shapes.model)}
+        shapes.settle(loops=False)
+        return {*shapes.found}
 
     def _inside(self, body: Any) -> dict[str, Any]:
         """Return the values of known shape of a loop's body, and note its branches."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.frameworks.onnx.build import (
     BOOL,
     INT64,
     body,
+    candidates,
     model,
     node,
     read,
@@ -136,3 +138,24 @@ def test_a_loop_whose_state_grows_or_that_runs_nobody_knows_how_often_is_refused
         FormatError, match="the size of its output 'stack' depends on the values of"
     ):
         read(often)
+
+
+def test_results_of_a_loop_are_overwritten_only_where_the_file_gives_their_shape() -> None:
+    """ONNX Runtime compares shapes when it loads a model, and does not know a loop's state then."""
+    loop = body(
+        [node("Identity", "go", "on"), node("Sin", "s", "s2")],
+        [value("i", [], INT64), value("go", [], BOOL), value("s", None)],
+        [value("on", [], BOOL), value("s2", None)],
+    )
+    nodes = [node("Loop", "n,,x", "b", "loop", body=loop), node("Cos", "b", "d", "cos")]
+    nodes += [node("Relu", "d", "e", "relu"), node("Exp", "e", "y", "exp")]
+
+    def overwriting(*infos: Any, outputs: Sequence[Any] = ()) -> bool:
+        number = weight("n", kind=INT64, values=[3])
+        made = model(nodes, outputs=[value("y"), *outputs], weights=[number], value_info=infos)
+        return candidates(read(made)) == [("relu", "e", "d")]
+
+    assert not overwriting()
+    assert overwriting(value("b"))
+    assert overwriting(value("d"), value("e"))
+    assert overwriting(outputs=[value("b")])

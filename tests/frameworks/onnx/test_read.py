@@ -313,6 +313,23 @@ def test_a_view_of_an_input_is_the_callers_too() -> None:
     assert peak_memory(graph, (0, 1)) == 64
 
 
+def test_a_view_of_a_weight_is_the_sessions() -> None:
+    nodes = [node("Reshape", "w,k", "a"), node("Relu", "a", "b"), node("Neg", "b", "y")]
+    inputs = [value("k", [2], INT64)]
+    made = model(nodes, inputs, weights=[weight("w", 16)], value_info=[value("a")])
+    graph = read(made)
+    assert sizes(graph) == {"k": 16, "a": 0, "b": 64, "y": 64}
+    assert candidates(graph) == []
+
+
+def test_an_output_is_not_overwritten_by_a_result_that_no_op_reads() -> None:
+    nodes = [node("Sin", "x", "y"), node("Relu", "y", "dead"), node("Cos", "x", "z")]
+    graph = read(model(nodes, outputs=[value("y"), value("z")]))
+    assert candidates(graph) == []
+    # ONNX Runtime releases it after the run.
+    assert peak_memory(graph, (0, 1, 2)) == 3 * 64
+
+
 def test_in_place_where_the_kernel_can_and_the_input_is_its_own_to_write() -> None:
     nodes = [
         node("Transpose", "x", "a", "t"),
