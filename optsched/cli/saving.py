@@ -25,8 +25,11 @@ def add_saving(what: Graph | Module, record: dict[str, Any], text: str, **of: An
     `of` has the figures of the plan, as for :func:`optsched.compare.saving.saving`. `what` is
     planned by the framework without order rules.
     """
-    from optsched.compare.saving import saving, stock_plan
+    from optsched.compare.saving import held_among, saving, stock_plan
+    from optsched.model.graph import Graph
 
+    if isinstance(what, Graph):
+        of = {**of, "among": held_among(what, of.get("among", ""))}
     known = stock_plan(what, peak_only=of.get("objective") is Objective.PEAK)
     found = saving(known, **of)
     record["saving"] = found.to_dict()
@@ -55,10 +58,15 @@ def add_checked_saving(
     The peak is compared with that of the framework's own order, which the checker replays as it
     does the plan's. A bound counts only if it is one of the question asked.
     """
+    from optsched.compare.saving import held_among
+    from optsched.model.graph import Graph
+
     # The peak and not the slab: offsets of the framework's own plan would take a packer.
     title, before = _own_peak(answer)
     covers = proved is not None and proved.covers and proved.quantity is Objective.PEAK
     bound, among = (proved.bound, proved.among) if proved and covers else (None, "")
+    if isinstance(answer.planned, Graph):
+        among = held_among(answer.planned, among)
     found = Saving(Objective.PEAK, "peak", before, record["peak"], bound, title, among=among)
     record["saving"] = found.to_dict()
     # The framework's own order is one; whole nodes may run in many.

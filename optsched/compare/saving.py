@@ -171,8 +171,18 @@ def comparison_saving(found: Comparison) -> Saving:
         peak=found.best_peak,
         slab=found.best_slab,
         bounds=(found.peak_bound, found.slab_bound),
-        among=found.among,
+        among=held_among(found.graph, found.among),
     )
+
+
+def held_among(graph: Graph, among: str) -> str:
+    """Return the plans that a bound is about; where the runtime holds other bytes, it is said."""
+    from optsched.formats.onnx.rules import IN_FLOATS
+
+    if IN_FLOATS not in graph.memory_model:
+        return among
+    # The bound is one on the file's ops, and others run.
+    return f"{among or 'plans'} in half floats, where floats run (plan convert --to onnx-fused)"
 
 
 def figures_of(found: Result | ModuleResult) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from optsched.formats.onnx.profile import profiled_order, profiled_types, read_p
 from optsched.formats.onnx.reasons import unknown_size
 from optsched.formats.onnx.rules import (
     BLOCK,
+    IN_FLOATS,
     body_workspace,
     is_view,
     overwritten_inputs,
@@ -182,7 +183,7 @@ class _ModelReader:
         cast = {x.op_type: None for _, x in nodes if runs_as_floats(x, self.found.halves)}
         if not cast:
             return ""
-        return f"; {listed(list(cast), 2)} in floats, not halves: see convert --to onnx-fused"
+        return f"; {listed(list(cast), 2)} {IN_FLOATS}"
 
     @property
     def types(self) -> Mapping[str, TensorType]:

@@ -57,6 +57,10 @@ _HALVES: Final = frozenset(
 """Ops that ONNX Runtime's CPU kernels compute in half floats; it computes others in floats."""
 
 
+IN_FLOATS: Final = "in floats, not halves: see convert --to onnx-fused"
+"""Words in the memory model of a graph with such other ops, whose bytes are not those that run."""
+
+
 def runs_as_floats(node: Any, halves: Collection[str]) -> bool:
     """Return True if ONNX Runtime casts the half floats of an op to floats on the CPU."""
     is_half = any(name in halves for name in (*node.input, *node.output))

@@ -19,6 +19,8 @@ from optsched import (  # noqa: E402
 )
 from optsched.cli import main  # noqa: E402
 from optsched.formats import read_recorded  # noqa: E402
+from tests.frameworks.onnx.build import model as net  # noqa: E402
+from tests.frameworks.onnx.build import node, value  # noqa: E402
 
 MODELS = Path(__file__).parents[3] / "instances" / "onnx"
 OPEN = {"encoder": ["--dim", "batch=2"]}
@@ -174,3 +176,19 @@ def test_the_runtimes_default_order_is_the_one_that_it_runs(name: str, tmp_path:
     model = MODELS / f"{name}.onnx"
     profile = profiled(model, "DEFAULT", random_inputs(model, {"batch": 2}), tmp_path)
     assert read_recorded(model) == read_recorded(model, profile=profile)
+
+
+def test_the_headline_proves_nothing_of_half_floats_that_run_as_floats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half = onnx.TensorProto.FLOAT16
+    path = str(tmp_path / "half.onnx")
+    ends = [value("x", kind=half)], [value("y", kind=half)]
+    words = "smallest possible among plans in half floats, where floats run (plan convert --to onnx"
+    for kind, named in (("Sin", True), ("Transpose", False)):
+        onnx.save(net([node(kind, "x", "a"), node(kind, "a", "y")], *ends), path)
+        for command in ("solve", "compare"):
+            assert main([command, path]) == 0
+            headline = capsys.readouterr().out.replace("\n", " ")
+            assert "smallest possible" in headline
+            assert (words in headline) == named, headline
