@@ -129,13 +129,14 @@ def saving(
     bounds
         Proved lower bounds on peak and slab; None if nothing is proved.
     objective
-        The quantity compared, unless the framework has a peak only.
+        The quantity compared, unless only the framework's peak is known.
     among
         Plans that the bounds are about, in words.
     """
     stock = FILE_ORDER if known is None else known.stock
     # A framework without a slab is compared by its peak, also if the slab was minimized.
-    quantity = Objective.PEAK if stock.peak_only else objective
+    no_slab = stock.peak_only or (known is not None and known.slab is None)
+    quantity = Objective.PEAK if no_slab else objective
     is_slab = quantity is Objective.SLAB
     # The word that the framework's users know: arena, slab or peak.
     noun = stock.noun if is_slab or stock.peak_only else "peak"

@@ -66,7 +66,7 @@ def test_arrays_say_what_the_sweep_says(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_many_side_by_side() -> None:
-    """More than fit one word of the set of live ones, in both directions, one of them shifted."""
+    """More than fit one part of the set of live ones, in both directions, one of them shifted."""
     count = 9_000
     rows = [(i % 7, 7 + i % 5, 3 * i, 3 * i + 3, f"b{i}") for i in range(count)]
     assert not refused(rows)
@@ -74,3 +74,33 @@ def test_many_side_by_side() -> None:
         start, end, low, high, name = rows[at]
         with pytest.raises(PlanError, match=f"'b{at}'"):
             check_overlap([*rows[:at], (start, end, low, high + 1, name), *rows[at + 1 :]])
+
+
+def test_neighbors_across_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With parts of a few numbers, the sweep still refuses all overlaps, and only those."""
+    rng = np.random.default_rng(7)
+    met = 0
+    for trial in range(3_000):
+        monkeypatch.setattr(overlap, "PART", 1 + trial % 5)
+        rows: list[Rectangle] = []
+        for i in range(int(rng.integers(1, 30))):
+            start, low = (int(x) for x in rng.integers(0, 60, 2))
+            steps, size = (int(x) for x in rng.integers(0, 4 + trial % 7, 2))
+            row = (start, start + steps, low, low + size, f"b{i}")
+            # Half of the cases keep to rectangles that miss all before them.
+            if trial % 2 or not any(meet(row, other) for other in rows):
+                rows.append(row)
+        expected = any(meet(a, b) for i, a in enumerate(rows) for b in rows[:i])
+        assert refused(rows) == expected
+        met += expected
+    assert 500 < met < 1_500
+
+
+def test_many_live_at_once() -> None:
+    """As many buffers as a long training step keeps, freed in the opposite order."""
+    count = 100_000
+    rows = [(i, 2 * count - i, 3 * i, 3 * i + 3, f"b{i}") for i in range(count)]
+    assert not refused(rows)
+    rows[count // 2] = (count // 2, count + 1, 0, 3, "low")
+    with pytest.raises(PlanError, match=r"'low' at .* and 'b0' at"):
+        check_overlap(rows)

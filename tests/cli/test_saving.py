@@ -106,6 +106,28 @@ def test_a_command_begins_with_the_saving(
     assert any(" bytes" in line and ("against " in line or " with " in line) for line in first)
 
 
+def test_a_large_graph_is_compared_by_its_peak(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packing the framework's order would take longer than a limit, after which it comes."""
+
+    def refuse(*args: object) -> None:
+        raise AssertionError("packed")
+
+    line = f"solve {folder / 'graph.json'} --json"
+    assert main(line.split()) == 0
+    packed = json.loads(capsys.readouterr().out)
+    monkeypatch.setattr("optsched.cli.saving.MOST_PACKED", 3)
+    monkeypatch.setattr("optsched.compare.measure.pack_apart", refuse)
+    assert main(line.split()) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (packed["saving"]["quantity"], found["saving"]["quantity"]) == ("slab", "peak")
+    graph = read_graph(folder / "graph.json")
+    before = peak_memory(graph, np.arange(len(graph.ops)))
+    assert (found["saving"]["before"], found["saving"]["after"]) == (before, found["peak"])
+    assert found["saving"]["against"] == "the file's order"
+
+
 def test_each_action_on_a_store_begins_with_what_its_plans_save(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

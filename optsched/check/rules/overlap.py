@@ -11,7 +11,7 @@ the buffers to name.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
@@ -28,6 +28,9 @@ Rectangle = tuple[int, int, int, int, str]
 
 MOST_MET = 2**21
 """Pairs of a rectangle and a lowest byte in it that are sorted: each takes some 60 bytes."""
+
+PART = 512
+"""Numbers in a part of the set of live rectangles."""
 
 
 def check(facts: PlanFacts) -> None:
@@ -83,21 +86,59 @@ def check_overlap(rows: list[Rectangle]) -> None:
     rows = sorted((r for r in rows if r[0] < r[1] and r[2] < r[3]), key=itemgetter(2))
     starts = sorted(range(len(rows)), key=[row[0] for row in rows].__getitem__)
     ends = sorted(range(len(rows)), key=[row[1] for row in rows].__getitem__)
-    # Numbers ascend with addresses. A row that has ended has started before, so it is in the list.
-    live: list[int] = []
+    # Numbers ascend with addresses. A row that has ended has started before, so it is in the set.
+    live = _Numbers(len(rows))
     gone = 0
     for number in starts:
         row = rows[number]
         # Ends before starts at equal steps: the bytes are free by then.
         while rows[ends[gone]][1] <= row[0]:
-            del live[bisect_left(live, ends[gone])]
+            live.remove(ends[gone])
             gone += 1
-        at = bisect_left(live, number)
-        if at and rows[live[at - 1]][3] > row[2]:
-            raise _overlap(row, rows[live[at - 1]])
-        if at < len(live) and rows[live[at]][2] < row[3]:
-            raise _overlap(row, rows[live[at]])
-        live.insert(at, number)
+        below, above = live.add(number)
+        if below >= 0 and rows[below][3] > row[2]:
+            raise _overlap(row, rows[below])
+        if above >= 0 and rows[above][2] < row[3]:
+            raise _overlap(row, rows[above])
+
+
+class _Numbers:
+    """A set of numbers below a count that finds neighbors, in short sorted lists.
+
+    One list of all would be copied with each number, which takes long where 100,000 buffers are
+    live at once.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.parts: list[list[int]] = [[] for _ in range(count // PART + 1)]
+        # Those that are not empty, sorted.
+        self.used: list[int] = []
+
+    def add(self, number: int) -> tuple[int, int]:
+        """Add a number; return the next smaller and the next larger one, -1 for none."""
+        home = number // PART
+        own = self.parts[home]
+        if not own:
+            insort(self.used, home)
+        at = bisect_left(own, number)
+        own.insert(at, number)
+        below = own[at - 1] if at else -1
+        above = own[at + 1] if at + 1 < len(own) else -1
+        if below < 0 or above < 0:
+            place = bisect_left(self.used, home)
+            if below < 0 and place:
+                below = self.parts[self.used[place - 1]][-1]
+            if above < 0 and place + 1 < len(self.used):
+                above = self.parts[self.used[place + 1]][0]
+        return below, above
+
+    def remove(self, number: int) -> None:
+        """Remove a number that is in the set."""
+        home = number // PART
+        own = self.parts[home]
+        del own[bisect_left(own, number)]
+        if not own:
+            del self.used[bisect_left(self.used, home)]
 
 
 def _overlap(one: Rectangle, other: Rectangle) -> PlanError:
