@@ -19,7 +19,7 @@ MOST_LINES = {
     "optsched": 1_130,
     "optsched/certificate": 1_680,
     "optsched/check": 5_700,
-    "optsched/cli": 4_180,
+    "optsched/cli": 4_260,
     "optsched/compare": 2_480,
     "optsched/counterexamples": 2_110,
     "optsched/explanation": 910,
@@ -33,7 +33,7 @@ MOST_LINES = {
     "optsched/plugins": 9_800,
     "optsched/reports": 5_900,
     "optsched/runtime": 3_630,
-    "optsched/solver": 12_720,
+    "optsched/solver": 12_760,
     "optsched/store": 2_890,
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""

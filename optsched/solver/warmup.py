@@ -21,6 +21,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.parts import Gap
+from optsched.model.rows import RowMap, RowOp, RowRule, Rows
 from optsched.ordering import closure_bound, closure_witness, solve_order
 from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.bound.single_ops import peak_lower_bound
@@ -43,6 +44,7 @@ from optsched.runtime.limits import Limits
 from optsched.solver.recompute.evict import Evictions
 from optsched.solver.recompute.problem import make_problem
 from optsched.solver.recompute.runs import Unroller, repeats
+from optsched.solver.tiling.solve import tile
 
 LIMITS = Limits(work=2_000)
 """Of each search: more than it needs to call every kernel."""
@@ -106,6 +108,7 @@ def compile_packings() -> None:
     problem, _ = packing_problem(wired_graph(OPS, 5), np.arange(OPS))
     solve_packing(with_halves(problem), limits=LIMITS)
     solve_packing(with_pair(problem), limits=LIMITS)
+    use_bands()
 
 
 def with_halves(problem: PackingProblem) -> PackingProblem:
@@ -164,6 +167,18 @@ def use_repeats() -> None:
     unroller.clean(range(len(problem.ops)))
     if tries.best is not None:
         unroller.replaced(tries.best, repeats(tries.best.nodes)[0], tries.peak)
+
+
+def use_bands() -> None:
+    """Tile a chain of three convolutions."""
+    build = GraphBuilder("convolutions")
+    build.input("x0", 256)
+    for i in range(3):
+        build.op(f"f{i}", reads=[f"x{i}"], writes={f"x{i + 1}": 256})
+    build.output("x3")
+    ops = (RowOp(i + 1, (RowMap(i, window=3, pad=1),), RowRule.SAME, cost=9) for i in range(3))
+    rows = Rows(build.build(), tuple(ops), (16,) * 4, (16,) * 4)
+    tile(rows, extra=1.0, bands=3, limits=LIMITS)
 
 
 def use_tree(graph: Graph) -> None:

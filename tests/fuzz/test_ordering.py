@@ -28,7 +28,7 @@ from tests.support.odd_graphs import odd_document
 @pytest.fixture(autouse=True)
 def reference_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fuzzers change which problems compiled kernels are for; at the end it is put back."""
-    monkeypatch.setattr(kernels, "force", None)
+    monkeypatch.setattr(kernels.policy, "force", None)
 
 
 def odd_graph(seed: int, ops: int = 8) -> tuple[Document, Graph]:

@@ -67,7 +67,7 @@ def test_compiled_walk_does_what_the_twin_does(monkeypatch: pytest.MonkeyPatch) 
     for graph, start in some_graphs(3, 12):
         answers = []
         for form in (kernels.reference_form, kernels.compiled_form):
-            monkeypatch.setattr(kernels, "force", form)
+            monkeypatch.setattr(kernels.policy, "force", form)
             walker = Annealer(make_problem(graph), start, seed=5)
             walker.improve(2 * STRIDE, 0)
             answers.append((walker.order, [x.tolist() for x in walker.walk[:5]]))

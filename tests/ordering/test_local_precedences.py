@@ -67,13 +67,13 @@ def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) 
 
     graphs = list(some_graphs(60, seed=2, most=10))
     twins = [look(graph) for graph in graphs]
-    monkeypatch.setattr(kernels, "force", kernels.compiled_form)
+    monkeypatch.setattr(kernels.policy, "force", kernels.compiled_form)
     assert [look(graph) for graph in graphs] == twins
 
 
 def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
     effort = replace(EFFORT, first_states=1, local_ops=0, local_states=0)
-    monkeypatch.setattr(kernels, "force", kernels.compiled_form)
+    monkeypatch.setattr(kernels.policy, "force", kernels.compiled_form)
     rng = np.random.default_rng(4)
     proved = 0
     for graph in some_graphs(150, seed=4, most=8):

@@ -120,7 +120,7 @@ def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) 
         solve_order(g, warm_start=o, effort=effort) for g, o in zip(graphs, starts, strict=True)
     ]
     assert sum(twin.statistics.blocks for twin in twins) > 5
-    monkeypatch.setattr(kernels, "force", kernels.compiled_form)
+    monkeypatch.setattr(kernels.policy, "force", kernels.compiled_form)
     for graph, start, twin in zip(graphs, starts, twins, strict=True):
         assert solve_order(graph, warm_start=start, effort=effort) == twin
 

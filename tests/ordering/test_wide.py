@@ -28,7 +28,7 @@ def test_optimum_is_the_oracles_where_every_state_is_wide(
     looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Twins only: compiled kernels have their constants built in.
-    monkeypatch.setattr(kernels, "force", kernels.reference_form)
+    monkeypatch.setattr(kernels.policy, "force", kernels.reference_form)
     effort = replace(EFFORT, first_states=8)
     monkeypatch.setattr(children, "WIDE", 0)
     monkeypatch.setattr(children, "MOST_LOOKS", looks)
@@ -86,7 +86,7 @@ def begin(graph: Graph, budget: int, *, forward: bool) -> DirectedSearch:
 
 
 def test_looks_at_ready_ops_from_one_state_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "force", kernels.reference_form)
+    monkeypatch.setattr(kernels.policy, "force", kernels.reference_form)
     looks = 0
 
     def counted(*args: Any) -> tuple[Any, Any]:
@@ -108,7 +108,7 @@ def test_looks_at_ready_ops_from_one_state_are_few(monkeypatch: pytest.MonkeyPat
 def test_of_many_ready_ops_one_that_costs_nothing_is_the_only_child(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kernels, "force", kernels.reference_form)
+    monkeypatch.setattr(kernels.policy, "force", kernels.reference_form)
     monkeypatch.setattr(children, "WIDE", 16)
     build = GraphBuilder("one")
     for i in range(40):
@@ -133,7 +133,7 @@ def test_wide_twin_and_compiled_go_the_same_way(
     for compiled in (False, True):
         with monkeypatch.context() as patch:
             if not compiled:
-                patch.setattr(kernels, "force", kernels.reference_form)
+                patch.setattr(kernels.policy, "force", kernels.reference_form)
             search = begin(graph, budget, forward=forward)
             search.slice = 1
             search.run(3)

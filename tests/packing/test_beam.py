@@ -64,7 +64,7 @@ def test_the_reference_implementation_answers_as_the_compiled_one(
     (component,) = make_components(problem, Rules(components=False))
     seen = []
     for form in (kernels.reference_form, kernels.compiled_form):
-        monkeypatch.setattr(kernels, "force", form)
+        monkeypatch.setattr(kernels.policy, "force", form)
         engine = PackingEngine(component, Rules(), QUIET)
         answer = run(engine, 90, branch.FEWEST_THEN_LOWEST, width=8)
         seen.append((answer, engine.nodes, engine.offsets().tolist()))

@@ -338,7 +338,7 @@ def test_what_is_packed_too_tightly_is_refused_before_it_is_unpacked(
     """A few bytes that unpack to many, and JSON of many values."""
     monkeypatch.setattr(translate, "MAX_UNPACKED", 10**6)
     monkeypatch.setattr(translate, "MAX_VALUES", 1000)
-    for data, words in ((b" " * 10**7, "limit of 1000000"), (b"[" + b"0," * 1000, "values")):
+    for data, words in ((b" " * 10**7, "limit of 1,000,000"), (b"[" + b"0," * 1000, "values")):
         change(store, "UPDATE records SET plan = ? WHERE id = 1", gzip.compress(data))
         assert words in " ".join(verify(store))
         with pytest.raises(FormatError, match=words):

@@ -76,7 +76,7 @@ def test_compiled_tree_agrees_with_the_reference(
     for graph, optimum in some_graphs(5, 30):
         answers = []
         for form in (kernels.reference_form, kernels.compiled_form):
-            monkeypatch.setattr(kernels, "force", form)
+            monkeypatch.setattr(kernels.policy, "force", form)
             tree = make_tree(graph, optimum)
             answers.append((tree.run(ENOUGH, no_search), tree.context.statistics))
         assert answers[0] == answers[1]
