@@ -30,7 +30,8 @@ def add_saving(what: Graph | Module, record: dict[str, Any], text: str, **of: An
     `of` has the figures of the plan, as for :func:`optsched.compare.saving.saving`. `what` is
     planned by the framework without order rules.
     """
-    from optsched.compare.saving import held_among, saving, stock_plan
+    from optsched.compare.saving import saving, stock_plan
+    from optsched.formats.held import held_among
     from optsched.model.graph import Graph
 
     if isinstance(what, Graph):
@@ -65,7 +66,7 @@ def add_checked_saving(
     The peak is compared with that of the framework's own order, which the checker replays as it
     does the plan's. A bound counts only if it is one of the question asked.
     """
-    from optsched.compare.saving import held_among
+    from optsched.formats.held import held_among
     from optsched.model.graph import Graph
 
     # The peak and not the slab: offsets of the framework's own plan would take a packer.

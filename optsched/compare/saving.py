@@ -24,6 +24,7 @@ from optsched.compare.rows import Comparison, Failed, MethodRow, StockPlan
 from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats import FORMATS, PackingTable, sniff_file, stock_of
 from optsched.formats.format import FILE_ORDER, Stock
+from optsched.formats.held import held_among
 from optsched.model.graph import Graph
 from optsched.model.module import Module
 from optsched.model.pools import sum_of_slabs
@@ -174,16 +175,6 @@ def comparison_saving(found: Comparison) -> Saving:
         bounds=(found.peak_bound, found.slab_bound),
         among=held_among(found.graph, found.among),
     )
-
-
-def held_among(graph: Graph, among: str) -> str:
-    """Return the plans that a bound is about; where the runtime holds other bytes, it is said."""
-    from optsched.formats.onnx.rules import IN_FLOATS
-
-    if IN_FLOATS not in graph.memory_model:
-        return among
-    # The bound is one on the file's ops, and others run.
-    return f"{among or 'plans'} in half floats, where floats run (plan convert --to onnx-fused)"
 
 
 def figures_of(found: Result | ModuleResult) -> dict[str, Any]:

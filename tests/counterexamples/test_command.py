@@ -27,7 +27,7 @@ KEYS = {
     "tried",
     "seconds",
     "interrupted",
-    "instance",
+    "graph",
     "ops",
     "edges",
     "buffers",

@@ -20,6 +20,8 @@ def test_programs_are_listed_with_what_they_compare(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("name", sorted(set(programs()) - {"fx_programs"}))
 def test_each_program_takes_count_and_seed(name: str) -> None:
+    if name == "tiled_models":
+        pytest.importorskip("tflite", reason="its networks need the extra `tflite`")
     given = list(signature(import_module(f"tests.fuzz.{name}").main).parameters.values())
     assert [option.name for option in given[:2]] == ["count", "seed"]
     assert all(option.default is not option.empty for option in given)

@@ -145,7 +145,7 @@ def test_a_block_from_before_the_call_is_counted_when_it_is_returned() -> None:
 
 
 def test_without_a_counter_no_figure_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(library: str) -> Any:
+    def fail(*_: object) -> Any:
         raise UsageError("counting heap blocks needs a C compiler (cc)")
 
     monkeypatch.setattr(meter, "attached_heap", fail)

@@ -1,0 +1,15 @@
+"""Plans that a runtime holds otherwise than a graph says, in words for headlines."""
+
+from __future__ import annotations
+
+from optsched.model.graph import Graph
+
+
+def held_among(graph: Graph, among: str) -> str:
+    """Return the plans that a bound is about; where the runtime holds other bytes, it is said."""
+    from optsched.formats.onnx.rules import IN_FLOATS
+
+    if IN_FLOATS not in graph.memory_model:
+        return among
+    # The bound is one on the file's ops, and others run.
+    return f"{among or 'plans'} in half floats, where floats run (plan convert --to onnx-fused)"
