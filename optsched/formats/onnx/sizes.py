@@ -85,6 +85,8 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
     shapes = _Shapes(model, infer)
     shapes.settle(loops=False)
     loaded = shapes.with_declared([x for x in (*between, *results) if _type_of(x, bits)])
+    if known:
+        loaded |= _named_shapes(model)
     shapes.settle()
     # Shapes between ops first, as outputs are stale more often.
     for declared in (between, results):
@@ -213,6 +215,27 @@ def _infer(model: Any, bits: Mapping[int, int]) -> dict[str, Any]:
         if kind and kind.size >= sizes.get(value.name, 0):
             found[value.name], sizes[value.name] = value, kind.size
     return found
+
+
+def _named_shapes(model: Any) -> set[str]:
+    """Return the values whose dimensions are numbers or names of the inputs' dimensions.
+
+    Such a name is as good as a number where the runtime compares two shapes.
+    """
+    from onnx.shape_inference import infer_shapes
+
+    inferred = infer_shapes(model, check_type=False, strict_mode=False, data_prop=True)
+    # Inference makes up further names, which the runtime does not.
+    names = {d.dim_param for x in model.graph.input for d in x.type.tensor_type.shape.dim} - {""}
+    return {
+        value.name
+        for value in _values(inferred.graph)
+        if value.type.tensor_type.HasField("shape")
+        and all(
+            d.HasField("dim_value") or d.dim_param in names
+            for d in value.type.tensor_type.shape.dim
+        )
+    }
 
 
 def _type_of(value: Any, bits: Mapping[int, int]) -> TensorType | None:
