@@ -23,7 +23,7 @@ MOST_LINES = {
     "optsched/compare": 2_480,
     "optsched/counterexamples": 2_110,
     "optsched/explanation": 910,
-    "optsched/fleet": 1_800,
+    "optsched/fleet": 1_970,
     "optsched/formats": 18_890,
     "optsched/joint": 5_520,
     "optsched/measure": 2_070,
@@ -34,7 +34,7 @@ MOST_LINES = {
     "optsched/reports": 5_900,
     "optsched/runtime": 3_630,
     "optsched/solver": 12_760,
-    "optsched/store": 2_890,
+    "optsched/store": 2_920,
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""
 

@@ -99,8 +99,13 @@ def _compare(args: argparse.Namespace) -> int:
     return _exit_code(study, args.allow_failed or 0)
 
 
-def write_study(args: argparse.Namespace, study: Study, fleet: Fleet | None = None) -> list[str]:
-    """Write the files that the options ask for; return the names of the options."""
+def write_study(
+    args: argparse.Namespace, study: Study, fleet: Fleet | None = None, since: str = ""
+) -> list[str]:
+    """Write the files that the options ask for; return the names of the options.
+
+    `since` is the page's part on what changed since an earlier run, in HTML.
+    """
     from optsched.formats import write_bytes
     from optsched.reports.fleet import fleet_csv
     from optsched.reports.study_files import study_csv, study_markdown
@@ -112,7 +117,7 @@ def write_study(args: argparse.Namespace, study: Study, fleet: Fleet | None = No
     if args.markdown:
         write_bytes(args.markdown, study_markdown(study, fleet=fleet is not None).encode())
     if args.report and study.comparisons:
-        write_bytes(args.report, study_html(study, fleet=fleet is not None).encode())
+        write_bytes(args.report, study_html(study, fleet=fleet, since=since).encode())
     # A page of no graphs is not written.
     named = ("csv", "markdown", *(["report"] if study.comparisons else []))
     return [name for name in named if getattr(args, name)]

@@ -16,7 +16,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "tune": (
         "graphs/ --store plans.store --budget 2h --jobs 8",
         "graphs/ --store plans.store --work 100000 --csv rows.csv",
-        "graphs/ --store plans.store --budget 1h --engine dask",
+        "graphs/ --store plans.store --budget 1h --diff plans.store --allow-failed 3",
     ),
     "check": (
         "graph.json plan.json",
@@ -113,7 +113,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "plans.store",
         "plans.store --json",
     ),
-    "store gc": ("plans.store",),
+    "store gc": ("plans.store", "plans.store --older-than 90d"),
     "store revoke": (
         "plans.store --engine 'optsched<0.2'",
         "plans.store --engine 'ortools==9.12'",

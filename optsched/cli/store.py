@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from optsched.cli import common
 from optsched.cli.options import GRAPH_MODEL, Command, Option, flag, option, repeated
 from optsched.cli.saving import add_saving
+from optsched.cli.tune import parse_duration
 from optsched.errors import OptschedError, UsageError
 from optsched.reports.terminal import console
 from optsched.runtime.limits import Objective
@@ -209,9 +210,10 @@ def _gc(args: argparse.Namespace) -> int:
     from optsched.store import collect_garbage
 
     store = _open(args.store)
-    counts = collect_garbage(store)
-    things = {"bounds": "bound", "searches": "search", "changes": "change", "graphs": "graph"}
-    text = ", ".join(counted(count, things[name]) for name, count in counts.items())
+    counts = collect_garbage(store, args.older_than)
+    singular = {"searches": "search"}
+    texts = (counted(n, singular.get(name, name[:-1])) for name, n in counts.items())
+    text = ", ".join(texts)
     return _end(args, counts, f"{args.store}: deleted {text}", [])
 
 
@@ -276,7 +278,16 @@ STORE = Command(
             _TRUST,
         ),
         "verify": _action("check the file, every plan and every certificate again", _verify),
-        "gc": _action("delete unneeded records", _gc),
+        "gc": _action(
+            "delete unneeded records",
+            _gc,
+            option(
+                "--older-than",
+                type=parse_duration,
+                metavar="TIME",
+                help="also records unchanged for TIME (90d, 12h) that no run of tune met",
+            ),
+        ),
         "revoke": _action(
             "withdraw the proofs of an engine that turned out to be wrong",
             _revoke,

@@ -6,6 +6,8 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optsched.cli import common
@@ -30,9 +32,12 @@ from optsched.cli.options import (
 from optsched.errors import UsageError
 from optsched.reports.terminal import console
 from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.fleet import Fleet, FleetSettings
+    from optsched.fleet.since import Change, Earlier
+    from optsched.runtime.limits import Objective
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
@@ -50,6 +55,7 @@ def parse_duration(text: str) -> float:
 
 def _tune(args: argparse.Namespace) -> int:
     from optsched.fleet import tune
+    from optsched.fleet.since import changes_since
     from optsched.reports.fleet import FleetProgress
 
     files = graph_files(args.graph)
@@ -58,6 +64,7 @@ def _tune(args: argparse.Namespace) -> int:
     # The log and the store are outputs too.
     common.protect([*outputs, args.log, args.store], args.weights, *(path for path, _ in files))
     settings = _settings(args, [path for path, _ in files])
+    earlier = None if args.diff is None else _earlier(args, settings.objective)
     paths = [path for path, _ in files]
     weights = _weights(args.weights, paths)
     with FleetProgress() as progress:
@@ -73,12 +80,36 @@ def _tune(args: argparse.Namespace) -> int:
             named=[named for _, named in files],
             on_progress=progress.show,
         )
-    _show_summary(args, fleet)
+    changes = None if earlier is None else changes_since(earlier, fleet.graphs, settings.objective)
+    _show_summary(args, fleet, changes)
     if any(outputs):
         from optsched.fleet.study import fleet_study
 
-        show_files(args, write_study(args, fleet_study(fleet, args.store), fleet))
+        study = fleet_study(fleet, args.store)
+        show_files(args, write_study(args, study, fleet, _since_section(args, fleet, changes)))
     return _exit_code(fleet, args.allow_failed)
+
+
+def _earlier(args: argparse.Namespace, objective: Objective) -> Earlier:
+    """Read the earlier run before this one writes to the same file."""
+    from optsched.fleet.since import read_earlier
+
+    # On the first night there is nothing yet; any other file that is missing is a mistake.
+    if args.diff not in (args.store, args.report) and not Path(args.diff).is_file():
+        raise UsageError(f"--diff: no such file: {args.diff}")
+    return read_earlier(args.diff, objective)
+
+
+def _since_section(args: argparse.Namespace, fleet: Fleet, changes: Sequence[Change] | None) -> str:
+    """Return the page's part on what changed."""
+    if changes is None:
+        return ""
+    from optsched.reports.fleet import changes_table, changes_text
+    from optsched.reports.tables import as_html, safe
+
+    text = changes_text(changes, args.diff, len(fleet.graphs))
+    table = as_html(changes_table(changes, fleet.settings.objective)) if changes else ""
+    return f"<h2>What changed</h2><p>{safe(text, 1000)}</p>{table}"
 
 
 def _weights(file: str | None, paths: Sequence[str]) -> dict[str, float]:
@@ -113,13 +144,25 @@ def _settings(args: argparse.Namespace, paths: Sequence[str]) -> FleetSettings:
     )
 
 
-def _show_summary(args: argparse.Namespace, fleet: Fleet) -> None:
-    from optsched.reports.fleet import fleet_record, print_fleet
+def _show_summary(args: argparse.Namespace, fleet: Fleet, changes: Sequence[Change] | None) -> None:
+    from optsched.reports.fleet import changes_table, changes_text, fleet_record, print_fleet
+    from optsched.reports.tables import print_line, print_table
 
+    to = console(stderr=bool(common.printed_files(args)))
     if args.json:
-        common.print_json(args, fleet_record(fleet))
+        record = fleet_record(fleet)
+        if changes is not None:
+            record["since"] = {"file": args.diff, "changes": [asdict(x) for x in changes]}
+        common.print_json(args, record)
     else:
-        print_fleet(fleet, console(stderr=bool(common.printed_files(args))), top=args.top)
+        print_fleet(fleet, to, top=args.top)
+    if changes is not None and not args.json:
+        print_line(to, changes_text(changes, args.diff, len(fleet.graphs)))
+        if first := changes[: args.top or None]:
+            print_table(to, changes_table(first, fleet.settings.objective), "--report has them")
+        if len(first) < len(changes):
+            more = counted(len(changes) - len(first), "more change")
+            print_line(to, f"{more}: --report has them, --top 0 prints them")
     if fleet.interrupted:
         common.show("optsched: interrupted; repeat the command to resume", sys.stderr)
 
@@ -164,6 +207,12 @@ TUNE = Command(
         JOBS,
         option("--address", metavar="ADDRESS", help="address of a Dask scheduler"),
         option("--weights", metavar="FILE", help="weights of graphs: lines 'graph weight'"),
+        option(
+            "--diff",
+            metavar="FILE",
+            help="say what changed since: a store (that of --store: since the last run), or the "
+            "page of an earlier --report",
+        ),
         option("--memory", metavar="BYTES", help="limit on the memory of a search"),
         OBJECTIVE,
         SEED,

@@ -53,10 +53,11 @@ class FleetGraph:
         Bytes of the file, or number of buffers; small graphs come first.
     named
         True if the user named the file; it is then an error if it does not contain a graph.
-    name, ops, buffers, before, among
+    name, ops, buffers, before, among, key
         Facts about the graph, once it was read; after a run each name is another, with as much of
         the path as that takes; `before` is the plan of its file's own framework,
-        `among` the plans that bounds are about, in words, if they are not all.
+        `among` the plans that bounds are about, in words, if they are not all; `key` is equal for
+        graphs that differ only in names, and finds the graph in a store.
     peak, slab, peak_bound, slab_bound, proof
         Figures of the best plan, in bytes, and the proof of its optimality.
     state, reason
@@ -87,6 +88,7 @@ class FleetGraph:
     buffers: int = 0
     before: StockPlan | None = None
     among: str = ""
+    key: str = ""
     peak: int | None = None
     slab: int | None = None
     peak_bound: int = 0
@@ -207,6 +209,7 @@ class FleetGraph:
             "among": self.among,
             "proof": None if self.proof is None else self.proof.value,
             "gap": None if value is None else optimality_gap(value, bound),
+            "key": self.key,
             "reason": self.reason,
         }
 
@@ -324,6 +327,7 @@ class UnitChoice:
 
     def _place(self, graph: FleetGraph, digest: str) -> None:
         """Group a graph with the graphs that are equal to it."""
+        graph.key = digest
         graph.equals = self.equals.setdefault(digest, [])
         graph.equals.append(graph)
         # With equal graphs in the fleet, the store may by now know others too.

@@ -6,13 +6,14 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import Any, Unpack, cast
 
-from optsched.errors import UsageError, expect, expect_function
+from optsched.errors import OptschedError, UsageError, expect, expect_function
 from optsched.fleet.graphs import FleetGraph, FleetState, UnitChoice
 from optsched.fleet.log import FleetLog
 from optsched.fleet.settings import FleetKeywords, FleetSettings
@@ -284,6 +285,10 @@ class _FleetRun:
         finally:
             # Also after an error: queued results are safe.
             self.writer.close()
+        # After the writer, which alone may hold the store during the run.
+        with suppress(OptschedError):
+            keys = dict.fromkeys(graph.key for graph in self.graphs if graph.key)
+            self.writer.store.mark_met(keys, self.context.question)
         for number, reason in self.writer.refused.items():
             self.graphs[number].fail(UnitFailed(reason))
         labels = distinct_labels([x.name for x in self.graphs], [x.path for x in self.graphs])

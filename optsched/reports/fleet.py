@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from optsched.fleet import Fleet, FleetGraph, FleetStanding, FleetState
-from optsched.model.saving import Saving
+from optsched.fleet.since import Change, What
+from optsched.model.saving import Saving, change
 from optsched.reports.progress import PausedLine, duration
 from optsched.reports.saving import counted_graphs, print_headline, savings_record
 from optsched.reports.tables import Column, Table, as_csv, print_line, print_table
@@ -144,6 +147,33 @@ def summary(fleet: Fleet) -> str:
         f"gap left {_bytes(totals['gap'])}{weighted}; {counted(fleet.units, 'unit')} in "
         f"{duration(fleet.seconds)}{lost}"
     )
+
+
+def changes_text(changes: Sequence[Change], since: str, total: int) -> str:
+    """Return how many graphs changed since an earlier run, by kind, in a sentence."""
+    counts = Counter(change.what for change in changes)
+    kinds = [f"{counts[what]:,} {what}" for what in What if counts[what]]
+    same = total - sum(count for what, count in counts.items() if what is not What.GONE)
+    return f"since {since}: {', '.join([*kinds, f'{same:,} as before'])}"
+
+
+def changes_table(changes: Sequence[Change], objective: Objective) -> Table:
+    """Return the table of changes since an earlier run, one per line."""
+    columns = (
+        Column("what", "s"),
+        Column("graph", "t"),
+        Column(f"{objective.value} before"),
+        Column("now"),
+        Column("change", rank=1),
+    )
+    return Table(columns, [_change_row(change) for change in changes])
+
+
+def _change_row(found: Change) -> list[str]:
+    was, now = found.before, found.now
+    share = "-" if was is None or now is None else change(was, now)
+    figures = ("-" if value is None else f"{value:,}" for value in (was, now))
+    return [found.what.value, found.graph, *figures, share]
 
 
 def fleet_savings(fleet: Fleet) -> dict[str, Saving]:

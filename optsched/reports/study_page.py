@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from html import escape
 
 from optsched.compare import Comparison, Study
+from optsched.fleet import Fleet
+from optsched.fleet.since import page_rows
 from optsched.model.saving import Saving, change
 from optsched.reports import charts
 from optsched.reports.page import asset, document, origin
@@ -38,7 +40,7 @@ FEW = 20
 _LEGEND = "An arrow marks the column that the table is sorted by; a click on a heading sorts."
 
 
-def study_html(study: Study, *, fleet: bool = False) -> str:
+def study_html(study: Study, *, fleet: Fleet | None = None, since: str = "") -> str:
     """Return a study as an HTML page.
 
     Parameters
@@ -46,7 +48,10 @@ def study_html(study: Study, *, fleet: bool = False) -> str:
     study
         The study.
     fleet
-        True for the plans of `optsched tune`: savings and graphs, without charts of methods.
+        The fleet, if the plans are those of `optsched tune`: savings and graphs, without charts of
+        methods, and its rows for a later run's `--diff`.
+    since
+        Part on what changed since an earlier run, in HTML.
     """
     savings = study_savings(study)
     lines = "".join(f"<li>{safe(line, 1000)}</li>" for line in trouble_lines(study))
@@ -57,10 +62,12 @@ def study_html(study: Study, *, fleet: bool = False) -> str:
         f"<h1>{title}</h1><p class=lead><b>{safe(headline(savings, study.equals), 1000)}</b></p>"
         f"<p class=lead>{escape(saved_on(study, savings))}</p>",
         f"<p>{safe(study_summary(study), 1000)}.</p>",
+        since,
         "" if fleet else _charts(study, savings),
         f"<h2>Graphs and what they save</h2>{_graphs(study, savings)}",
         "" if fleet else _tables(study),
         f"<h2>Without figures</h2><ul>{lines}</ul>" if lines else "",
+        "" if fleet is None else page_rows(fleet.rows()),
         f"<footer>{origin()}</footer><script>{asset('table.js')}</script>",
     ]
     return document(f"optsched: {title[0].lower()}{title[1:]}", "".join(body))

@@ -8,7 +8,7 @@ the engine that proved it turns out to be wrong (:mod:`optsched.store.revoke`).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from os import PathLike
@@ -396,6 +396,16 @@ class PlanStore:
     def records(self) -> list[StoredRecord]:
         """Return all records, the oldest first."""
         return self.read(rows.records_where) or []
+
+    def mark_met(self, keys: Iterable[str], question: StoredQuestion = MINIMUM_SLAB) -> None:
+        """Note that the records of these graphs (by :func:`graph_key`) are in use.
+
+        Their age, by which `optsched store gc --older-than` deletes, starts anew.
+        """
+        expect("a store of plans", question, StoredQuestion)
+        if self._is_writable():
+            with self.writing() as connection:
+                rows.mark_met(connection, keys, question)
 
     def history(self, record: int) -> list[RecordChange]:
         """Return the changes of the record of this number, the oldest first."""

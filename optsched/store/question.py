@@ -213,7 +213,7 @@ class RecordChange:
     detail
         The numbers.
     at
-        Seconds since 1970 by the clock of the machine that wrote it; nothing depends on it.
+        Seconds since 1970 by the clock of the machine that wrote it; deletion by age uses it.
     """
 
     number: int

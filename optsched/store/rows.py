@@ -14,7 +14,7 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -37,6 +37,9 @@ from optsched.store.translate import pack, read_plan_document, unpack_json
 
 MAX_TEXT = 2**16
 """Characters that a provenance may have."""
+
+HOUR = 3600.0
+"""Seconds."""
 
 _RECORD = (
     "SELECT r.id, g.key, r.question, g.name, g.memory_model, g.ops, g.buffers, g.bytes,"
@@ -210,6 +213,20 @@ def add_history(
     number = connection.execute(query, row).lastrowid
     assert number is not None
     return number
+
+
+def mark_met(connection: sqlite3.Connection, keys: Iterable[str], question: StoredQuestion) -> None:
+    """Note that records are in use, at most once an hour each, so that their age starts anew."""
+    query = (
+        "SELECT r.id FROM records r JOIN graphs g ON g.id = r.graph WHERE g.key = ? AND"
+        " r.question = ? AND (SELECT max(at) FROM history WHERE record = r.id) < ?"
+    )
+    for key in keys:
+        for (record,) in connection.execute(query, (key, question.text, time.time() - HOUR)):
+            # One entry of this kind is enough.
+            forget = "DELETE FROM history WHERE record = ? AND what = 'met'"
+            connection.execute(forget, (record,))
+            add_history(connection, record, "met", {})
 
 
 def bounds_of(connection: sqlite3.Connection, record: int) -> tuple[Bound, ...]:

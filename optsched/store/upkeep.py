@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 
 from optsched.errors import FormatError, GraphError, PlanError
@@ -85,14 +86,17 @@ def _check_bounds(record: StoredRecord) -> None:
             raise PlanError(f"bound {bound.value} on the {quantity} is above a plan of {reached}")
 
 
-def collect_garbage(store: PlanStore) -> dict[str, int]:
+def collect_garbage(store: PlanStore, older_than: float | None = None) -> dict[str, int]:
     """Delete unused data, and free their bytes; return the counts by kind.
 
     These are bounds that were withdrawn or that a higher one makes superfluous, states of searches
-    of proved records, all but the latest changes, and graphs without a record.
+    of proved records, all but the latest changes, and graphs without a record; and records
+    unchanged for `older_than` seconds that no :func:`optsched.tune` met.
     """
     counts: dict[str, int] = {}
     with store.writing() as connection:
+        if older_than is not None:
+            counts["records"] = _drop_old(connection, time.time() - older_than)
         records = rows.records_where(connection)
         counts["bounds"] = sum(_drop_bounds(connection, record) for record in records)
         proved = [(x.number,) for x in records if x.is_proved and x.search_bytes]
@@ -104,6 +108,17 @@ def collect_garbage(store: PlanStore) -> dict[str, int]:
     # Deleted rows leave free pages; this returns them.
     store.file.vacuum()
     return counts
+
+
+def _drop_old(connection: sqlite3.Connection, limit: float) -> int:
+    """Delete the records whose last change was before a time; return their number."""
+    # Records without a history are of unknown age, and stay.
+    query = "SELECT record FROM history GROUP BY record HAVING max(at) < ?"
+    old = connection.execute(query, (limit,)).fetchall()
+    for table in ("bounds", "searches", "history"):
+        connection.executemany(f"DELETE FROM {table} WHERE record = ?", old)
+    connection.executemany("DELETE FROM records WHERE id = ?", old)
+    return len(old)
 
 
 def _drop_bounds(connection: sqlite3.Connection, record: StoredRecord) -> int:

@@ -16,6 +16,7 @@ from optsched.compare import (
     compare_methods,
     parse_methods,
 )
+from optsched.fleet import Fleet, FleetSettings
 from optsched.model.graph import Graph
 from optsched.reports.study_page import study_html
 from tests.reports.hostile import NAMES, hostile_graph
@@ -78,7 +79,9 @@ def test_a_fleet_of_two_hundred_graphs_is_small() -> None:
         for c in found
     )
     methods = parse_methods(("program", "optsched"))
-    html = study_html(Study(methods, StudySettings(methods), many, ()), fleet=True)
+    html = study_html(
+        Study(methods, StudySettings(methods), many, ()), fleet=Fleet(FleetSettings(work=1), ())
+    )
     assert len(html.encode()) < 3_000_000
     page = Reader(html)
     assert page.tags.count("svg") == len(many)

@@ -242,6 +242,21 @@ def test_garbage_is_collected_and_nothing_else(
     assert not any(collect_garbage(store).values())
 
 
+def test_records_that_no_run_met_are_deleted_by_age(store: PlanStore) -> None:
+    """Of five records two are old, and a run met one of these; nothing else changes."""
+    old, met, *others = store.records()
+    for record in (old, met):
+        change(store, "UPDATE history SET at = at - 864000 WHERE record = ?", record.number)
+    store.mark_met([met.key, others[0].key], met.question)
+    whats = [[x.what for x in store.history(r.number)].count("met") for r in (met, others[0])]
+    # A record that changed within the hour needs no mark.
+    assert whats == [1, 0]
+    assert collect_garbage(store, 11 * 86_400)["records"] == 0
+    assert collect_garbage(store, 5 * 86_400)["records"] == 1
+    assert [x.number for x in store.records()] == [x.number for x in (met, *others)]
+    assert verify(store) == []
+
+
 def larger(tmp_path: Path) -> tuple[PlanStore, list[Graph]]:
     """A store of many pages, one random order a graph: rows that lie in several pages too."""
     store = PlanStore(tmp_path / "large.db")

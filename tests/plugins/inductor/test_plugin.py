@@ -19,7 +19,9 @@ import pytest
 
 from optsched import plugins
 from optsched.errors import MissingDependencyError, UsageError
+from optsched.store import PlanStore
 from optsched.store import file as store_file
+from optsched.store.savings import record_savings
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
@@ -216,6 +218,12 @@ def test_a_plan_is_found_in_the_store(tmp_path: Path) -> None:
         assert second.after == first.after
         assert (second.bound, second.proof) == (first.bound, first.proof)
     assert any("order: store" in record.order for record in found[1])
+    # The bytes of Inductor's own order stand with the plans, so that their savings are known.
+    records = PlanStore(store).records()
+    savings = record_savings(records)
+    assert len(savings) == len(records) > 0
+    assert all((saving.saved or 0) >= 0 for saving in savings)
+    assert {saving.against for saving in savings} == {"Inductor's own order"}
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b""])

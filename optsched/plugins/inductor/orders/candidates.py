@@ -26,6 +26,7 @@ from optsched.model.liveness import peak_memory
 from optsched.model.order_rules import moved_ops
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
+from optsched.model.saving import Saving
 from optsched.ordering.improve.few_moves import move_back
 from optsched.ordering.moves import fewest_moves
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, worth_it
@@ -37,7 +38,8 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
-from optsched.store import MINIMUM_PEAK, PlanStore
+from optsched.store import MINIMUM_PEAK, PlanStore, provenance
+from optsched.store.savings import own_plan
 
 OPTIMUM, ESTIMATE, STORED = "optimum", "optimum of the estimate", "store"
 EARLIER = "order found earlier"
@@ -177,7 +179,7 @@ def decide(
     if earlier is not None and best is not own:
         earlier.keep(ops, (solver.runtime.op_order(best.order), best.reuse))
     if store is not None and best.name != ESTIMATE:
-        solver.keep(store, best)
+        solver.keep(store, best, own)
     proved, spent = (solver.bound, solver.proof), solver.seconds_spent
     totals = _input_bytes(facts)
     return Decision(
@@ -289,8 +291,11 @@ class _Solver:
             found.update(self._least_estimate())
         return found
 
-    def keep(self, store: PlanStore, best: Choice) -> None:
-        """Add the plan of least peak of the runtime's graph to a store, if the solver ran."""
+    def keep(self, store: PlanStore, best: Choice, own: Choice) -> None:
+        """Add the plan of least peak of the runtime's graph to a store, if the solver ran.
+
+        Its origin tells the bytes of Inductor's own order.
+        """
         plan, graph = self.solved, self.runtime.graph
         if plan is None:
             return
@@ -301,7 +306,18 @@ class _Solver:
         if best.name in (OPTIMUM, EARLIER) and order != plan.order:
             problem, _ = packing_problem(graph, order)
             plan = make_plan(graph, order, greedy_by_size(problem))
-        store.put(graph, plan, bound=self.bound or 0, proof=self.proof, question=MINIMUM_PEAK)
+        before = peak_memory(graph, self.runtime.op_order(own.order))
+        saving = Saving(
+            Objective.PEAK, "peak", before, None, None, "Inductor's own order", own.name
+        )
+        store.put(
+            graph,
+            plan,
+            bound=self.bound or 0,
+            proof=self.proof,
+            question=MINIMUM_PEAK,
+            origin={**provenance(), **own_plan(saving)},
+        )
 
     def _least_runtime(self) -> dict[str, Order]:
         result = self._solve(self.runtime.graph)
