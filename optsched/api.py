@@ -18,7 +18,8 @@ from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable
 from optsched.model.order_rules import NO_RULES, OrderRules
 from optsched.model.packing_problem import PackingProblem
-from optsched.model.plan import Plan
+from optsched.model.plan import HasPlan, Plan
+from optsched.model.steps import has_both
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 @keywords
 def explain(
-    graph: Graph,
+    graph: Graph | HasPlan,
     *,
     inplace: bool = False,
     changes: int = 8,
@@ -55,7 +56,7 @@ def explain(
     Parameters
     ----------
     graph
-        The graph.
+        The graph, or a result, whose graph is explained.
     changes
         Number of the largest live buffers for which a smaller size is tried.
     inplace, limits, named
@@ -192,7 +193,7 @@ def recompute(
 
 @keywords
 def certify(
-    graph: Graph,
+    graph: Graph | HasPlan,
     path: str | Path | None = None,
     *,
     result: Result | None = None,
@@ -205,7 +206,7 @@ def certify(
     Parameters
     ----------
     graph
-        The graph.
+        The graph, or a result, which is then the `result`.
     path
         File to write the certificate to (default: none).
     result
@@ -245,6 +246,8 @@ def certify(
     from optsched.formats import write_certificate
 
     expect("result", result, Result, NoneType)
+    if isinstance(graph, Result) and result is None:
+        result, graph = graph, graph if graph.question is None else graph.question.graph
     # Rules of the result hold for the bound, so they become part of the certificate.
     graph = plannable(graph, inplace)
     clock = Clock.of(choose_limits(limits, named))
@@ -372,7 +375,7 @@ def hunt(
 
 @keywords
 def report(
-    what: Graph | Result | PackingProblem | PackingTable,
+    what: Graph | HasPlan | PackingProblem | PackingTable,
     path: str | Path,
     *,
     plans: Plan | Mapping[str, Plan] | None = None,
@@ -385,8 +388,7 @@ def report(
     Parameters
     ----------
     what
-        A result of :func:`solve`; or a graph, which is solved first; or live ranges, which are
-        packed first.
+        A result; or a graph, which is solved first; or live ranges, which are packed first.
     path
         File to write. Its ending is the kind of report: `.html`, `.png`, `.svg`, `.pdf`, or `.json`
         for a trace that Perfetto opens.
@@ -418,12 +420,17 @@ def report(
     ['trace.json']
     """
     from optsched.compare.saving import stock_plan
+    from optsched.formats.minimalloc import PackingTable
     from optsched.reports.report import make_packing_report, make_report, saving_of
     from optsched.reports.write import kind_of, require, write_report
 
     kind = kind_of(path)
     require([kind])
     chosen = choose_limits(limits, named)
+    if not isinstance(what, Result) and has_both(what):
+        # The graph of another result is solved for its bounds.
+        what, own = cast(HasPlan, what).graph_and_plan
+        plans = own if plans is None else plans
     if isinstance(what, Result | Graph):
         clock = Clock.of(chosen)
         graph = what if isinstance(what, Graph) else what.graph
@@ -436,8 +443,8 @@ def report(
         expect("plans", plans, Plan, Mapping, NoneType)
         # A single plan is a mapping of one.
         known = plans if isinstance(plans, Mapping) else {"plan": plans or result.plan}
-        for plan in known.values():
-            expect("plans", plan, Plan)
+        for each in known.values():
+            expect("plans", each, Plan)
         if not known:
             raise UsageError("the result has no plan to show")
         shown = [(name, plan, ()) for name, plan in known.items() if plan is not None]
@@ -445,8 +452,10 @@ def report(
         made = make_report(planned, result, shown, limits=clock)
         made = replace(made, saving=saving_of(made, stock))
     else:
-        problem = problem_of(what)
-        packed = pack(what, limits=chosen)
+        expect("report", what, PackingProblem, PackingTable)
+        ranges = cast("PackingProblem | PackingTable", what)
+        problem = problem_of(ranges)
+        packed = pack(ranges, limits=chosen)
         if packed.offsets is None:
             raise UsageError("no packing was found in time: there is nothing to show")
         # Pools were packed one by one; a single slab is the only part.

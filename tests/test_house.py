@@ -27,13 +27,13 @@ MOST_LINES = {
     "optsched/formats": 18_890,
     "optsched/joint": 5_520,
     "optsched/measure": 2_070,
-    "optsched/model": 9_350,
+    "optsched/model": 9_380,
     "optsched/ordering": 9_920,
     "optsched/packing": 4_010,
     "optsched/plugins": 9_800,
-    "optsched/reports": 5_900,
+    "optsched/reports": 5_930,
     "optsched/runtime": 3_630,
-    "optsched/solver": 12_760,
+    "optsched/solver": 12_800,
     "optsched/store": 2_920,
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""

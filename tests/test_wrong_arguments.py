@@ -163,7 +163,7 @@ def test_every_public_function_is_among_them() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: optsched.peak_memory(3, ORDER), "peak_memory(): graph must be Graph, got 3"),
+        (lambda: optsched.peak_memory(3, ORDER), "expected a Graph or a result, got int"),
         (lambda: optsched.in_levels(GRAPH, levels=3), "levels must be Sequence[Sequence[int]]"),
         (
             lambda: optsched.pack(PACKING, pools=["a"]),

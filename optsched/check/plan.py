@@ -16,9 +16,9 @@ from optsched.check.facts import OrderFacts, PlanFacts
 from optsched.check.peak import peak_of
 from optsched.check.rules import RULES
 from optsched.check.rules.capacities import check_capacities
-from optsched.errors import PlanError, expect
+from optsched.errors import PlanError
 from optsched.model.graph import Graph
-from optsched.model.plan import Plan
+from optsched.model.plan import HasPlan, Plan, graph_with_plan
 from optsched.model.question import Question
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
@@ -48,8 +48,8 @@ class Checked:
 
 @keywords
 def check_plan(
-    graph: Graph,
-    plan: Plan,
+    graph: Graph | HasPlan,
+    plan: Plan | HasPlan | None = None,
     *,
     peak: int | None = None,
     slab: int | None = None,
@@ -61,7 +61,7 @@ def check_plan(
     Parameters
     ----------
     graph, plan
-        The graph, and a plan for it.
+        The graph, and a plan for it; or a result, which has both.
     peak, slab, slabs
         Bytes that the plan claims; compared if given. `slab` is the sum over all pools.
     capacities
@@ -87,11 +87,10 @@ def check_plan(
         ...
     optsched.errors.PlanError: op 'scale' (step 0) runs before 'load', which it needs
     """
-    # Other types would fail later, with a message about something else.
-    expect("check_plan", graph, Graph)
-    expect("check_plan", plan, Plan)
+    subject, given = graph_with_plan("check_plan", graph, plan)
+    assert given is not None
     claims = {"peak": peak, "slab": slab, "slabs": slabs, "capacities": capacities}
-    return check_answer(Question(graph), plan, claims)
+    return check_answer(Question(subject), given, claims)
 
 
 @paused_collector()

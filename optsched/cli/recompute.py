@@ -123,20 +123,12 @@ def _write_plan(args: argparse.Namespace, result: RecomputeResult) -> None:
     from optsched.formats.fields import json_bytes
     from optsched.formats.runs import runs_document
     from optsched.formats.source import write_bytes
-    from optsched.model.packing_problem import packing_problem
-    from optsched.model.plan import make_plan
-    from optsched.runtime.limits import Limits
-    from optsched.solver.pack import pack
 
-    made = result.unrolled
-    order = range(len(made.source))
-    problem, _ = packing_problem(made.graph, order)
     # Offsets come last and need little time: the order is the hard part.
     seconds = 5.0 if args.time_limit == float("inf") else max(1.0, PACK_SHARE * args.time_limit)
-    offsets = pack(problem, limits=Limits(seconds=seconds)).offsets
-    if offsets is None:
+    plan = result.pack(seconds)
+    if plan is None:
         raise UsageError(f"{args.output}: no offsets were found in time for the plan")
-    plan = make_plan(made.graph, order, offsets)
     claims = {
         "peak": result.budget,
         "extra": result.extra,
@@ -145,7 +137,7 @@ def _write_plan(args: argparse.Namespace, result: RecomputeResult) -> None:
         "loss": list(result.loss),
     }
     graph = read_training_graph(args)
-    write_bytes(args.output, json_bytes(runs_document(graph, made, plan, claims)))
+    write_bytes(args.output, json_bytes(runs_document(graph, result.unrolled, plan, claims)))
 
 
 def _write_certificate(args: argparse.Namespace, result: RecomputeResult) -> None:

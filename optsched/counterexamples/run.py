@@ -38,6 +38,7 @@ from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from optsched.runtime.shown import Told
 
 OPTIMUM = "optimum"
 """Key of the best plan among the plans of methods."""
@@ -78,7 +79,7 @@ class Counterexample:
 
 
 @dataclass(frozen=True, slots=True)
-class Hunt:
+class Hunt(Told):
     """The result of a hunt.
 
     Parameters

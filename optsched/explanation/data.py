@@ -8,6 +8,7 @@ from typing import Any
 from optsched.explanation.words import Reason, explain_text
 from optsched.model.graph import Graph
 from optsched.model.inplace import Pair
+from optsched.runtime.shown import Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Told):
     """The reason why no order has a peak below the bound; `str()` gives several lines of text.
 
     Parameters

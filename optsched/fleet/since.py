@@ -1,4 +1,4 @@
-"""What changed since an earlier run: of a store, or of the page of that run.
+"""Changes of a fleet since an earlier run, known from a store or from the page of that run.
 
 A graph is compared with the earlier graph that equals it except for names, else with the latest
 one from a file of the same path, which has changed since.
@@ -92,7 +92,7 @@ def read_earlier(path: str | Path, objective: Objective) -> Earlier:
     found = _ROWS.search(Path(path).read_text(encoding="utf-8", errors="replace"))
     if found is None:
         raise FormatError(
-            f"{path}: neither a store nor a page of 'optsched tune --report' with its rows"
+            f"{path}: not a store, and not a page of 'optsched tune --report' with its rows"
         )
     rows = Record({"rows": parse_json(found[1])}, str(path)).items("rows")
     return Earlier([_row(Record(row, str(path)), objective) for row in rows], is_store=False)

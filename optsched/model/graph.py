@@ -30,12 +30,13 @@ from optsched.model.sharing import graph_sharing
 from optsched.model.wiring import find_kept, find_producers, find_roots
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.keywords import keywords
+from optsched.runtime.shown import Told
 from optsched.runtime.text import counted, nearest_word
 
 
 @keywords
 @dataclass(frozen=True)
-class Graph:
+class Graph(Told):
     """Ops and buffers of a tensor program, checked and ready to be planned.
 
     Parameters

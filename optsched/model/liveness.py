@@ -19,7 +19,7 @@ from optsched.model.arrays import GraphArrays, IntArray, Rows
 from optsched.model.elements import OutputPolicy
 from optsched.model.graph import Graph
 from optsched.model.inplace import bytes_saved
-from optsched.model.steps import Order, order_ids, steps_of
+from optsched.model.steps import Answered, HasOrder, Order, graph_and_order, order_ids, steps_of
 from optsched.runtime.keywords import keywords
 
 
@@ -36,7 +36,9 @@ class Timeline:
 
 
 @keywords
-def live_ranges(graph: Graph, order: Order | Sequence[str]) -> IntArray:
+def live_ranges(
+    graph: Graph | Answered, order: Order | Sequence[str] | HasOrder | Answered | None = None
+) -> IntArray:
     """Return the half-open range of steps `[start, end)` in which each buffer is live.
 
     A view has the range of its root. An input that is not used and not kept is never live; its
@@ -45,9 +47,9 @@ def live_ranges(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     Parameters
     ----------
     graph
-        The graph, with `m` buffers.
+        The graph, with `m` buffers; or a result.
     order
-        Op ids or names, first to run first.
+        Op ids or names, first to run first; a plan; or a result. A result as `graph` has its own.
 
     Returns
     -------
@@ -69,7 +71,8 @@ def live_ranges(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     >>> live_ranges(build.build(), ["p", "q", "r"]).tolist()
     [[0, 2], [1, 3]]
     """
-    ranges = _own_ranges(graph.arrays, steps_of(graph, order))
+    graph, ordered = graph_and_order(graph, order)
+    ranges = _own_ranges(graph.arrays, steps_of(graph, ordered))
     return np.stack(ranges, axis=1)[np.array(graph.roots, np.int64)]
 
 
@@ -94,15 +97,17 @@ def _row_max(rows: Rows, values: IntArray, count: int) -> IntArray:
 
 
 @keywords
-def timeline(graph: Graph, order: Order | Sequence[str]) -> Timeline:
+def timeline(
+    graph: Graph | Answered, order: Order | Sequence[str] | HasOrder | Answered | None = None
+) -> Timeline:
     """Return the live bytes before, during and after each step.
 
     Parameters
     ----------
     graph
-        The graph, with `n` ops on one stream.
+        The graph, with `n` ops on one stream; or a result.
     order
-        Op ids or names, first to run first.
+        As for :func:`live_ranges`.
 
     Returns
     -------
@@ -124,8 +129,9 @@ def timeline(graph: Graph, order: Order | Sequence[str]) -> Timeline:
     >>> timeline(build.build(), ["p", "q", "r"]).running.tolist()
     [4, 10, 6]
     """
-    arrays, steps = graph.arrays, steps_of(graph, order)
-    n, ids = arrays.op_count, order_ids(graph, order)
+    graph, ordered = graph_and_order(graph, order)
+    arrays, steps = graph.arrays, steps_of(graph, ordered)
+    n, ids = arrays.op_count, order_ids(graph, ordered)
     start, end = _own_ranges(arrays, steps)
     # Views have no bytes here, so their ranges do not matter.
     dies = ~arrays.keep & (end > start)
@@ -150,7 +156,9 @@ def running_by_op(graph: Graph, order: Order) -> IntArray:
 
 
 @keywords
-def peak_memory(graph: Graph, order: Order | Sequence[str]) -> int:
+def peak_memory(
+    graph: Graph | Answered, order: Order | Sequence[str] | HasOrder | Answered | None = None
+) -> int:
     """Return the maximum number of live bytes over all steps of an order.
 
     On several streams it is the largest total size of buffers that can pairwise be live at the same
@@ -160,9 +168,9 @@ def peak_memory(graph: Graph, order: Order | Sequence[str]) -> int:
     Parameters
     ----------
     graph
-        The graph.
+        The graph, or a result.
     order
-        Op ids or names, first to run first.
+        As for :func:`live_ranges`.
 
     Returns
     -------
@@ -183,9 +191,10 @@ def peak_memory(graph: Graph, order: Order | Sequence[str]) -> int:
     >>> peak_memory(build.build(), ["p", "q"])
     10
     """
+    graph, ordered = graph_and_order(graph, order)
     if graph.on_streams:
-        return largest_antichain(graph, order_ids(graph, order)).size
-    running = timeline(graph, order).running
+        return largest_antichain(graph, order_ids(graph, ordered)).size
+    running = timeline(graph, ordered).running
     # Inputs alone may be the most, before the first op has run.
     return max(graph.arrays.initial, int(running.max(initial=0)))
 

@@ -11,6 +11,7 @@ from optsched.errors import UsageError
 from optsched.model.elements import MAX_TOTAL_BYTES, Buffer, InputPolicy
 from optsched.model.graph import Graph
 from optsched.model.regions import ConstantsRegion, with_constants, with_workspace_apart
+from optsched.model.steps import Answered, has_both
 from optsched.model.streams import in_levels
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.keywords import keywords
@@ -146,12 +147,17 @@ _HINTS = {
 """Ways out for other objects, by a part of the name of their type."""
 
 
-def plannable(graph: Graph, inplace: bool, align: str | SupportsIndex | None = None) -> Graph:
+def plannable(
+    graph: Graph | Answered, inplace: bool, align: str | SupportsIndex | None = None
+) -> Graph:
     """Return the graph to plan: in the requested memory model.
 
     All functions that plan a graph start here. The buffers that count are plain data of the result.
     Arguments that are not graphs are rejected with a hint.
     """
+    # A result has the graph that was planned.
+    if has_both(graph):
+        graph = graph.graph_and_plan[0]
     if isinstance(graph, str | Path):
         raise UsageError(f"expected a Graph, got {str(graph)!r}: read the file with read_graph")
     if not isinstance(graph, Graph):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from optsched.errors import PlanError, expect
+from optsched.errors import PlanError, UsageError, expect
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
-from optsched.model.steps import Order
+from optsched.model.steps import Order, has_both
 from optsched.runtime.integers import as_integer
 from optsched.runtime.keywords import keywords
 from optsched.runtime.text import counted
@@ -180,3 +180,41 @@ def placed_plan(
         order=tuple(np.asarray(order, np.int64).tolist()),
         offsets=tuple(None if rows[root] < 0 else rows[root] for root in graph.roots),
     )
+
+
+class Planned(NamedTuple):
+    """A graph, and its plan if there is one; results have it as `graph_and_plan`."""
+
+    graph: Graph
+    plan: Plan | None
+
+
+@runtime_checkable
+class HasPlan(Protocol):
+    """A result of a solver."""
+
+    @property
+    def graph_and_plan(self) -> Planned:
+        """The graph whose ops and buffers the plan names, and the plan."""
+
+
+def graph_with_plan(where: str, graph: object, plan: object) -> Planned:
+    """Return a graph and a plan: of two arguments, or of a result that has both.
+
+    Raises
+    ------
+    UsageError
+        If the plan is missing, or an argument has another type.
+    """
+    if has_both(graph):
+        graph, own = graph.graph_and_plan
+        plan = own if plan is None else plan
+    if has_both(plan):
+        plan = plan.graph_and_plan[1]
+    if plan is None and isinstance(graph, Graph):
+        raise UsageError(f"{where}: the plan is missing")
+    expect(where, graph, Graph)
+    expect(where, plan, Plan)
+    assert isinstance(graph, Graph)
+    assert isinstance(plan, Plan)
+    return Planned(graph, plan)

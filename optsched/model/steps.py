@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from optsched.errors import PlanError
+from optsched.errors import PlanError, UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 
@@ -21,7 +22,7 @@ def order_ids(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     PlanError
         If a name is not in the graph, or an id is not an integer.
     """
-    given = np.asarray(order)
+    given = np.asarray(order_of(order))
     # Names: looked up one by one, so that an unknown one can be named.
     if given.dtype.kind == "U":
         try:
@@ -31,6 +32,52 @@ def order_ids(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     if given.dtype.kind not in "iu" and given.size:
         raise PlanError(f"order must list op names or ids, got {given.dtype}")
     return given.astype(np.int64, copy=False)
+
+
+@runtime_checkable
+class HasOrder(Protocol):
+    """A plan."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Op ids, first to run first."""
+
+
+@runtime_checkable
+class Answered(Protocol):
+    """A result of a solver."""
+
+    @property
+    def graph_and_plan(self) -> tuple[Graph, HasOrder | None]:
+        """The graph whose ops and buffers the plan names, and the plan."""
+
+
+def has_both(what: object) -> TypeGuard[Answered]:
+    """Return True for a result, which has a graph and a plan."""
+    # Asked of the class: the property of a packing raises.
+    return hasattr(type(what), "graph_and_plan")
+
+
+def order_of(order: Any) -> Any:
+    """Return the order of a plan or of a result; anything else is an order already."""
+    if has_both(order):
+        plan = order.graph_and_plan[1]
+        if plan is None:
+            raise UsageError("the result has no plan, and so no order")
+        return plan.order
+    # A plan; others have no such tuple.
+    return getattr(order, "order", order)
+
+
+def graph_and_order(graph: object, order: Any) -> tuple[Graph, Any]:
+    """Return a graph and an order; a result alone has both."""
+    if has_both(graph):
+        return graph.graph_and_plan[0], graph if order is None else order
+    if not isinstance(graph, Graph):
+        raise UsageError(f"expected a Graph or a result, got {type(graph).__name__}")
+    if order is None:
+        raise UsageError("give an order as well: ids or names of ops, or a plan")
+    return graph, order
 
 
 def steps_of(graph: Graph, order: Order | Sequence[str]) -> IntArray:

@@ -17,31 +17,50 @@ from typing import TYPE_CHECKING, Any
 from optsched.compare import Comparison, Study, StudySettings
 from optsched.compare.methods import Exact
 from optsched.compare.saving import figures_of, packing_saving, saving, stock_plan
+from optsched.counterexamples import Hunt
 from optsched.errors import MissingDependencyError, UsageError
+from optsched.explanation import Explanation
 from optsched.fleet import Fleet
 from optsched.formats import packing_of, write_bytes, write_packing, write_plan
+from optsched.model.graph import Graph
 from optsched.reports.fleet import fleet_csv, fleet_record, fleet_savings, fleet_table, print_fleet
+from optsched.reports.front import recompute_text
+from optsched.reports.hunt import hunt_text
+from optsched.reports.hunt import picture as hunt_picture
 from optsched.reports.module import module_claims, module_record, module_text
 from optsched.reports.pools import pooled_record, pooled_text, pools_record, pools_text
 from optsched.reports.report import make_packing_report, make_report, saving_of
-from optsched.reports.results import pack_record, pack_text, solve_record, solve_text
+from optsched.reports.results import (
+    describe,
+    info_text,
+    pack_record,
+    pack_text,
+    solve_record,
+    solve_text,
+)
 from optsched.reports.saving import headline, saving_table
 from optsched.reports.sections import left_out, method_section, verdicts
 from optsched.reports.slab_figure import STYLE, slab_figure
 from optsched.reports.study_tables import method_table, print_study, study_savings
 from optsched.reports.tables import as_html, safe
+from optsched.reports.tiling import front_picture as tiling_picture
+from optsched.reports.tiling import tiling_text
 from optsched.reports.view import View, packing_view, plan_view
 from optsched.reports.write import write_report
-from optsched.runtime.text import ending_of
+from optsched.runtime.text import ending_of, readable
 from optsched.solver.module_result import ModuleResult
 from optsched.solver.packing_result import PackingResult
+from optsched.solver.recompute.result import RecomputeResult
 from optsched.solver.result import Result
+from optsched.solver.tiling.result import TilingResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
 Found = Result | PackingResult | ModuleResult | Comparison | Study | Fleet
+Words = Graph | Explanation | Hunt | RecomputeResult | TilingResult
+"""Things that are shown in words, with a picture where there is one."""
 RECTANGLES = 400
 """Maximum number of buffers drawn in a notebook, which keeps every picture."""
 WIDTH = 100
@@ -57,12 +76,30 @@ _ENDINGS = {
 """Endings of the files that each class can be written to, before `.gz`."""
 
 
-def summary(found: Found) -> str:
+def summary(found: Found | Words) -> str:
     """Return the text that the command prints: the saving first, then the figures and proofs."""
+    if isinstance(found, Words):
+        return _words(found)
     if isinstance(found, Comparison | Study | Fleet):
         return _table_text(found)
     lines = [line for line in (_saving(found), _text(found)) if line]
     return "\n".join(lines)
+
+
+def _words(found: Words) -> str:
+    if isinstance(found, Explanation):
+        return str(found)
+    if isinstance(found, Graph):
+        return info_text(describe(found))
+    if isinstance(found, Hunt):
+        return hunt_text(found, {})
+    return recompute_text(found) if isinstance(found, RecomputeResult) else tiling_text(found)
+
+
+def _picture_of(found: Words) -> str:
+    if isinstance(found, Hunt) and found.counterexample is not None:
+        return hunt_picture(found.counterexample)
+    return tiling_picture(found) if isinstance(found, TilingResult) and found.front else ""
 
 
 def _saving(found: Result | PackingResult | ModuleResult) -> str:
@@ -121,8 +158,12 @@ def as_study(found: Comparison | Study) -> Study:
     return Study(methods, StudySettings(methods), (found,), ())
 
 
-def html(found: Found) -> str:
+def html(found: Found | Words) -> str:
     """Return the result for a notebook: saving, verdict, packed slab, and the text folded."""
+    if isinstance(found, Words):
+        first, _, rest = _words(found).partition("\n")
+        lines = f"<pre>{escape(readable(rest, 20_000))}</pre>" if rest else ""
+        return _page(first, lines.replace("\\n", "\n") + _picture_of(found))
     if isinstance(found, Fleet):
         table = fleet_table(found, [graph for graph in found.graphs if graph.peak is not None])
         return _page(headline(fleet_savings(found), found.equals), as_html(table))

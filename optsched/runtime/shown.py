@@ -22,15 +22,24 @@ def show_by(load: Callable[[], Any]) -> None:
     _loaders[:] = [load]
 
 
-class Shown:
-    """A result that can show itself."""
+class Told:
+    """A thing that says in words what it is, which is all there is to show."""
 
     # Without it, subclasses with slots would have a dictionary after all.
     __slots__ = ()
 
     def summary(self) -> str:
-        """Return the text that the command prints for such a result, the saving first."""
+        """Return the text that the command prints for it."""
         return str(_views().summary(self))
+
+    def _repr_html_(self) -> str:
+        return str(_views().html(self))
+
+
+class Shown(Told):
+    """A result that can show itself."""
+
+    __slots__ = ()
 
     def save(self, path: str | Path) -> None:
         """Write the result to a file; its ending chooses a plan, a page, a picture or a table.
@@ -65,9 +74,6 @@ class Shown:
             If Pandas is not installed.
         """
         return _views().dataframe(self)
-
-    def _repr_html_(self) -> str:
-        return str(_views().html(self))
 
 
 def _views() -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from optsched.model.module import Module
-from optsched.model.plan import Plan
+from optsched.model.plan import Plan, Planned
 from optsched.runtime.shown import Shown
 from optsched.runtime.text import counted
 from optsched.solver.result import Result
@@ -49,6 +49,11 @@ class ModuleResult(Shown):
     def entry(self) -> Result:
         """Result of the entry computation, which holds for the whole module."""
         return self.results[self.module.entry]
+
+    @property
+    def graph_and_plan(self) -> Planned:
+        """Graph and plan of the entry, with the blocks that its calls need."""
+        return self.entry.graph_and_plan
 
     @property
     def status(self) -> Status:

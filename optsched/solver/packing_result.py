@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
+from optsched.model.plan import Planned
 from optsched.model.pools import Pool
 from optsched.model.reserved import Region
 from optsched.runtime.clock import Clock
@@ -106,6 +108,11 @@ class PackingResult(Shown):
         slab = short("slab", self.slab, self.slab_bound, self.slab_proof)
         among = f" among {self.restriction}" if self.restriction else ""
         return f"PackingResult({self.status}, {slab}{among}, {self.stop_reason})"
+
+    @property
+    def graph_and_plan(self) -> Planned:
+        """None: raises, as live ranges have no ops."""
+        raise UsageError("a packing has no ops to order: check_packing checks its offsets")
 
     @property
     def in_pools(self) -> bool:

@@ -10,7 +10,7 @@ from optsched.errors import UsageError
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
 from optsched.model.packing_problem import PackingProblem
-from optsched.model.plan import Plan
+from optsched.model.plan import Plan, Planned
 from optsched.model.question import Question, rules_record
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
 from optsched.runtime.shown import Shown
@@ -250,6 +250,13 @@ class Result(Shown):
         """Optimality gap of the objective, 0 where it is proved; None without a plan."""
         value, bound, _ = self._objective_numbers()
         return None if value is None else optimality_gap(value, bound)
+
+    @property
+    def graph_and_plan(self) -> Planned:
+        """The planned graph and the plan; a `UsageError` if only numbers are kept."""
+        if self.graph is None:
+            raise UsageError("the result has numbers only, and no graph")
+        return Planned(self.graph, self.plan)
 
     @property
     def order(self) -> list[str]:

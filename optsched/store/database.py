@@ -400,7 +400,7 @@ class PlanStore:
     def mark_met(self, keys: Iterable[str], question: StoredQuestion = MINIMUM_SLAB) -> None:
         """Note that the records of these graphs (by :func:`graph_key`) are in use.
 
-        Their age, by which `optsched store gc --older-than` deletes, starts anew.
+        Their age, by which `optsched store gc --older-than` deletes, is 0 again.
         """
         expect("a store of plans", question, StoredQuestion)
         if self._is_writable():

@@ -216,7 +216,7 @@ def add_history(
 
 
 def mark_met(connection: sqlite3.Connection, keys: Iterable[str], question: StoredQuestion) -> None:
-    """Note that records are in use, at most once an hour each, so that their age starts anew."""
+    """Note that records are in use, at most once an hour each, so that their age is 0 again."""
     query = (
         "SELECT r.id FROM records r JOIN graphs g ON g.id = r.graph WHERE g.key = ? AND"
         " r.question = ? AND (SELECT max(at) FROM history WHERE record = r.id) < ?"

@@ -1,4 +1,4 @@
-"""What changed since an earlier run, by a store and by a page."""
+"""Changes since an earlier run, by a store and by a page."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_no_earlier_run_is_one_line(
     assert "--diff: no such file" in capsys.readouterr().err
     (tmp_path / "page.html").write_text("<html>")
     assert main([*given, str(tmp_path / "page.html")]) == 2
-    assert "neither a store nor a page" in capsys.readouterr().err
+    assert "not a store, and not a page" in capsys.readouterr().err
     with pytest.raises(FormatError):
         (tmp_path / "page.html").write_text(page_rows([{"graph": 3}]))
         read_earlier(tmp_path / "page.html", Objective.SLAB)

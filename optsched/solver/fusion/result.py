@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optsched.model.fused import FusedGraph, Group, Split
+from optsched.model.fusion import merge
+from optsched.model.plan import Planned
 from optsched.runtime.limits import StopReason
 from optsched.solver.fusion.oracle import Solved
 
@@ -94,6 +96,11 @@ class FusionResult:
     branches: int
     solves: int
     seconds: float
+
+    @property
+    def graph_and_plan(self) -> Planned:
+        """The graph of the best split, with one op per kernel in their order; it has no plan."""
+        return Planned(merge(self.fused, self.best.groups), None)
 
     @property
     def proved(self) -> bool:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from optsched.errors import UsageError
 from optsched.model.graph import Graph
+from optsched.model.packing_problem import packing_problem
+from optsched.model.plan import Plan, Planned, make_plan
 from optsched.model.question import Question
 from optsched.model.runs import Unrolled, unroll
-from optsched.runtime.limits import Objective, StopReason
+from optsched.runtime.limits import Limits, Objective, StopReason
+from optsched.runtime.shown import Told
+from optsched.solver.pack import pack
 from optsched.solver.recompute.bound import IMPOSSIBLE
 from optsched.solver.recompute.prove import Proof
 
@@ -37,7 +42,7 @@ class Repeat:
 
 
 @dataclass(frozen=True)
-class RecomputeResult:
+class RecomputeResult(Told):
     """The cheapest known sequence of runs within a peak, and what is proved about it.
 
     Parameters
@@ -103,8 +108,20 @@ class RecomputeResult:
     def unrolled(self) -> Unrolled:
         """The graph with one op per run; its order is the order of the ops."""
         if self.sequence is None:
-            raise ValueError("no plan was found")
+            raise UsageError(f"the result has no plan: {self.status}")
         return unroll(self.graph, self.sequence)
+
+    def pack(self, seconds: float) -> Plan | None:
+        """Return the runs with offsets, packed within a time; None if none were found."""
+        order = range(len(self.unrolled.source))
+        problem, _ = packing_problem(self.unrolled.graph, order)
+        offsets = pack(problem, limits=Limits(seconds=seconds)).offsets
+        return None if offsets is None else make_plan(self.unrolled.graph, order, offsets)
+
+    @cached_property
+    def graph_and_plan(self) -> Planned:
+        """The unrolled graph, with one op per run, and its plan, packed within five seconds."""
+        return Planned(self.unrolled.graph, self.pack(5.0))
 
     @cached_property
     def repeats(self) -> tuple[Repeat, ...]:

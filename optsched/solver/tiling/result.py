@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from optsched.model.plan import Plan
+from optsched.model.plan import Plan, Planned
 from optsched.model.rows import Rows, Tail
 from optsched.model.tiled import TiledGraph
 from optsched.runtime.limits import StopReason
+from optsched.runtime.shown import Told
 from optsched.runtime.text import percent
 from optsched.solver.status import Status
 
@@ -48,7 +49,7 @@ class TilingPoint:
 
 
 @dataclass(frozen=True)
-class TilingResult:
+class TilingResult(Told):
     """The best tiled plan found for a question, and what is proved.
 
     Parameters
@@ -88,6 +89,12 @@ class TilingResult:
     obstacle: str = ""
     stop_reason: StopReason = StopReason.EXHAUSTED
     seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def graph_and_plan(self) -> Planned:
+        """The tiled program as a graph, and its plan; without an answer, the untiled ones."""
+        point = self.best or self.untiled
+        return Planned(point.tiled.graph, point.plan)
 
     def size(self, point: TilingPoint) -> int:
         """Return the bytes that the objective counts."""
