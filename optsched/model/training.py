@@ -48,10 +48,16 @@ def find_loss(graph: Graph, names: Iterable[str] = ()) -> tuple[int, ...]:
     }
     loss = tuple(sorted(v for v in makers if v is not None and v not in after))
     # Without tangents every output is a forward output, and none can be told to be the loss.
-    if not after or not loss:
+    if not after:
         raise UsageError(
-            f"graph {graph.name!r} has no loss: no input named {TANGENTS!r} is read after an "
-            "output; name the op that makes the loss (--loss OP)"
+            f"graph {graph.name!r} has no backward pass (no input is named {TANGENTS!r}), so "
+            "nothing is kept for one: capture a training step (capture_step), or name the op that "
+            "makes the loss (--loss OP)"
+        )
+    if not loss:
+        raise UsageError(
+            f"graph {graph.name!r} has no loss: every output needs an input named {TANGENTS!r}; "
+            "name the op that makes the loss (--loss OP)"
         )
     return loss
 

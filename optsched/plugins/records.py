@@ -7,6 +7,7 @@ order stayed.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from dataclasses import dataclass, replace
@@ -56,6 +57,11 @@ class CompiledGraph:
         Inputs that the measured call freed though the plan does not, or the reverse.
     measured_apart
         Bytes that kernel libraries such as oneDNN took themselves, beyond the measured ones.
+    answer
+        The answer in one sentence, for a training step that was to fit a peak; else empty.
+    front
+        Simulated peak in bytes and extra compute, as a share of a step, of the splits that were
+        tried for it and that no other one beats, from the largest peak down.
     """
 
     plugin: str
@@ -75,6 +81,8 @@ class CompiledGraph:
     measured: int | None = None
     measured_note: str = ""
     measured_apart: int = 0
+    answer: str = ""
+    front: tuple[tuple[int, float], ...] = ()
 
     @property
     def planned(self) -> int | None:
@@ -103,7 +111,8 @@ class CompiledGraph:
         if self.note:
             text += f"; {self.note}"
         # A record out of the cache has no time of its own.
-        return text if self.cached else f"{text}; {self.seconds:.2f} s"
+        text = text if self.cached else f"{text}; {self.seconds:.2f} s"
+        return f"{self.name}: {self.answer}\n  {text}" if self.answer else text
 
     def _difference(self) -> str:
         """Return measured bytes above or below the planned ones with their cause, in brackets."""
@@ -124,8 +133,29 @@ _unusable: dict[str, str] = {}
 
 def remember(record: CompiledGraph) -> None:
     """Add a record."""
+    _forget_earlier_models()
     with _lock:
         _records.append(record)
+
+
+def _forget_earlier_models() -> None:
+    """Drop the records of Inductor if `torch._dynamo.reset()` was called after them."""
+    callback = sys.modules.get("torch._dynamo.callback")
+    if callback is None:
+        return
+    # A reset clears the callbacks, and so shows by the absence of ours, which does nothing.
+    ends = callback.callback_handler.end_callbacks
+    if _nothing in ends:
+        return
+    with _lock:
+        kept = [record for record in _records if record.plugin != "inductor"]
+        _records.clear()
+        _records.extend(kept)
+    ends.append(_nothing)
+
+
+def _nothing(*_: object) -> None:
+    pass
 
 
 def note_unusable(plugin: str, reason: str) -> None:
@@ -158,6 +188,7 @@ def note_measured(measured: CompiledGraph) -> None:
 
 def records() -> tuple[CompiledGraph, ...]:
     """Return the records, the oldest first."""
+    _forget_earlier_models()
     with _lock:
         return tuple(_records)
 
@@ -169,16 +200,24 @@ def forget() -> None:
         _unusable.clear()
 
 
-def explain() -> str:
+def explain(*, front: bool = False) -> str:
     """Return a report of the graphs that were compiled with a plugin.
+
+    Parameters
+    ----------
+    front
+        True to list, for training steps that were to fit a peak, the peaks that were tried with
+        their extra compute.
 
     Returns
     -------
     str
-        A line per graph: planned peak before and after, measured peak if it was measured, bound
+        A line per graph, and before it the answer in a sentence if a training step was to fit a
+        peak; planned peak before and after, measured peak if it was measured, bound
         and proof, and the source of the order or the reason for which the compiler's own was
         kept. A graph from Inductor's cache has the figures of the compilation that put it there.
         A plugin that does not know the version of its compiler has a line with the reason.
+        Graphs that were compiled before `torch._dynamo.reset()` are forgotten.
 
     Examples
     --------
@@ -189,5 +228,9 @@ def explain() -> str:
     """
     with _lock:
         lines = [f"{plugin}: {reason}" for plugin, reason in _unusable.items()]
-    lines += map(str, records())
+    for record in records():
+        lines.append(str(record))
+        if front:
+            rows = (f"{peak:,} bytes for {share:.2%} more compute" for peak, share in record.front)
+            lines += [f"  tried: {row}" for row in rows]
     return "\n".join(lines) if lines else "no graph was compiled with a plugin"

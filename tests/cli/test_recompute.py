@@ -205,7 +205,9 @@ def test_usage_is_refused_in_one_line(
     build = GraphBuilder("no loss")
     build.op("a", writes={"x": 1})
     write_graph(build.build(), tmp_path / "other.json")
-    assert "has no loss" in run(capsys, str(tmp_path / "other.json"), "--peak", "51")[2]
+    refused = run(capsys, str(tmp_path / "other.json"), "--peak", "51")[2]
+    assert "has no backward pass" in refused
+    assert "capture a training step (capture_step)" in refused
     assert "states 'ms'" in run(capsys, step, "--peak", "51", "--cost", "kernel")[2]
 
 

@@ -21,6 +21,7 @@ from optsched.plugins.inductor.recompute.search import SplitSearch
 from optsched.plugins.records import CompiledGraph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from optsched.runtime.text import counted
 from optsched.solver.recompute.result import RecomputeResult
 
 Answer = tuple[Modules, CompiledGraph]
@@ -49,7 +50,9 @@ def _take_theirs(step: JointStep, split: TorchSplit) -> Answer:
     text = f"recompute: asked {step.settings.peak:,} bytes, a split of PyTorch's, simulated "
     text += f"{simulated:,}, extra {share:.2f} %{_cuts(step, split.modules)} "
     text += f"({step.graph.cost_unit})"
-    return split.modules, _record(step, text, memory)
+    how = f"PyTorch's own split at an activation memory budget of {split.budget:g}"
+    extra = f"for {share:.2f} % more compute ({how})"
+    return split.modules, _record(step, text, memory, extra)
 
 
 def _take_ours(search: SplitSearch) -> Answer:
@@ -61,12 +64,17 @@ def _take_ours(search: SplitSearch) -> Answer:
     else:
         chosen = min(tried, key=lambda row: row.peak() or 0)
     simulated = None if chosen.memory is None else chosen.memory.used
-    record = _record(step, _text(step, chosen, simulated), chosen.memory)
+    share = 100 * chosen.price[0] / max(1, chosen.result.total)
+    repeats = counted(chosen.price[1], "op")
+    extra = f"for {share:.2f} % more compute ({repeats} run again)"
+    record = _record(step, _text(step, chosen, simulated), chosen.memory, extra)
+    record = replace(record, front=_front(search, own))
     if own is None or simulated is None or simulated <= budget:
         return chosen.modules, record
     if own <= simulated:
         reason = f"PyTorch's split needs {own:,} bytes as simulated"
-        return step.default, replace(record, after=own, order="", reason=reason)
+        refusal = _refusal(step, own, "PyTorch's own split")
+        return step.default, replace(record, after=own, order="", reason=reason, answer=refusal)
     return chosen.modules, replace(record, note="no plan that was tried fits as simulated")
 
 
@@ -120,8 +128,45 @@ def _cuts(step: JointStep, modules: Modules) -> str:
     return f", cuts {100 * cost / max(1, step.problem.total):.2f} %" if cost else ""
 
 
-def _record(step: JointStep, text: str, memory: StepMemory | None) -> CompiledGraph:
+def _front(search: SplitSearch, own: int | None) -> tuple[tuple[int, float], ...]:
+    """Return peaks and shares of extra compute of the splits that no other one beats."""
+    rows = [
+        (row.memory.peak, row.price[0] / max(1, row.result.total))
+        for row in search.tried
+        if row.memory is not None
+    ]
+    rows += [] if own is None else [(own, 0.0)]
+    kept: list[tuple[int, float]] = []
+    for peak, extra in sorted(rows, key=lambda row: (row[1], row[0])):
+        if not kept or peak < kept[-1][0]:
+            kept.append((peak, extra))
+    return tuple(kept)
+
+
+def _answer_text(step: JointStep, memory: StepMemory | None, extra: str) -> str:
+    """Return whether the step fits, and at what price, in a sentence."""
+    asked, own = step.settings.peak, step.peak(step.default)
+    if memory is None:
+        return f"planned for {asked:,} bytes, and not simulated, {extra}"
+    if memory.used > asked:
+        return _refusal(step, memory.used, "the split that runs", extra)
+    before = "" if own is None else f" instead of {own:,}"
+    return f"fits {asked:,} bytes: {memory.used:,}{before}, {extra}"
+
+
+def _refusal(step: JointStep, needed: int, which: str, extra: str = "") -> str:
+    words = f", {extra}" if extra else ""
+    return (
+        f"does not fit {step.settings.peak:,} bytes: no smaller step was found than {which}, "
+        f"which needs {needed:,}{words}"
+    )
+
+
+def _record(
+    step: JointStep, text: str, memory: StepMemory | None, extra: str = ""
+) -> CompiledGraph:
     made = CompiledGraph("inductor", step.name, len(step.graph.ops), order=text)
+    made = replace(made, answer=_answer_text(step, memory, extra))
     most = 0 if memory is None or memory.used > step.settings.peak else memory.most
     note = f"up to {most:,} bytes if the program holds no input that is saved"
     return replace(

@@ -70,7 +70,7 @@ def recall(
         Names of the module, and the fields of a :class:`Meter` for a graph to be measured.
     """
     # Fields of a later version are left out rather than refused.
-    known = {field.name for field in fields(CompiledGraph)}
+    known = {field.name for field in fields(CompiledGraph)} - {"front"}
     try:
         record = CompiledGraph(**{k: v for k, v in json.loads(text).items() if k in known})
     except (TypeError, ValueError):

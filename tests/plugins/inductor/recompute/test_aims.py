@@ -289,3 +289,10 @@ def test_a_split_that_fits_only_while_the_program_holds_inputs_says_so(
     record = _record(step, "recompute: ...", memory)
     assert (record.before, record.after) == (2 * BUDGET, 9_500)
     assert record.note == (note and f"{note} if the program holds no input that is saved")
+    assert str(record).splitlines()[0] == "0/0 joint: fits 10,000 bytes: 9,500 instead of 20,000, "
+    large = StepMemory(11_000, 11_000, 11_000, NO_BYTES, most=11_000)
+    refused = _record(step, "recompute: ...", large, "for 3.00 % more compute")
+    assert refused.answer == (
+        "does not fit 10,000 bytes: no smaller step was found than the split that runs, which "
+        "needs 11,000, for 3.00 % more compute"
+    )

@@ -132,6 +132,7 @@ def settled(cost: int, peaks: dict[tuple[int, ...], int], traffic: int = 0) -> t
         torch_split=lambda: None,
     )
     modules, record = answer(search)
+    assert f"fits {BUDGET:,} bytes: {record.after:,}" in record.answer
     return modules, record.after, asked
 
 
