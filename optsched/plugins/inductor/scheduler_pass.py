@@ -36,6 +36,7 @@ from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
 from optsched.plugins.inductor.orders.candidates import Decision
 from optsched.plugins.inductor.orders.choice import Choice
 from optsched.plugins.inductor.orders.node_order import decide_order
+from optsched.plugins.inductor.reading.collectives import require_known_collectives
 from optsched.plugins.inductor.reading.support import KeptOrderError, require_support
 from optsched.plugins.inductor.reading.triton import runs_on_gpu
 from optsched.plugins.inductor.running.cached import leave_record
@@ -133,6 +134,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     def _answer(self, nodes: list[Any], name: str) -> _Answer:
         """Read the facts, decide on order and cuts, and apply both."""
         require_support(nodes, self.time_limit, cuda=self.cuda)
+        require_known_collectives(nodes)
         kernels = measure_kernels(nodes)
         clock = Clock.of(Limits(seconds=self.time_limit))
         facts, decision = self.decide(nodes, kernels.by_name, name, self.time_limit)

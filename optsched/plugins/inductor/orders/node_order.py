@@ -17,6 +17,7 @@ from torch.utils._ordered_set import OrderedSet
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain
 from optsched.plugins.inductor.earlier import Earlier
 from optsched.plugins.inductor.orders.candidates import Decision, decide
+from optsched.plugins.inductor.reading.collectives import keep_windows
 from optsched.plugins.inductor.reading.ownership import find_owned_inputs
 from optsched.plugins.inductor.reading.planning import holders
 from optsched.plugins.inductor.reading.scheduler import read_facts
@@ -74,6 +75,8 @@ def decide_order(
         # With reordering off, Inductor runs the nodes in the order of the pass.
         document["extra"]["chosen"] = "baseline"
     facts = add_worst_sizes(read_facts(nodes, find_owned_inputs(nodes), kernels))
+    own = document["extra"]["orders"][document["extra"]["chosen"]]
+    facts = keep_windows(facts, nodes, tuple(own))
     decision = decide(
         facts,
         document,

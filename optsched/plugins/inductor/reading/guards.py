@@ -30,7 +30,7 @@ def find_guards(nodes: Sequence[Any]) -> list[frozenset[int]]:
     """Return for each node the positions of the nodes that a mutation keeps before it."""
     accesses: dict[str, list[_Access]] = {}
     for lowered, v, inner in _lowered(nodes):
-        mutated = {_storage(m) for b in inner.get_outputs() for m in b.get_mutations()}
+        mutated = {storage_of(m) for b in inner.get_outputs() for m in b.get_mutations()}
         for storage in _accessed(inner) | mutated:
             accesses.setdefault(storage, []).append(_Access(lowered, v, storage in mutated))
     guards: list[set[int]] = [set() for _ in nodes]
@@ -156,7 +156,7 @@ def _accessed(node: Any) -> set[str]:
     for output in node.get_outputs():
         names.add(output.get_name())
         names.update(output.get_mutations())
-    return {_storage(name) for name in names}
+    return {storage_of(name) for name in names}
 
 
 def _aliased(name: str) -> Sequence[str]:
@@ -165,7 +165,7 @@ def _aliased(name: str) -> Sequence[str]:
     return () if buffer is None else tuple(buffer.get_inputs_that_alias_output())
 
 
-def _storage(name: str) -> str:
+def storage_of(name: str) -> str:
     """Return the first name of the storage that a name stands for."""
     real = V.graph.scheduler.mutation_real_name
     # Names may lead in a circle through views; each is visited once.

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch._inductor import config, ir
-from torch._inductor.utils import is_collective, is_wait
 from torch._inductor.virtualized import V
 
 from optsched.errors import OptschedError, UsageError
@@ -146,8 +145,6 @@ def _require_node(node: Any) -> None:
             raise KeptOrderError(
                 f"node {name!r} holds graphs of its own, which Inductor schedules after this one"
             )
-        if is_collective(inner.node) or is_wait(inner.node):
-            raise KeptOrderError(f"node {name!r} is a collective")
         if inner.is_template():
             raise KeptOrderError(f"node {name!r} is a template")
         if inner.node is not None and inner.node.get_unbacked_symbol_defs():

@@ -186,7 +186,9 @@ def path_of(member: Any) -> Path:
 
 
 def _allocates_nothing(target: Any) -> bool:
-    """Return True for products of matrices that the CPU's BLAS computes where Inductor tells it."""
+    """Return True for products that the CPU's BLAS computes where Inductor tells it, and waits."""
+    if isinstance(target, ir._WaitKernel):
+        return True
     if not isinstance(target, ir.ExternKernelOut) or real_gpu(target) is not None:
         return False
     name = str(target.get_kernel_name()).removeprefix("extern_kernels.")

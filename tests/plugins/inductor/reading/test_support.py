@@ -15,7 +15,6 @@ from torch._inductor import config, ir  # noqa: E402
 from torch._inductor.virtualized import V  # noqa: E402
 
 from optsched.errors import UsageError  # noqa: E402
-from optsched.plugins.inductor.reading import support  # noqa: E402
 from optsched.plugins.inductor.reading.support import (  # noqa: E402
     KeptOrderError,
     UnknownTorchError,
@@ -130,12 +129,6 @@ def test_settings_and_graphs(settings: dict[str, Any], facts: dict[str, Any], wo
 @pytest.mark.parametrize("device", [CPU, GPU], ids=["cpu", "gpu"])
 def test_nodes(changes: dict[str, Any], words: str, device: Any) -> None:
     assert reason(SchedulerNode(device, **changes)) == words
-
-
-@pytest.mark.parametrize("test", ["is_collective", "is_wait"])
-def test_collectives(test: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(support, test, lambda target: True)
-    assert reason() == "node 'op0' is a collective"
 
 
 def test_a_gpu_is_opt_in_and_one_of_its_kind() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,20 +16,6 @@ from torch._inductor import config  # noqa: E402
 from optsched.plugins.inductor import enabled  # noqa: E402
 from optsched.plugins.inductor.capture import capture  # noqa: E402
 from tests.support.compiled_memory import NO_CACHE, no_kernels  # noqa: E402
-
-
-@pytest.fixture
-def mesh() -> Iterator[Any]:
-    """A mesh of eight ranks. Only this one exists, and collectives do nothing."""
-    from torch import distributed
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
-    torch._dynamo.reset()
-    plugins.forget()
-    distributed.init_process_group("fake", rank=0, world_size=8, store=FakeStore())
-    yield init_device_mesh("cpu", (8,))
-    distributed.destroy_process_group()
 
 
 def test_a_graph_of_distributed_tensors_without_collectives_is_planned(mesh: Any) -> None:
