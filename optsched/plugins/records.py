@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from optsched.runtime.text import counted
@@ -62,6 +63,8 @@ class CompiledGraph:
     front
         Simulated peak in bytes and extra compute, as a share of a step, of the splits that were
         tried for it and that no other one beats, from the largest peak down.
+    saved
+        Bytes that a training step's forward graph saves for its backward graph; 0 if not known.
     """
 
     plugin: str
@@ -83,6 +86,7 @@ class CompiledGraph:
     measured_apart: int = 0
     answer: str = ""
     front: tuple[tuple[int, float], ...] = ()
+    saved: int = 0
 
     @property
     def planned(self) -> int | None:
@@ -213,11 +217,12 @@ def explain(*, front: bool = False) -> str:
     -------
     str
         A line per graph, and before it the answer in a sentence if a training step was to fit a
-        peak; planned peak before and after, measured peak if it was measured, bound
-        and proof, and the source of the order or the reason for which the compiler's own was
-        kept. A graph from Inductor's cache has the figures of the compilation that put it there.
-        A plugin that does not know the version of its compiler has a line with the reason.
-        Graphs that were compiled before `torch._dynamo.reset()` are forgotten.
+        peak, and a line on the step of all of them; planned peak before and after, measured peak
+        if it was measured, bound and proof, and the source of the order or the reason for which
+        the compiler's own was kept. A graph from Inductor's cache has the figures of the
+        compilation that put it there. A plugin that does not know the version of its compiler has
+        a line with the reason. Graphs that were compiled before `torch._dynamo.reset()` are
+        forgotten.
 
     Examples
     --------
@@ -233,4 +238,17 @@ def explain(*, front: bool = False) -> str:
         if front:
             rows = (f"{peak:,} bytes for {share:.2%} more compute" for peak, share in record.front)
             lines += [f"  tried: {row}" for row in rows]
+    lines += _step_line([record for record in records() if record.answer and record.planned])
     return "\n".join(lines) if lines else "no graph was compiled with a plugin"
+
+
+def _step_line(parts: Sequence[CompiledGraph]) -> list[str]:
+    """Say what a step of several graphs holds: each keeps what it saves until it runs back."""
+    if len(parts) < 2:
+        return []
+    saved = sum(part.saved for part in parts)
+    most = max((part.planned or 0) + saved - part.saved for part in parts)
+    return [
+        f"the peak is for each graph: a step of all {len(parts)} may hold {most:,} bytes in them, "
+        f"as they save {saved:,} for their backward graphs"
+    ]

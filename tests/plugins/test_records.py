@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from optsched import plugins
@@ -24,6 +26,18 @@ def test_a_step_within_a_peak_has_its_answer_first_and_its_front_on_request() ->
         "  tried: 200 bytes for 0.00% more compute",
         "  tried: 120 bytes for 3.12% more compute",
     ]
+
+
+def test_the_step_of_several_graphs_within_a_peak_is_told() -> None:
+    """Each call may have its peak while the others keep what they save."""
+    plugins.forget()
+    for name, peak, saved in (("0/0 joint", 150, 60), ("1/0 joint", 140, 100)):
+        made = CompiledGraph("inductor", name, 9, before=200, after=peak, answer="fits 150 bytes")
+        remember(replace(made, saved=saved))
+    assert plugins.explain().splitlines()[-1] == (
+        "the peak is for each graph: a step of all 2 may hold 250 bytes in them, "
+        "as they save 160 for their backward graphs"
+    )
 
 
 def test_a_reset_forgets_earlier_models_of_inductor_alone() -> None:

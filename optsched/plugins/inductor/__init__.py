@@ -93,7 +93,8 @@ def enabled(
         such as `"0.1%"`, 0 for any saving, or a :class:`~optsched.plugins.gain.MinGain` of both.
         The default is 64 KiB and 0.1 %. An order that brings a graph within `peak` may save less.
     peak
-        Bytes such as `"2GiB"` that a training step may allocate beside its inputs: forward ops run
+        Bytes such as `"2GiB"` that each compiled graph of a training step may allocate beside its
+        inputs, with all of them in the last line of :func:`explain`: forward ops run
         again in the backward graph where this is needed
         (:mod:`optsched.plugins.inductor.recompute`), after cuts, which are made only in graphs
         above the peak, and at any price if those of `"auto"` are not enough. None: what is saved

@@ -5,6 +5,7 @@ This module imports torch at its top: import it inside the function that needs i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,11 @@ from optsched.model.graph import Graph
 from optsched.plugins.inductor.reading.support import KeptOrderError
 
 _EFFECTS = ("with_effects", "auto_functionalized", "_c10d", "c10d", "triton_kernel_wrapper")
+
+
+class ImpossiblePeakError(KeptOrderError):
+    """Raised for a peak that no split of a joint graph can have."""
+
 
 Modules = tuple[GraphModule, GraphModule]
 """A forward and a backward graph."""
@@ -41,16 +47,37 @@ def saved_bytes(modules: Modules, outputs: int) -> int:
 
     `outputs` is the number of its outputs that are not saved.
     """
-    inputs = {storage_of(node) for node in modules[0].graph.find_nodes(op="placeholder")}
+    inputs = modules[0].graph.find_nodes(op="placeholder")
+    return _made_bytes(modules[0].graph.output_node().args[0][outputs:], inputs)
+
+
+def _made_bytes(nodes: Sequence[Any], inputs: Sequence[Node]) -> int:
+    """Return the bytes of results, those of inputs left out and those of one storage once."""
+    given = {storage_of(node) for node in inputs}
     found: dict[Any, int] = {}
-    for node in modules[0].graph.output_node().args[0][outputs:]:
+    for node in nodes:
         at = storage_of(node)
-        if at is not None and at not in inputs:
+        if at is not None and at not in given:
             value = node.meta["val"]
             # Of a tensor that is a part of its storage, a compiler may make this part alone.
             size = min(value.untyped_storage().nbytes(), value.numel() * value.element_size())
             found[at] = max(found.get(at, 0), size)
     return sum(found.values())
+
+
+def require_possible(joint: GraphModule, outputs: int, peak: int) -> None:
+    """Raise if what a graph returns needs more bytes than the peak, no matter what runs again.
+
+    All that a call returns is live at its end. Raises :class:`ImpossiblePeakError`.
+    """
+    listed = torch.utils._pytree.tree_leaves(joint.graph.output_node().args)
+    inputs = joint.graph.find_nodes(op="placeholder")
+    parts = {"results of the forward graph": listed[:outputs], "gradients": listed[outputs:]}
+    for what, nodes in parts.items():
+        if (size := _made_bytes(nodes, inputs)) > peak:
+            raise ImpossiblePeakError(
+                f"no step fits {peak:,} bytes: the {what} alone need {size:,}"
+            )
 
 
 def require_known(joint: GraphModule) -> None:

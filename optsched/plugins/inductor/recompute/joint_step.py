@@ -18,7 +18,12 @@ from optsched.model.graph import Graph
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain
 from optsched.plugins.inductor.recompute.calibrate import StepMemory, simulate_step
 from optsched.plugins.inductor.recompute.hidden_bytes import with_hidden
-from optsched.plugins.inductor.recompute.joint_graph import Modules, forward_ends, require_known
+from optsched.plugins.inductor.recompute.joint_graph import (
+    Modules,
+    forward_ends,
+    require_known,
+    require_possible,
+)
 from optsched.plugins.inductor.recompute.models import Model, make_model, torch_splits
 from optsched.plugins.inductor.recompute.split import split_joint
 from optsched.solver.recompute.kernels import contracted, join_kernels
@@ -88,6 +93,7 @@ class JointStep:
         joint.graph = fx_graph_cse(joint.graph)
         joint.recompile()
         self.joint, self.outputs = joint, int(how["num_fwd_outputs"])
+        require_possible(joint, self.outputs, settings.peak)
         self.static: Sequence[int] = how.get("static_lifetime_input_indices") or ()
         self.graph: Graph = with_costs(from_fx(joint, name=name), settings.cost)
         self.ends = forward_ends(joint, self.graph, self.outputs)

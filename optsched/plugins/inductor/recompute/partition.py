@@ -26,7 +26,11 @@ from torch.fx import GraphModule
 
 from optsched.errors import OptschedError
 from optsched.plugins.inductor.recompute.answer import Answer, answer
-from optsched.plugins.inductor.recompute.joint_graph import Modules
+from optsched.plugins.inductor.recompute.joint_graph import (
+    ImpossiblePeakError,
+    Modules,
+    saved_bytes,
+)
 from optsched.plugins.inductor.recompute.joint_step import JointStep, PeakSettings
 from optsched.plugins.inductor.recompute.search import SplitSearch, search_clock
 from optsched.plugins.records import CompiledGraph, remember
@@ -58,7 +62,9 @@ class PeakPartitioner(PeakSettings, CustomPartitionerFn):  # type: ignore[misc]
             reason = str(error).strip().partition("\n")[0] or type(error).__name__
             level = logging.INFO if isinstance(error, OptschedError) else logging.WARNING
             logger.log(level, "%s: split left to PyTorch: %s", name, reason)
-            record = CompiledGraph("inductor", name, len(gm.graph.nodes), reason=reason)
+            refusal = reason if isinstance(error, ImpossiblePeakError) else ""
+            ops = len(original.graph.nodes)
+            record = CompiledGraph("inductor", name, ops, reason=reason, answer=refusal)
             found = min_cut_rematerialization_partition(original, joint_inputs, **how)
         remember(replace(record, seconds=time.perf_counter() - start))
         return found
@@ -75,4 +81,5 @@ def split_within(
     clock = search_clock(settings.time_limit)
     search = SplitSearch(JointStep(settings, name, joint, inputs, how), clock)
     search.run()
-    return answer(search)
+    modules, record = answer(search)
+    return modules, replace(record, saved=saved_bytes(modules, search.step.outputs))
