@@ -193,7 +193,7 @@ def _convert(args: argparse.Namespace) -> int:
 
 def _apply(args: argparse.Namespace) -> int:
     from optsched.formats.apply import apply_plan
-    from optsched.reports.arena import arena_fields, arena_lines
+    from optsched.reports.arena import arena_code, arena_fields, arena_lines
 
     common.protect([args.output], args.graph, args.plan)
     done = apply_plan(args.graph, args.plan, args.output, **common.reading(args).options)
@@ -212,8 +212,10 @@ def _apply(args: argparse.Namespace) -> int:
     graph, load = _measured(args, done, record)
     text = f"{args.output}: {done.moved} of {ops} ops moved, slab {slab:,} bytes"
     text = add_saving(graph, record, text, peak=done.checked.peak, slab=slab)
-    load = _unless_too_little(args.min_gain, load, record)
-    load = "\n".join(filter(None, [load, *arena_lines(record)]))
+    advice = _unless_too_little(args.min_gain, load, record)
+    # A file without the plan needs its own array.
+    code = arena_code(record) if advice == load else []
+    load = "\n".join(filter(None, [advice, *arena_lines(record), *code]))
     text += f"\n{load}" if load else ""
     common.print_result(args, record, text)
     return common.OK
@@ -256,6 +258,7 @@ def _export(args: argparse.Namespace) -> int:
         to=args.to,
         graph=args.graph,
         computation=args.computation,
+        prefix=args.prefix,
         **common.reading(args).options,
     )
     if not to_stdout:
@@ -365,6 +368,12 @@ EXPORT = Command(
             default="",
             metavar="NAME",
             help="computation of a module's plan (default: the entry)",
+        ),
+        option(
+            "--prefix",
+            default="",
+            metavar="NAME",
+            help="first word of the names in a C header (default: the graph's name)",
         ),
         *READING,
     ),

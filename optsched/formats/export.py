@@ -5,9 +5,7 @@ A plan file has names and offsets only. Sizes and live ranges come from its grap
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import numpy as np
 from optsched.errors import UsageError
 from optsched.formats.answers import Asked, content_of, open_answer
 from optsched.formats.apply import checked_plan, refuse_same_file, with_planned_dims
+from optsched.formats.c_header import c_header
 from optsched.formats.fields import json_bytes
 from optsched.formats.format import Content
 from optsched.formats.layout import PlacedBuffer, PlanLayout, layout_of, layout_of_document
@@ -40,6 +39,7 @@ def export_plan(
     to: str,
     graph: str | Path | Graph | None = None,
     computation: str = "",
+    prefix: str = "",
     **options: Any,
 ) -> PlanLayout:
     """Write a plan in a plain form, such as JSON, CSV or a C header.
@@ -58,6 +58,8 @@ def export_plan(
     computation
         Name of a computation in a plan of a module; its entry by default. Offsets in a called
         computation count from the start of its block, which is a buffer of its callers.
+    prefix
+        First word of the names in a C header (default: the graph's name).
     options
         Options as for :func:`optsched.formats.read_graph` if `graph` is a path.
 
@@ -88,6 +90,8 @@ def export_plan(
     if to not in EXPORTS:
         raise UsageError(f"cannot export a plan to {to!r}; possible forms: {', '.join(EXPORTS)}")
     check_options(Content.GRAPH, options)
+    if prefix and to != "c-header":
+        raise UsageError("a prefix is for a C header")
     refuse_same_file(output, plan, graph)
     if isinstance(plan, str | Path):
         layout = _layout_of_file(plan, graph, computation, options)
@@ -95,7 +99,8 @@ def export_plan(
         raise UsageError(f"computation {computation!r}: not a plan of a module")
     else:
         layout = _layout(plan, graph, options)
-    write_bytes(output, EXPORTS[to](layout))
+    made = c_header(layout, prefix) if prefix else EXPORTS[to](layout)
+    write_bytes(output, made)
     return layout
 
 
@@ -203,116 +208,6 @@ def _column(values: Iterable[int | None]) -> Any:
     return np.array(list(values), np.int64)
 
 
-def _c_header(layout: PlanLayout) -> bytes:
-    """Return macros for slabs and buffers, with checks for C99 and C++ compilers.
-
-    A failing check declares an array of negative size, whose name describes the problem.
-    """
-    names = _Identifiers()
-    prefix = names.new(layout.graph or "plan")
-    guard = names.new(f"{prefix}_PLAN_H")
-    require = names.new(f"{prefix}_REQUIRE")
-    lines = [
-        f"/* Where the buffers of {_comment(layout.graph)} lie: bytes from the start of a slab. */",
-        f"#ifndef {guard}",
-        f"#define {guard}",
-        "",
-        "#include <stdint.h>",
-        "",
-        # C99 has no static_assert, so an array of negative size does its work.
-        f"#define {require}(condition, what) extern char what[(condition) ? 1 : -1]",
-    ]
-    macros: dict[str, str] = {}
-    for pool, size in layout.slabs.items():
-        slab = names.new(f"{prefix}_{pool}_SLAB_BYTES" if pool else f"{prefix}_SLAB_BYTES")
-        macros[pool] = slab
-        wrong = f"{slab}_is_larger_than_the_address_space"
-        lines += [
-            f"#define {slab} UINT64_C({size})",
-            # A 32-bit target cannot address more than SIZE_MAX.
-            f"{require}({slab} <= SIZE_MAX, {wrong});",
-        ]
-        # lcm: each offset is aligned to its own alignment only if the slab is to all.
-        held = [x.alignment for x in layout.buffers if x.pool == pool and x.alignment is not None]
-        if held:
-            lines += _c_alignment(names.new(slab.replace("_BYTES", "_ALIGNMENT")), math.lcm(*held))
-    lines += _c_array(layout.arrays, names.new(f"{prefix}_TENSOR_ARENA_BYTES"))
-    for buffer in layout.buffers:
-        lines += ["", *_c_buffer(buffer, names, prefix, macros[buffer.pool], require)]
-    return "\n".join([*lines, "", f"#endif /* {guard} */", ""]).encode("ascii")
-
-
-def _c_array(arrays: Mapping[int, int], name: str) -> list[str]:
-    """Return the macro for the size of the array that holds the slab and the runtime's tail."""
-    if not arrays:
-        return []
-    *small, (_, size) = sorted(arrays.items())
-    sizes = "".join(f"sizeof(void *) <= {pointer} ? {n} : " for pointer, n in small)
-    return [
-        "/* Bytes of the array given to the interpreter: the slab, and what it keeps after it. */",
-        f"#define {name} ({sizes}{size})",
-    ]
-
-
-def _c_alignment(name: str, alignment: int) -> list[str]:
-    """Return the macro of a slab's alignment, or a comment if it does not fit in 64 bits."""
-    if alignment < 2**64:
-        return [f"#define {name} UINT64_C({alignment})"]
-    return [f"/* {name} is {alignment}: more than 64 bits hold. */"]
-
-
-def _c_buffer(
-    buffer: PlacedBuffer, names: _Identifiers, prefix: str, slab: str, require: str
-) -> Sequence[str]:
-    stem = names.new(f"{prefix}_{buffer.name}")
-    view = f", a view of {_comment(buffer.view_of)}" if buffer.view_of else ""
-    lines = [
-        f"/* {_comment(buffer.name)}{view} */",
-        f"#define {stem}_OFFSET UINT64_C({buffer.offset})",
-    ]
-    outside, unaligned = f"{stem}_is_outside_the_slab", f"{stem}_is_not_aligned"
-    if buffer.size is None:
-        return [*lines, f"{require}({stem}_OFFSET <= {slab}, {outside});"]
-    return [
-        *lines,
-        f"#define {stem}_BYTES UINT64_C({buffer.size})",
-        f"{require}({stem}_OFFSET + {stem}_BYTES <= {slab}, {outside});",
-        f"{require}({stem}_OFFSET % UINT64_C({buffer.alignment}) == 0, {unaligned});",
-    ]
-
-
-def _comment(name: str) -> str:
-    """Return a name that is safe in a C comment: on one line, ASCII, not ending the comment."""
-    text = name[:200].encode("unicode_escape").decode()
-    # The end of a comment, a comment in a comment, and trigraphs.
-    for harmful, shown in (("*/", r"*\x2f"), ("/*", r"/\x2a"), ("??", r"?\x3f")):
-        text = text.replace(harmful, shown)
-    return f'"{text}"'
-
-
-class _Identifiers:
-    """Generator of unique C identifiers from names."""
-
-    def __init__(self) -> None:
-        self.used: set[str] = set()
-
-    def new(self, name: str) -> str:
-        # C99 promises that 31 characters count; compilers take far more than 120.
-        stem = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()[:120] or "X"
-        stem = f"N{stem}" if stem[0].isdigit() else stem
-        found, number = stem, 1
-        # Three macros have this stem, and each must be new.
-        while self.used & _macros(found):
-            number += 1
-            found = f"{stem}_{number}"
-        self.used |= _macros(found)
-        return found
-
-
-def _macros(stem: str) -> set[str]:
-    return {stem, f"{stem}_OFFSET", f"{stem}_BYTES"}
-
-
 def _pooled(layout: PlanLayout) -> bool:
     return set(layout.slabs) != {""} and bool(layout.slabs)
 
@@ -320,7 +215,7 @@ def _pooled(layout: PlanLayout) -> bool:
 EXPORTS: dict[str, Callable[[PlanLayout], bytes]] = {
     "json": _json,
     "csv": _csv,
-    "c-header": _c_header,
+    "c-header": c_header,
     "minimalloc": _minimalloc,
     "program": program,
 }

@@ -45,6 +45,19 @@ def arena_lines(record: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def arena_code(record: Mapping[str, Any]) -> list[str]:
+    """Return lines of C++ that declare the array, for the firmware; none without a runtime."""
+    rows = sorted(record.get("arena", ()), key=lambda row: int(row["pointer"]))
+    if not rows:
+        return []
+    *small, last = rows
+    sizes = "".join(f"sizeof(void*) <= {row['pointer']} ? {row['bytes']} : " for row in small)
+    return [
+        f"constexpr int kTensorArenaSize = {sizes}{last['bytes']};",
+        "alignas(16) uint8_t tensor_arena[kTensorArenaSize];",
+    ]
+
+
 def within_fields(capacity: int, tail: ArenaTail | None, slab: int | None) -> dict[str, Any]:
     """Return the fields of a capacity that includes the runtime's tail."""
     if tail is None:

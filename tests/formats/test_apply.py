@@ -20,6 +20,7 @@ from optsched import (
     GraphBuilder,
     apply_plan,
     export_plan,
+    live_ranges,
     pack,
     read_graph,
     read_packing,
@@ -318,17 +319,47 @@ def test_the_c_header_compiles_and_its_asserts_hold(sized: bool, tmp_path: Path)
     source = tmp_path / "main.c"
     source.write_text(
         '#include "plan.h"\n#include "plan.h"\n#include <stdio.h>\n'
-        'int main(void) { printf("%d %d", (int)N7_NETS_SLAB_BYTES, (int)N7_NETS_A_B_OFFSET); }\n'
+        "int main(void) { for (int i = 0; i < N7_NETS_PLACES_COUNT; i++) {"
+        " struct n7_nets_place x = N7_NETS_PLACES[i];"
+        ' printf("%d %d %d %d\\n", (int)x.offset, (int)x.bytes, (int)x.first, (int)x.last); }'
+        ' printf("%d %d", (int)N7_NETS_SLAB_BYTES, (int)N7_NETS_PLACES[N7_NETS_A_B].offset); }\n'
     )
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
     subprocess.run(["gcc", *flags, str(source), "-o", str(tmp_path / "main")], check=True)
-    out = subprocess.run([tmp_path / "main"], check=True, capture_output=True, text=True).stdout
-    assert out == f"{result.slab} {result.offsets['a*/b']}"
+    run = subprocess.run([tmp_path / "main"], check=True, capture_output=True, text=True)
+    *rows, last = run.stdout.splitlines()
+    assert result.plan is not None
+    spans = live_ranges(result).tolist()
+    known = {(x, 24, a, b - 1) for x, (a, b) in zip(result.plan.offsets, spans, strict=True)}
+    found = [tuple(map(int, row.split())) for row in rows]
+    assert {row[0] for row in found} == set(result.plan.offsets)
+    if sized:
+        assert set(found) == known
+        assert [row[2] for row in found] == sorted(row[2] for row in found)
+        assert last == f"{result.slab} {result.offsets['a*/b']}"
     # A slab that is too small is refused by the compiler.
     text = header.read_text()
     header.write_text(text.replace(f"SLAB_BYTES UINT64_C({result.slab})", "SLAB_BYTES 8"))
     failed = subprocess.run(["gcc", *flags, "-c", str(source)], capture_output=True, text=True)
-    assert "is_outside_the_slab" in failed.stderr
+    assert "is_too_small" in failed.stderr
+
+
+def test_names_in_a_c_header_are_short_and_ones_own(tmp_path: Path) -> None:
+    build = GraphBuilder("serving")
+    path = "model/block_1/depthwise/BatchNorm/FusedBatchNormV3;model/block_1/project/Conv2D"
+    for name in (path, f"{path}/1"):
+        build.op(f"make {name}", writes={name: 8})
+    result = solve(build.build())
+    export_plan(result, tmp_path / "plan.h", to="c-header", prefix="net")
+    text = (tmp_path / "plan.h").read_text()
+    assert 'NET_BATCHNORM_FUSEDBATCHNORMV3: "model/block_1/' in text
+    assert 'NET_BATCHNORM_FUSEDBATCHNORMV3_2: "model/block_1/' in text
+    assert "#define NET_SLAB_BYTES" in text
+    for wrong in ("1a", "a b", "a-b"):
+        with pytest.raises(UsageError, match="not a name in C"):
+            export_plan(result, tmp_path / "plan.h", to="c-header", prefix=wrong)
+    with pytest.raises(UsageError, match="prefix is for a C header"):
+        export_plan(result, tmp_path / "plan.csv", to="csv", prefix="net")
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here")

@@ -367,7 +367,11 @@ def test_three_commands_from_the_model_to_the_interpreter(
     assert main(["solve", str(model), *asked, "-o", str(plan)]) == 0
     assert "fits" in capsys.readouterr().out
     assert main(["apply", str(model), str(plan), "-o", str(out)]) == 0
-    run = run_model(out.read_bytes(), 54 * 1024)
+    code = capsys.readouterr().out.splitlines()[-2]
+    size = int(code.rpartition(" ")[2].rstrip(";"))
+    assert code.startswith("constexpr int kTensorArenaSize = sizeof(void*) <= 4 ? ")
+    assert size <= 54 * 1024
+    run = run_model(out.read_bytes(), size)
     assert run.head + run.tail <= 54 * 1024 < run_model(original).head
     assert model.read_bytes() == original
 
