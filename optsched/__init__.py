@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         write_plan,
     )
     from optsched.formats.apply import apply_plan
+    from optsched.formats.example import example
     from optsched.formats.export import export_plan
     from optsched.formats.fx import from_fx
     from optsched.formats.networkx import from_networkx, to_networkx
@@ -87,6 +88,7 @@ _HOME = {
     "optsched.formats": "register_format read_graph read_module read_packing read_plan "
     "write_graph write_module write_plan",
     "optsched.formats.apply": "apply_plan",
+    "optsched.formats.example": "example",
     "optsched.formats.export": "export_plan",
     "optsched.formats.fx": "from_fx",
     "optsched.formats.networkx": "from_networkx to_networkx",
@@ -152,6 +154,7 @@ __all__ = [
     "check_packing",
     "check_plan",
     "compare_methods",
+    "example",
     "explain",
     "export_plan",
     "fits",

@@ -53,6 +53,7 @@ PUBLIC = {
     "check_packing",
     "check_plan",
     "compare_methods",
+    "example",
     "explain",
     "export_plan",
     "fits",

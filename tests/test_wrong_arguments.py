@@ -63,6 +63,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "check_packing": ((PACKING, [0, 8]), {}),
     "check_plan": ((GRAPH, PLAN), {}),
     "compare_methods": ((GRAPH,), {"methods": "lpmf"}),
+    "example": (("alexnet",), {}),
     "explain": ((GRAPH,), {}),
     "export_plan": ((RESULT, "plan.csv"), {"to": "csv"}),
     "from_networkx": ((optsched.to_networkx(GRAPH),), {}),

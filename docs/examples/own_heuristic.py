@@ -1,8 +1,6 @@
 """Measure a heuristic of your own beside LPMF on real graphs."""
 
-from pathlib import Path
-
-from optsched import compare_methods, read_graph, register_ordering
+from optsched import compare_methods, example, register_ordering
 
 
 @register_ordering
@@ -22,8 +20,7 @@ def last_written_first(graph, seed):
     return order
 
 
-for name in ("alexnet_bs128.bwd", "llama_2l_bs1.bwd", "unet_bs4.bwd"):
-    graph = read_graph(Path("instances/inductor") / f"{name}.json.gz")
-    compared = compare_methods(graph, methods=["last_written_first", "lpmf"], time_limit=20)
+for name in ("alexnet_bs128.bwd", "llama_2l_bs1.bwd", "unet_bs4.infer"):
+    compared = compare_methods(example(name), methods=["last_written_first", "lpmf"], time_limit=20)
     mine, lpmf = compared.row("last_written_first"), compared.row("lpmf")
     print(f"{name:20} {mine.excess:8.1%} above the optimum, lpmf {lpmf.excess:8.1%}")
