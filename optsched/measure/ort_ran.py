@@ -11,7 +11,6 @@ of 128 bytes and holds 640 bytes of scratch.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
@@ -25,6 +24,7 @@ from optsched.errors import FormatError
 from optsched.formats.format import Source
 from optsched.formats.onnx.model import node_names, parse_model, subgraphs
 from optsched.formats.onnx.order import HASTY
+from optsched.formats.onnx.profile import read_profile
 from optsched.formats.onnx.read import read_as_it_is
 from optsched.formats.onnx.rules import BLOCK
 from optsched.measure.ort_names import name_nodes, show_hidden
@@ -36,8 +36,8 @@ IN_ORDER: Final = {"execution_order": "PRIORITY_BASED", "enable_mem_reuse": Fals
 """Settings with which a model runs in the order of its file."""
 Run = Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
 _AS_WRITTEN: Final = {**IN_ORDER, "graph_optimization_level": "ORT_DISABLE_ALL"}
-_KERNEL: Final = "_kernel_time"
 _Event = tuple[str, str]
+_MOST_TRIES: Final = 100_000
 _MARK: Final = "optsched.mark"
 _MARK_BYTES: Final = 1_009 * BLOCK
 """An odd number of blocks, which no buffer has by chance."""
@@ -120,7 +120,8 @@ def what_ran(run: Run, asked: Mapping[str, Any], folder: str) -> Ran:
     show_hidden(written.graph)
     model = parse_model(written.SerializeToString())
     events = _events(first["profile"])
-    _sort_bodies(model.graph, {name: step for step, name in enumerate(events)})
+    inner = read_profile(first["profile"], bodies=True)
+    _sort_bodies(model.graph, {name: step for step, name in enumerate(inner)})
     unnamed = {i for i, node in enumerate(model.graph.node) if not node.name}
     for node, name in zip(model.graph.node, node_names(model.graph), strict=True):
         node.name = name
@@ -142,12 +143,8 @@ def what_ran(run: Run, asked: Mapping[str, Any], folder: str) -> Ran:
 
 def _events(profile: str) -> dict[str, _Event]:
     """Return op type and results of each op in a profile, in the order in which they ran."""
-    kernels = [x for x in json.loads(Path(profile).read_text()) if x["name"].endswith(_KERNEL)]
-    found: dict[str, _Event] = {}
-    for row in sorted(kernels, key=lambda row: int(row["ts"])):
-        args, name = row["args"], row["name"].removesuffix(_KERNEL)
-        found.setdefault(name, (args["op_name"], repr(args["output_type_shape"])))
-    return found
+    events = read_profile(profile, bodies=False)
+    return {x: (e.text("op_name"), repr(e.items("output_type_shape"))) for x, e in events.items()}
 
 
 def _sort_bodies(graph: Any, steps: Mapping[str, int]) -> None:
@@ -174,17 +171,32 @@ def _order_of(
     for v in reversed(range(len(graph.ops))):
         for u in graph.predecessors[v]:
             needed[u] = min(needed[u], needed[v])
-    order: dict[int, None] = {}
-    for name, event in ran.items():
-        ready = [
-            v
-            for v in unnamed
-            if v not in order
-            and known.get(graph.ops[v].name) == event
-            and all(u in order for u in graph.predecessors[v])
-        ]
-        if name in ids or ready:
-            order[ids[name] if name in ids else min(ready, key=lambda v: (needed[v], v))] = None
+    kinds = set(known.values())
+    steps = [name for name in ran if name in ids or ran[name] in kinds]
+
+    def choices(name: str, order: Collection[int]) -> list[int]:
+        """Return the ops that an event may be, the best last."""
+        if name in ids:
+            return [ids[name]]
+        same = (v for v in unnamed if v not in order and known.get(graph.ops[v].name) == ran[name])
+        ready = (v for v in same if all(u in order for u in graph.predecessors[v]))
+        return sorted(ready, key=lambda v: (-needed[v], -v))
+
+    order = dict[int, None]()
+    left: list[list[int]] = []
+    tried = 0
+    # Depth first: an event without an op takes back the last choice among ops that are alike.
+    while len(order) < len(graph.ops) and tried < _MOST_TRIES:
+        tried += 1
+        if len(left) == len(order):
+            left.append(choices(steps[len(order)], order) if len(order) < len(steps) else [])
+        if left[-1]:
+            order[left[-1].pop()] = None
+        else:
+            left.pop()
+            if not order:
+                break
+            order.popitem()
     if len(order) != len(graph.ops):
         raise FormatError("the order of the ops that ran is not known")
     return tuple(order)

@@ -9,7 +9,7 @@ from typing import Any
 from optsched.formats.onnx.contrib import stand_in
 from optsched.formats.onnx.dims import set_dimensions
 from optsched.formats.onnx.model import drop_weights
-from optsched.formats.onnx.sizes import TensorType, infer_types
+from optsched.formats.onnx.sizes import infer_types, set_shapes
 
 
 def fix_dimensions(model: Any, dims: Mapping[str, int]) -> None:
@@ -19,26 +19,21 @@ def fix_dimensions(model: Any, dims: Mapping[str, int]) -> None:
     follow from the inputs, where these are known. A model with branches keeps its open dimensions:
     ONNX Runtime infers shapes in all branches, and refuses a model with a branch for other sizes.
     """
-    if not dims or not can_fix(model.graph):
-        return
-    set_dimensions(model, dims)
+    if dims and can_fix(model.graph):
+        set_dimensions(model, dims)
+        state_shapes(model)
+
+
+def state_shapes(model: Any) -> None:
+    """Correct the shapes that a ModelProto states for outputs and between ops, in place."""
     # A copy, as inference needs a model without weights and contributed ops.
     light = deepcopy(model)
     drop_weights(light.graph)
     stand_in(light.graph)
     types = infer_types(light, {}).by_name
-    for value in (*model.graph.output, *model.graph.value_info):
-        if value.name in types:
-            _set_shape(value, types[value.name])
+    set_shapes((*model.graph.output, *model.graph.value_info), types)
 
 
 def can_fix(graph: Any) -> bool:
     """Return True if a GraphProto can be given sizes in place of its open dimensions."""
     return all(node.op_type != "If" for node in graph.node)
-
-
-def _set_shape(value: Any, kind: TensorType) -> None:
-    shape = value.type.tensor_type.shape
-    del shape.dim[:]
-    for size in kind.shape:
-        shape.dim.add().dim_value = size

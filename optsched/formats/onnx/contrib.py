@@ -1,8 +1,8 @@
 """Contributed ops of ONNX Runtime, whose results have the shapes of a standard op's results.
 
-The onnx package infers no shapes for ops outside the standard. Optimized and quantized models are
-full of ops of the domain `com.microsoft` that only fuse or quantize standard ops, so that for shape
-inference the standard op may stand in their place.
+The onnx package infers no shapes for ops outside the standard, and for some inside. Optimized and
+quantized models are full of ops of the domain `com.microsoft` that only fuse or quantize standard
+ops, so that for shape inference the standard op may stand in their place.
 
 References
 ----------
@@ -19,6 +19,8 @@ _DOMAIN: Final = "com.microsoft"
 _INTEGER: Final = 2
 """`INT` in `AttributeProto.AttributeType`."""
 _SAME: Final = "Identity"
+_LIKE_INPUT: Final = ("GroupNormalization", "MeanVarianceNormalization")
+"""Standard ops whose shapes the onnx package does not infer: those of their first operand."""
 STANDARD: Final[dict[str, tuple[str, int]]] = {
     **dict.fromkeys(("BiasGelu", "FastGelu", "Gelu", "QuickGelu", "QLinearLeakyRelu"), (_SAME, 1)),
     **dict.fromkeys(("QLinearSigmoid", "QLinearSoftmax", "BiasAdd"), (_SAME, 1)),
@@ -40,6 +42,8 @@ def stand_in(graph: Any) -> None:
     """
     for node in graph.node:
         known = STANDARD.get(node.op_type) if node.domain == _DOMAIN else None
+        if node.op_type in _LIKE_INPUT and node.domain in ("", "ai.onnx"):
+            known = (_SAME, 1)
         # Operands beyond those of the standard op are scales, zero points or biases.
         if known is not None:
             node.domain, (node.op_type, count) = "", known

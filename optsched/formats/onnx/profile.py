@@ -6,7 +6,7 @@ the event's name, since a node's number in the profile is not its position in th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +17,15 @@ from optsched.formats.onnx.sizes import ELEMENT_BITS, TensorType
 from optsched.formats.source import decode_text, errors_named, label_of, parse_json, read_bytes
 
 _SUFFIX: Final = "_kernel_time"
+WITH_BODIES: Final = ("If", "Loop", "Scan")
 
 
-def read_profile(path: str | Path) -> dict[str, Record]:
-    """Return, of the first run in a profile, the arguments of each op's event, in time's order."""
+def read_profile(path: str | Path, *, bodies: bool | None = None) -> dict[str, Record]:
+    """Return, of the first run in a profile, the arguments of each op's event, in time's order.
+
+    `bodies` asks for the ops in bodies alone, or for those outside alone. Without it, of two ops
+    with the same name the one outside counts.
+    """
     with errors_named(label_of(path)):
         events = parse_json(decode_text(read_bytes(path)))
         if not isinstance(events, list):
@@ -29,37 +34,58 @@ def read_profile(path: str | Path) -> dict[str, Record]:
         kernels = [row for row in rows if row.text("name", "").endswith(_SUFFIX)]
         if not kernels:
             raise FormatError("no profile of ONNX Runtime: no event is named ..._kernel_time")
-        found: dict[str, Record] = {}
-        for row in sorted(kernels, key=lambda row: row.count("ts")):
-            name = row.text("name").removesuffix(_SUFFIX)
-            # Later runs of the session are not looked at.
-            found.setdefault(name, Record(row.mapping("args"), f"event of {show(name)}"))
-        return found
+        inner = _inside_others(kernels)
+        first: dict[str, int] = {}
+        # Later runs of the session are not looked at.
+        times = [row.count("ts") for row in kernels]
+        wanted = (i for i in range(len(kernels)) if bodies is None or (i in inner) == bodies)
+        for i in sorted(wanted, key=lambda i: (i in inner, times[i])):
+            first.setdefault(kernels[i].text("name").removesuffix(_SUFFIX), i)
+        return {
+            name: Record(kernels[i].mapping("args"), f"event of {show(name)}")
+            for name, i in sorted(first.items(), key=lambda pair: times[pair[1]])
+        }
 
 
-def profiled_types(events: Mapping[str, Record], graph: Any) -> dict[str, TensorType]:
+def _inside_others(kernels: Sequence[Record]) -> set[int]:
+    """Return the numbers of the events of ops in bodies, which end before that of the body's op."""
+    found: set[int] = set()
+    for i, row in enumerate(kernels):
+        if Record(row.mapping("args"), "event").text("op_name", "") in WITH_BODIES:
+            start, j = row.count("ts"), i - 1
+            while j >= 0 and kernels[j].count("ts") >= start:
+                found.add(j)
+                j -= 1
+    return found
+
+
+def profiled_types(path: str | Path, graph: Any) -> dict[str, TensorType]:
     """Return the types of the values that the ops of a graph read and wrote in a profiled run."""
     found: dict[str, TensorType] = {}
-    # Names are given to nodes of the main graph; inside they are the file's.
-    inside = (node for node in graph.node for inner in subgraphs(node) for node in inner.node)
-    named = [(node.name, node) for node in inside if node.name]
-    for name, node in [*named, *zip(node_names(graph), graph.node, strict=True)]:
-        event = events.get(name)
-        if event is None:
-            continue
-        if event.text("op_name") != node.op_type:
+    bodies = [inner for node in graph.node for inner in subgraphs(node)]
+    events = read_profile(path, bodies=True) if bodies else {}
+    # Nodes inside have the file's names, which several bodies may use.
+    for node in (node for inner in bodies for node in inner.node if node.name in events):
+        if events[node.name].text("op_name") == node.op_type:
+            found.update(_types_of(events[node.name], node))
+    events = read_profile(path)
+    for name, node in zip(node_names(graph), graph.node, strict=True):
+        if name in events and events[name].text("op_name") != node.op_type:
             raise FormatError(
-                f"the profile is of another model: op {show(name)} is {event.text('op_name')!r} "
-                f"there and {node.op_type!r} here"
+                f"the profile is of another model: op {show(name)} is "
+                f"{events[name].text('op_name')!r} there and {node.op_type!r} here"
             )
-        for key, values in (("input_type_shape", node.input), ("output_type_shape", node.output)):
-            types = [_read_type(entry, event.where) for entry in event.items(key, [])]
-            present = [value for value in values if value]
-            # The profile leaves out values that are not tensors, so the others cannot be
-            # identified.
-            if len(types) == len(present):
-                found.update({v: t for v, t in zip(present, types, strict=True) if t is not None})
+        found.update(_types_of(events[name], node) if name in events else {})
     return found
+
+
+def _types_of(event: Record, node: Any) -> Iterator[tuple[str, TensorType]]:
+    for key, values in (("input_type_shape", node.input), ("output_type_shape", node.output)):
+        types = [_read_type(entry, event.where) for entry in event.items(key, [])]
+        present = [value for value in values if value]
+        # The profile leaves out values that are not tensors, so the others cannot be identified.
+        if len(types) == len(present):
+            yield from ((v, t) for v, t in zip(present, types, strict=True) if t is not None)
 
 
 def profiled_order(events: Mapping[str, Record], ops: Mapping[str, int]) -> tuple[int, ...]:
@@ -68,7 +94,7 @@ def profiled_order(events: Mapping[str, Record], ops: Mapping[str, int]) -> tupl
         if name not in events:
             raise FormatError(
                 f"the profile has no event of op {show(name)}: it is of another model, "
-                "or of one that the session optimized; profile the file itself"
+                "or the session replaced the op; profile the file itself"
             )
     return tuple(ops[name] for name in events if name in ops)
 

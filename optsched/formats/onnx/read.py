@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from optsched.formats.format import Source
-from optsched.formats.onnx.bake import can_fix
+from optsched.formats.onnx.bake import can_fix, state_shapes
 from optsched.formats.onnx.contrib import stand_in
 from optsched.formats.onnx.dims import open_dimensions, set_dimensions
 from optsched.formats.onnx.model import (
@@ -47,6 +48,7 @@ from optsched.formats.onnx.sizes import (
     Types,
     branch_of,
     infer_types,
+    set_shapes,
 )
 from optsched.formats.onnx.suggest import refuse_open, require_input_shapes
 from optsched.model.builder import GraphBuilder
@@ -72,7 +74,7 @@ def read_onnx(
     """
     known = _known(source, dims or {}, profile, must_be_closed=True)
     model, constants = known.model, known.constants
-    parts = (known.types, model.graph, opset_of(model), known.sized)
+    parts = (known.types, model.graph, opset_of(model), known.types.sized)
     reader = _ModelReader(model.graph, constants, *parts)
     graph = reader.build(source.name)
     if graph.ops and not any(graph.buffers[b].size for op in graph.ops for b in op.writes):
@@ -111,15 +113,11 @@ def read_orders(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A model with dimensions in place, its constants and types.
-
-    `sized` are the values whose shape ONNX Runtime knows when it loads the model.
-    """
+    """A model with dimensions in place, its constants and types."""
 
     model: Any
     constants: set[str]
     types: Types
-    sized: Collection[str]
 
 
 def _known(
@@ -141,23 +139,33 @@ def _work_out(
     source: Source, dims: Mapping[str, int], profile: str | Path | None, must_be_closed: bool
 ) -> _Known:
     model = parse_model(source.data)
+    given = deepcopy(model) if dims and not can_fix(model.graph) else model
     set_dimensions(model, dims)
     types: dict[str, TensorType] = {}
     if profile is not None:
-        types = profiled_types(read_profile(profile), model.graph)
+        types = profiled_types(profile, model.graph)
     elif must_be_closed:
         require_input_shapes(model, find_constants(model.graph), dims)
-    # No shape depends on them, and inference copies the model.
+    if dims and given is model:
+        # The planned file has these sizes, and states no others.
+        state_shapes(model)
+    is_open = given is not model or open_dimensions(model.graph, find_constants(model.graph))
+    loaded = _without_weights(given) if is_open else None
+    inferred = _without_weights(model)
+    set_shapes(inferred.graph.input, types)
+    found = infer_types(inferred, types, loaded)
+    return _Known(model, find_constants(model.graph, sized=found.sized), found)
+
+
+def _without_weights(model: Any) -> Any:
+    """Return a copy of a ModelProto for inference, whose own weights are dropped."""
+    # No shape depends on them, and a copy takes time.
     drop_weights(model.graph)
-    inferred = type(model)()
-    inferred.CopyFrom(model)
+    made = type(model)()
+    made.CopyFrom(model)
     # Only the copy is changed: the graph is made of the model as it is.
-    stand_in(inferred.graph)
-    found = infer_types(inferred, types)
-    # A profile, and dimensions that the planned file leaves open, are unknown to the runtime.
-    is_open = profile is not None or (dims and not can_fix(model.graph))
-    sized = set[str]() if is_open else found.by_name.keys() - found.guessed
-    return _Known(model, find_constants(model.graph, sized=sized), found, sized)
+    stand_in(made.graph)
+    return made
 
 
 @dataclass
@@ -313,10 +321,10 @@ class _ModelReader:
             return False
         if root in self.outputs or node.output[0] in self.outputs:
             return False
-        if source in self.found.guessed:
-            return False
         # Same shape and type: the kernel writes element by element.
-        return self.types.get(source) == self.types.get(node.output[0])
+        shapes = [self.found.loaded.get(x) for x in (source, node.output[0])]
+        kinds = [self.types.get(x) for x in (source, node.output[0])]
+        return shapes[0] is not None and shapes[0] == shapes[1] and kinds[0] == kinds[1]
 
     def _size(self, value: str, op: str, node: Any) -> int:
         if value not in self.types:

@@ -31,6 +31,9 @@ ELEMENT_BITS: Final[dict[str, int]] = {
 """Bits of an element by the name of its type in `TensorProto.DataType`. A string has those of
 `std::string`; longer texts lie outside of the tensor."""
 
+Shape = tuple[int | str, ...]
+"""Sizes, and names of open dimensions, which ONNX Runtime compares like sizes."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
@@ -50,25 +53,32 @@ class Types:
     """Types of the values of a model by name, and the branches that its Ifs always run.
 
     `branches` has the name of the branch's attribute by the name of the first result of an If,
-    `values` has the names of values whose numbers are known, and `halves` those of half floats.
-    `guessed` has those whose shape ONNX Runtime does not know when it loads the model: results of
-    an If whose branches differ in size, results of a loop, and what is made of these.
+    `loaded` has the shapes that ONNX Runtime knows when it loads the model. Values with a dimension
+    without size and name are not among them: mostly results of loops, of an If whose branches
+    differ in size, and what is made of these. `values` has the names of values whose numbers are
+    known, and `halves` those of half floats.
     """
 
     by_name: Mapping[str, TensorType]
     branches: Mapping[str, str]
+    loaded: Mapping[str, Shape]
     values: Collection[str] = ()
-    guessed: Collection[str] = ()
     halves: Collection[str] = ()
 
+    @property
+    def sized(self) -> set[str]:
+        """Values all of whose dimensions ONNX Runtime knows as numbers when it loads the model."""
+        return {name for name, shape in self.loaded.items() if not any(map(_is_name, shape))}
 
-def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
+
+def infer_types(model: Any, known: Mapping[str, TensorType], loaded: Any = None) -> Types:
     """Return the types of all values of a model and of its subgraphs that can be worked out.
 
     Shapes that the file itself gives to values between ops, or to its outputs, may be stale: they
     are dropped from the ModelProto and inferred again. Where that leaves a value without a shape,
     because an op is unknown to the onnx package or a loop might change it, the file is believed
-    after all. `known` is known better than the file does, from a profile.
+    after all. `known` is known better than the file does, from a profile. `loaded` is the model
+    that is run if that has open dimensions.
     """
     from onnx import TensorProto
 
@@ -81,15 +91,16 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
     # Kept before they are dropped: the file is asked again where inference fails.
     between = [deepcopy(value) for graph in _graphs(model.graph) for value in graph.value_info]
     results = [deepcopy(value) for graph in _graphs(model.graph) for value in graph.output]
+    open_shapes = None if loaded is None else _open_shapes(loaded, bits)
     _drop_shapes(model.graph)
     shapes = _Shapes(model, infer)
     shapes.settle(loops=False)
-    loaded = shapes.with_declared([x for x in (*between, *results) if _type_of(x, bits)])
-    if known:
-        loaded |= _named_shapes(model)
+    before = shapes.with_declared([x for x in (*between, *results) if _type_of(x, bits)])
     shapes.settle()
-    # Shapes between ops first, as outputs are stale more often.
-    for declared in (between, results):
+    profiled = [x for x in _inferred(model, follow=False) if x.name in known] if known else []
+    set_shapes(profiled, known)
+    # Shapes between ops before those of outputs, which are stale more often.
+    for declared in (profiled, between, results):
         given = {x.name: x for x in declared if x.name not in shapes.found and _type_of(x, bits)}
         if given:
             _declare(model.graph, given)
@@ -106,8 +117,10 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> Types:
     half = TensorProto.FLOAT16
     halves = {x for x, v in shapes.found.items() if v.type.tensor_type.elem_type == half}
     made = {x for node in model.graph.node for x in node.output}
-    guessed = (larger.keys() - types.keys()) | (made - loaded)
-    return Types(every, shapes.branches, shapes.folder.values.keys(), guessed, halves)
+    late = (larger.keys() - types.keys()) | (made - before)
+    closed = {name: kind.shape for name, kind in every.items() if name not in late}
+    at_load = closed if open_shapes is None else open_shapes
+    return Types(every, shapes.branches, at_load, shapes.folder.values.keys(), halves)
 
 
 class _Shapes:
@@ -198,18 +211,11 @@ def _shape_of(value: Any) -> tuple[int, ...]:
     return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
 
 
-def _infer(model: Any, bits: Mapping[int, int]) -> dict[str, Any]:
-    """Return the values whose types inference knows, by name."""
-    from onnx.shape_inference import infer_shapes
-
-    try:
-        # Without type checks: quantized models break them, and shapes are all that is wanted.
-        inferred = infer_shapes(model, check_type=False, strict_mode=False, data_prop=True)
-    except Exception as error:  # whatever a hostile model raises inside of onnx
-        raise FormatError(f"cannot infer shapes: {first_line(error)}") from None
+def _infer(model: Any, bits: Mapping[int, int], *, follow: bool = True) -> dict[str, Any]:
+    """Return the values whose types inference knows, by name; `follow` numbers of shapes."""
     found: dict[str, Any] = {}
     sizes: dict[str, int] = {}
-    for value in _values(inferred.graph):
+    for value in _inferred(model, follow=follow):
         kind = _type_of(value, bits)
         # The two branches of an If may use one name for different values: the larger counts.
         if kind and kind.size >= sizes.get(value.name, 0):
@@ -217,25 +223,60 @@ def _infer(model: Any, bits: Mapping[int, int]) -> dict[str, Any]:
     return found
 
 
-def _named_shapes(model: Any) -> set[str]:
-    """Return the values whose dimensions are numbers or names of the inputs' dimensions.
-
-    Such a name is as good as a number where the runtime compares two shapes.
-    """
+def _inferred(model: Any, *, follow: bool) -> Iterator[Any]:
     from onnx.shape_inference import infer_shapes
 
-    inferred = infer_shapes(model, check_type=False, strict_mode=False, data_prop=True)
-    # Inference makes up further names, which the runtime does not.
-    names = {d.dim_param for x in model.graph.input for d in x.type.tensor_type.shape.dim} - {""}
-    return {
-        value.name
-        for value in _values(inferred.graph)
-        if value.type.tensor_type.HasField("shape")
-        and all(
-            d.HasField("dim_value") or d.dim_param in names
-            for d in value.type.tensor_type.shape.dim
-        )
+    try:
+        # Without type checks: quantized models break them, and shapes are all that is wanted.
+        made = infer_shapes(model, check_type=False, strict_mode=False, data_prop=follow)
+    except Exception as error:  # whatever a hostile model raises inside of onnx
+        raise FormatError(f"cannot infer shapes: {first_line(error)}") from None
+    return _values(made.graph)
+
+
+def _open_shapes(model: Any, bits: Mapping[int, int]) -> dict[str, Shape]:
+    """Return the shapes that ONNX Runtime knows of a model with open dimensions; it is changed.
+
+    Unlike the onnx package, the runtime follows no part of a shape through other ops, and makes up
+    no names.
+    """
+    shapes = _Shapes(model, lambda model: _infer(model, bits, follow=False))
+    shapes.settle(loops=False)
+    given = {
+        dim.dim_param for value in _values(model.graph) for dim in value.type.tensor_type.shape.dim
     }
+    found: dict[str, Shape | None] = {}
+    for value in _inferred(model, follow=False):
+        shape = _shape_at_load(value, given - {""})
+        # A name with two meanings, such as one in both branches of an If, has two shapes.
+        found[value.name] = shape if found.get(value.name, shape) == shape else None
+    for name, kind in _weight_types(model.graph, bits).items():
+        found.setdefault(name, kind.shape)
+    return {name: shape for name, shape in found.items() if shape is not None}
+
+
+def _shape_at_load(value: Any, names: Collection[str]) -> Shape | None:
+    """Return sizes and names of a value's dimensions; None if one has neither."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
+    return tuple(dims) if all(d in names if _is_name(d) else d >= 0 for d in dims) else None
+
+
+def _is_name(dim: int | str) -> bool:
+    return isinstance(dim, str)
+
+
+def set_shapes(values: Iterable[Any], types: Mapping[str, TensorType]) -> None:
+    """Give values, each a ValueInfoProto that is changed, their shapes in `types`."""
+    for value in values:
+        # Outputs may be without a type, or sequences.
+        if value.name in types and value.type.HasField("tensor_type"):
+            shape = value.type.tensor_type.shape
+            del shape.dim[:]
+            for size in types[value.name].shape:
+                shape.dim.add().dim_value = size
 
 
 def _type_of(value: Any, bits: Mapping[int, int]) -> TensorType | None:

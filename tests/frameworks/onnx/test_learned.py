@@ -15,7 +15,7 @@ onnxruntime = pytest.importorskip(
 from onnx import TensorProto, helper  # noqa: E402
 
 from optsched.formats.onnx.learned import DOMAIN  # noqa: E402
-from tests.frameworks.onnx.build import node, read, sizes, value  # noqa: E402
+from tests.frameworks.onnx.build import model, node, read, sizes, value, weight  # noqa: E402
 
 TREE: dict[str, Any] = {
     "nodes_treeids": [0, 0, 0],
@@ -96,3 +96,18 @@ def learned(first: Any, outputs: list[str], samples: int, *more: Any) -> Any:
         is_label = output.name == "y" and first.op_type.endswith("Classifier")
         output.type.tensor_type.elem_type = label if is_label else TensorProto.FLOAT
     return made
+
+
+@pytest.mark.parametrize("kind", ["GroupNormalization", "MeanVarianceNormalization"])
+def test_normalizations_that_onnx_does_not_infer_keep_the_shape(kind: str) -> None:
+    more = {"num_groups": 2} if kind.startswith("Group") else {}
+    reads = "a,s,s" if more else "a"
+    norm = node(kind, reads, "b", "norm", **more)
+    made = model(
+        [node("Exp", "x", "a", "e"), norm, node("Neg", "b", "y", "neg")],
+        [value("x", [2, 4, 3, 3])],
+        [value("y", None)],
+        [weight("s", 4)],
+        opset=21,
+    )
+    assert sizes(read(made))["b"] == 2 * 4 * 3 * 3 * 4

@@ -388,6 +388,31 @@ def test_a_profile_gives_shapes_and_the_order_that_ran(tmp_path: Path) -> None:
     assert read_recorded(path) == {"ort": (1, 0, 2)}
 
 
+def test_ops_in_bodies_may_have_the_name_of_one_outside(tmp_path: Path) -> None:
+    inside = body([node("Exp", "x", "b", "t")], [], [value("b", None)])
+    nodes = [node("If", "c", "a", "if", then_branch=inside, else_branch=inside)]
+    nodes += [node("Transpose", "a", "y", "t")]
+    made = model(nodes, [value("x", ["n", 4]), value("c", [], BOOL)])
+    kernels = [("t", "Exp", 3), ("if", "If", 2), ("t", "Transpose", 5)]
+    shape = [{"float": [2, 4]}]
+    rows = [
+        {
+            "name": f"{name}_kernel_time",
+            "ts": start,
+            "args": {
+                "op_name": kind,
+                "input_type_shape": [{"bool": []}] if kind == "If" else shape,
+                "output_type_shape": shape,
+            },
+        }
+        for name, kind, start in kernels
+    ]
+    (traced := tmp_path / "profile.json").write_text(json.dumps(rows))
+    assert sizes(read(made, profile=traced)) == {"x": 32, "c": 1, "a": 32, "y": 32}
+    (path := tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    assert read_recorded(path, profile=traced) == {"ort": (0, 1)}
+
+
 def test_a_profile_of_another_model_is_refused(tmp_path: Path) -> None:
     other = profile(tmp_path / "other.json", ("t", "Softmax", [], []))
     with pytest.raises(

@@ -9,12 +9,22 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 
+from onnx import helper  # noqa: E402
+
 from optsched import apply_plan, read_graph, solve, write_plan  # noqa: E402
 from optsched.cli import main  # noqa: E402
 from optsched.errors import PlanError  # noqa: E402
 from optsched.formats import Source  # noqa: E402
 from optsched.formats.onnx.order import reorder_onnx  # noqa: E402
-from tests.frameworks.onnx.build import INT64, body, model, node, value, weight  # noqa: E402
+from tests.frameworks.onnx.build import (  # noqa: E402
+    FLOAT,
+    INT64,
+    body,
+    model,
+    node,
+    value,
+    weight,
+)
 
 
 def wide(branches: int = 4) -> Any:
@@ -158,3 +168,17 @@ def test_dimensions_are_fixed_unless_a_branch_may_be_for_other_sizes() -> None:
         written = reorder_onnx(source, ["e", "n", nodes[-1].name], {"n": 3})
         dims = onnx.load_model_from_string(written).graph.input[0].type.tensor_type.shape.dim
         assert [dim.dim_param or dim.dim_value for dim in dims] == sizes
+
+
+def test_sizes_are_fixed_beside_outputs_without_a_type_and_sequences() -> None:
+    nodes = [node("Exp", "x", "y", "e"), node("SequenceConstruct", "y,y", "l", "list")]
+    many = helper.make_tensor_sequence_value_info("l", FLOAT, None)
+    outputs = [value("y", ["n", 4]), many, helper.make_empty_tensor_value_info("w")]
+    made = model(nodes, [value("x", ["n", 4])], outputs, [weight("w", 3)])
+    fixed = onnx.load_model_from_string(
+        reorder_onnx(Source(made.SerializeToString()), ["e", "list"], {"n": 2})
+    )
+    first, second, third = (x.type for x in fixed.graph.output)
+    assert [d.dim_value for d in first.tensor_type.shape.dim] == [2, 4]
+    assert second.HasField("sequence_type")
+    assert not third.HasField("tensor_type")
