@@ -121,10 +121,8 @@ def _refuse_pairs(args: argparse.Namespace) -> None:
     """Refuse options that exclude or need each other; each message names both."""
     if args.pool and args.capacity:
         raise UsageError("--pool excludes --capacity: write --pool NAME=BYTES")
-    if args.pool and common.given(args, "baseline", "max_moved", "fewest_moves"):
-        raise UsageError("--pool excludes --baseline, --max-moved and --fewest-moves")
-    if args.pool and args.independent:
-        raise UsageError("--pool excludes --independent")
+    if args.pool and args.fewest_moves:
+        raise UsageError("--pool excludes --fewest-moves: spilled bytes come first")
     if args.certificate and args.max_moved is not None:
         raise UsageError("--certificate is about all orders: leave out --max-moved")
     if args.keep_trace and not (args.output or args.json):

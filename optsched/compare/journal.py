@@ -209,7 +209,7 @@ def _encode(outcome: Outcome) -> dict[str, Any]:
     record = asdict(outcome)
     if result := record.get("result"):
         # Methods are compared under the graph's own rules only, so the question adds nothing.
-        for key in ("question", "resume", "packing", "before", "refuted"):
+        for key in ("question", "resume", "packing", "shortage"):
             del result[key]
         log = result.pop("log")
         result["trace"] = [tuple(event.values()) for event in log.pop("trace")]

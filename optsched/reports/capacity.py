@@ -52,9 +52,7 @@ def refusal(graph: Graph, result: Result) -> Refusal:
     """
     if result.capacity is None or result.status is not Status.INFEASIBLE:
         return {}
-    # Pins and pairs kept apart hold in every order, so they explain most.
-    placed = _placed_culprits(graph, max(result.capacity, result.peak_bound))
-    culprits = placed or _graph_culprits(graph, result, result.capacity)
+    culprits = _order_culprits(graph, result, result.capacity)
     return _refusal(result.slab_bound, result.capacity, culprits)
 
 
@@ -74,7 +72,7 @@ def all_orders_refusal(graph: Graph, result: Result, shortage: Shortage) -> Refu
     if len(shortage.ids) == 1:
         culprits = _named(graph, shortage.ids.tolist()), "and larger than that"
     else:
-        culprits = _graph_culprits(graph, result, shortage.available)
+        culprits = _order_culprits(graph, result, shortage.available)
     return _refusal(shortage.required, shortage.available, culprits)
 
 
@@ -133,6 +131,12 @@ def fullest_set(problem: PackingProblem) -> Culprits:
     is_step = step < problem.end.max(initial=1)
     where = f"at step {step}" if is_step else APART
     return _live_at(problem.joined.problem, parts, step), where
+
+
+def _order_culprits(graph: Graph, result: Result, capacity: int) -> Culprits:
+    # Pins and pairs kept apart hold in every order, so they explain most.
+    placed = _placed_culprits(graph, max(capacity, result.peak_bound))
+    return placed or _graph_culprits(graph, result, capacity)
 
 
 def _graph_culprits(graph: Graph, result: Result, capacity: int) -> Culprits:

@@ -11,7 +11,6 @@ from optsched.reports.capacity import (
     Refusal,
     all_orders_refusal,
     pool_refusal,
-    refusal,
     refusal_text,
 )
 from optsched.reports.results import end_line, result_lines, solve_record
@@ -20,7 +19,6 @@ from optsched.runtime.limits import Objective, Proof
 from optsched.runtime.text import counted, listed_names, readable
 from optsched.solver.packing_result import PackingResult
 from optsched.solver.result import Result
-from optsched.solver.status import Status
 
 SHOWN = 10
 """Maximum number of buffers named in text; records list all."""
@@ -142,7 +140,7 @@ def pooled_record(found: Result) -> dict[str, Any]:
 def pooled_text(found: Result, record: Mapping[str, Any]) -> str:
     """Return the text of a result in pools."""
     lines = result_lines(found, record)
-    no_order = found.refuted is not None or _before(found).status is Status.INFEASIBLE
+    no_order = found.shortage is not None
     if found.refuted is not None:
         lines += [f"  {found.refuted.reason}", f"  {refusal_text(record)}"]
     elif no_order:
@@ -162,12 +160,4 @@ def pooled_text(found: Result, record: Mapping[str, Any]) -> str:
 
 def _why_all_orders(graph: Graph, found: Result) -> Refusal:
     """Return why no order fits in all pools, or in the only pool that buffers name."""
-    if found.refuted is not None:
-        return all_orders_refusal(graph, _before(found), found.refuted)
-    return refusal(graph, _before(found))
-
-
-def _before(found: Result) -> Result:
-    """Return the result with every buffer in its own pool."""
-    assert found.before is not None
-    return found.before
+    return {} if found.shortage is None else all_orders_refusal(graph, found, found.shortage)

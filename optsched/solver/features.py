@@ -23,6 +23,8 @@ class Feature(Flag):
     """Orders may move only a limited number of ops of a baseline."""
     FEWEST = auto()
     """The objective is decided, and moved ops are minimized among plans that are as good."""
+    SPILL = auto()
+    """Buffers may leave their own pools, after no plan was found that keeps the capacities."""
     STREAMS = auto()
     """Ops run on several streams."""
     ONE_ORDER = auto()

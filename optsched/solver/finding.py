@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from optsched.model.steps import Order
 from optsched.runtime.limits import Objective, Proof
 
+if TYPE_CHECKING:
+    from optsched.solver.packing_result import PackingResult
+
 PlanType = TypeVar("PlanType")
 MOVED = "moved"
 """Number of ops of the baseline that a plan moves, as the quantity of a bound."""
+SPILLED = "spilled"
+"""Bytes of the buffers in a later pool than their own, as the quantity of a bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,7 @@ class Bound:
     Parameters
     ----------
     quantity
-        Quantity that is bounded: an :class:`Objective`, or :data:`MOVED`.
+        Quantity that is bounded: an :class:`Objective`, :data:`MOVED` or :data:`SPILLED`.
     value
         Bytes; for moves, ops of the baseline.
     proof
@@ -58,6 +63,8 @@ class Finding(Generic[PlanType]):
         True for plans of heuristics, which users may add: a wrong one is logged and dropped.
     statistics
         Counters of the engine by name.
+    packing
+        Packing in pools of the order of the plan, or of an order that has no plan.
     """
 
     source: str
@@ -67,6 +74,7 @@ class Finding(Generic[PlanType]):
     more: bool = False
     trial: bool = False
     statistics: Mapping[str, int] = field(default_factory=dict)
+    packing: PackingResult | None = None
 
 
 def peak_bound(value: int, proof: Proof | None = None) -> tuple[Bound, ...]:

@@ -7,7 +7,7 @@ every plan there, and orders that the question does not allow are dropped.
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,10 +27,14 @@ from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReaso
 from optsched.solver.driver import Knowledge
 from optsched.solver.effort import PACKING
 from optsched.solver.features import Feature, features_of
-from optsched.solver.finding import MOVED, Bound, Finding
+from optsched.solver.finding import MOVED, SPILLED, Bound, Finding
 from optsched.solver.order_list import OrderList
 from optsched.solver.result import Result, SearchLog
 from optsched.solver.resume import Resume
+
+if TYPE_CHECKING:
+    from optsched.solver.packing_result import PackingResult, Shortage
+    from optsched.solver.spill.bounds import OwnPools
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,13 +58,24 @@ class Known(Knowledge):
         Limits, which count from now, or a running clock.
     on_event
         Called with every better plan and bound.
+    own_pools
+        Pools of the question, into which buffers may spill; None without them.
     """
 
     def __init__(
-        self, question: Question, limits: Limits | Clock, on_event: OnEvent | None = None
+        self,
+        question: Question,
+        limits: Limits | Clock,
+        on_event: OnEvent | None = None,
+        own_pools: OwnPools | None = None,
     ) -> None:
-        super().__init__(limits, question.capacity, on_event)
+        enough = question.capacity if own_pools is None else own_pools.capacity()
+        super().__init__(limits, enough, on_event)
         self.question, self.features = question, features_of(question)
+        self.own_pools = own_pools
+        # Packing in pools of the best plan, or of the best order if none has a plan.
+        self.packing: PackingResult | None = None
+        self.shortage: Shortage | None = None
         self.plan: Plan | None = None
         self.measured = Measured(0, 0, 0)
         # For the peak, pools do not matter: all bytes count together.
@@ -72,6 +87,7 @@ class Known(Knowledge):
             Objective.PEAK: Bound(Objective.PEAK, 0, Proof.BOUND),
             Objective.SLAB: Bound(Objective.SLAB, least, Proof.JOINT_SEARCH),
             MOVED: Bound(MOVED, 0, Proof.SEARCH),
+            SPILLED: Bound(SPILLED, 0, Proof.BOUND),
         }
         # True once plans that are as good are chosen by moves of the graph's own order.
         self.breaks_ties = False
@@ -109,6 +125,9 @@ class Known(Knowledge):
     @property
     def slab_bound(self) -> int:
         """The proved lower bound on the slab, which is at least the peak, in bytes."""
+        # By slabs holds only if all buffers stay in their own pools, by live bytes always.
+        if Feature.SPILL in self.features:
+            return self.peak_bound
         return max(self.peak_bound, self.bounds[Objective.SLAB].value)
 
     @property
@@ -129,11 +148,19 @@ class Known(Knowledge):
             return True
         if self.plan is None:
             return False
+        if Feature.SPILL in self.features and self.packing is not None:
+            return self.packing.spilled_bytes <= self.bounds[SPILLED].value
         if Feature.FEWEST in self.features and self.measured.moved > self.moved_bound:
             return False
         fits = self.capacity is not None and self.measured.slab <= self.capacity
         # With a capacity any plan that fits answers the question, also far above the bound.
         return fits or (self.value() or 0) <= self.bound()
+
+    def fits(self) -> bool:
+        """Return True if the best plan keeps the capacities of the pools."""
+        return self.plan is not None and (
+            self.packing is not None or self.own_pools is None or self.own_pools.fits(self.plan)
+        )
 
     def order_done(self) -> bool:
         """Return True if an order of minimum peak is known and proved."""
@@ -174,6 +201,9 @@ class Known(Knowledge):
         PlanError
             If a plan breaks a rule of the graph, and no heuristic made it.
         """
+        if finding.packing is not None:
+            self._keep_packing(finding, finding.packing)
+            return
         for plan in finding.plans:
             try:
                 self._keep_plan(plan, finding.source)
@@ -190,6 +220,20 @@ class Known(Knowledge):
             if self.question.allows(order):
                 self.orders.add(order)
         self.statistics |= finding.statistics
+
+    def _keep_packing(self, finding: Finding[Plan], packing: PackingResult) -> None:
+        """Keep a packing in pools that is better than the one before, and its plan if it has one.
+
+        Plans in which every buffer lies in its own pool count as long as they keep the capacities.
+        """
+        if self.packing is not None and self.packing.rank <= packing.rank:
+            return
+        self.packing, self.plan = packing, next(iter(finding.plans), None)
+        if self.plan is not None:
+            assert self.own_pools is not None
+            checked = check_plan(self.graph, self.plan, capacities=self.own_pools.capacities)
+            moved = self.moved(self.plan.order)
+            self.measured = Measured(checked.peak, checked.slab, moved)
 
     def _keep_plan(self, plan: Plan, source: str) -> None:
         begun = self.clock.now()
@@ -250,10 +294,13 @@ class Known(Knowledge):
             peak, slab, _ = self.measured
             # Names and units of the file may round what the search had: the file must hold as
             # well.
-            written = written_plan(self.graph, self.plan)
-            if written != self.plan:
-                check_plan(self.graph, written, peak=peak, slab=slab)
-        claimed = self.claimed[self.question.objective]
+            given, rooms = self.graph, None
+            if self.own_pools is not None:
+                given, rooms = self.own_pools.given, self.own_pools.capacities
+            written = written_plan(given, self.plan)
+            if written != self.plan or rooms is not None:
+                check_plan(given, written, peak=peak, slab=slab, capacities=rooms)
+        claimed, spills = self.claimed[self.question.objective], Feature.SPILL in self.features
         return Result(
             plan=self.plan,
             peak=None if self.plan is None else self.measured.peak,
@@ -264,7 +311,7 @@ class Known(Knowledge):
             slab_proof=self._slab_proof(),
             stop_reason=self._stop_reason(cut_short),
             question=self.question,
-            claimed_bound=claimed if claimed > self.bound() else None,
+            claimed_bound=claimed if claimed > self.bound() and not spills else None,
             log=SearchLog(
                 self.clock.seconds(),
                 self.clock.compile_seconds(),
@@ -273,6 +320,10 @@ class Known(Knowledge):
             ),
             resume=self._left_for_later(resume),
             moved_bound=self.moved_bound,
+            spilled_bytes=0 if self.packing is None else self.packing.spilled_bytes,
+            spilled_bound=self.bounds[SPILLED].value,
+            packing=self.packing,
+            shortage=self.shortage,
         )
 
     def _left_for_later(self, resume: Resume) -> Resume | None:
@@ -286,6 +337,12 @@ class Known(Knowledge):
     def _stop_reason(self, cut_short: bool) -> StopReason:
         """Return the stop reason; nothing is exhausted if an engine ran out of its share."""
         reason = self.stop_reason()
+        if self.own_pools is not None and reason is not StopReason.INTERRUPTED:
+            # Without a packing no order has room. A plan within all capacities decides the
+            # question, but proves no minimum.
+            limited = Feature.SPILL not in self.features and reason is not StopReason.PROVED
+            if self.packing is None or (limited and self.packing.is_limited):
+                return StopReason.DECIDED
         if reason is StopReason.EXHAUSTED and cut_short:
             return self.clock.limit_reason()
         return reason
@@ -305,6 +362,8 @@ class Known(Knowledge):
         # A slab at the bound on the peak is proved by orders alone.
         if slab <= self.peak_bound:
             return Proof.JOINT
+        if Feature.SPILL in self.features:
+            return None
         if slab <= own.value:
             return own.proof
         return Proof.CLAIMED if slab <= self.claimed[Objective.SLAB] else None

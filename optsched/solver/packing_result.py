@@ -127,6 +127,12 @@ class PackingResult(Shown):
         return bool(held) and all(part.pool.capacity is not None for part in held)
 
     @property
+    def rank(self) -> tuple[int, ...]:
+        """Key of packings in pools: all buffers placed first, then few spilled bytes and slab."""
+        missing = int(self.shortage is not None) + len(self.unplaced)
+        return missing, self.spilled_bytes, self.slab or 0
+
+    @property
     def restriction(self) -> str:
         """The packings that the bounds are about, in words; empty if they are all."""
         return f"packings that {LEAVE_FREE}" if self.reserved else ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from types import NoneType
 from typing import SupportsIndex, Unpack
 
@@ -42,6 +41,8 @@ from optsched.solver.known import Known
 from optsched.solver.result import Result
 from optsched.solver.resume import Resume
 from optsched.solver.schedule import Engine, Stages, schedule
+from optsched.solver.spill.bounds import find_own_pools
+from optsched.solver.spill.stage import run_in_own_pools, spill
 from optsched.solver.start import make_a_plan, take_up
 
 
@@ -228,13 +229,9 @@ def answer(
     question = _about_sizes(question)
     clock = Clock.of(choose_limits(limits, named))
     engine = choose_member(Engine, engine, "engine")
-    if question.pools:
-        from optsched.solver.spill.solve import answer_in_pools
-
-        _refuse_with_pools(question, progress, independent)
-        alone = partial(answer, engine=engine, on_event=on_event)
-        return answer_in_pools(question, alone, clock, warm_start, on_event)
-    known, resume = Known(question, clock, on_event), Resume.of(question, progress)
+    own_pools = find_own_pools(question) if question.pools else None
+    question = question if own_pools is None else own_pools.question
+    known, resume = Known(question, clock, on_event, own_pools), Resume.of(question, progress)
     stages = schedule(known, engine, answer, independent=independent)
     for finding in take_up(known, resume, warm_start):
         known.merge(finding)
@@ -245,6 +242,8 @@ def answer(
         known.merge(finding)
     for finding in near.back_to_own_order(known):
         known.merge(finding)
+    if known.own_pools is not None:
+        spill(known, resume, warm_start)
     return known.result(resume, cut_short)
 
 
@@ -254,19 +253,6 @@ def _about_sizes(question: Question) -> Question:
         raise UsageError("the question limits the cost of repeats: call recompute with its graph")
     # A capacity limits the slab, so that the slab is what the search lowers.
     return question if question.capacity is None else replace(question, objective=Objective.SLAB)
-
-
-def _refuse_with_pools(question: Question, progress: Resume | None, independent: bool) -> None:
-    if question.capacity is not None:
-        raise UsageError("pools exclude capacity: give each pool its own, Pool(name, bytes)")
-    excluded = {
-        "progress": progress is not None,
-        "baseline, max_moved and fewest_moves": question.near is not None,
-        "independent": independent,
-    }
-    for name, given in excluded.items():
-        if given:
-            raise UsageError(f"pools exclude {name}")
 
 
 def _run(known: Known, resume: Resume, stages: Stages) -> bool:
@@ -283,7 +269,8 @@ def _run(known: Known, resume: Resume, stages: Stages) -> bool:
         if minimizes_moves:
             # The objective must not take all the time, as moves are minimized only after it.
             known.clock = clock.share(NEAR.objective_share)
-        cut_short = run_stages(known, resume, stages)
+        run = run_stages if known.own_pools is None else run_in_own_pools
+        cut_short = run(known, resume, stages)
         known.clock = clock
         if minimizes_moves and not known.interrupted:
             # From now on a plan as good as the best, but with fewer moves, counts as better.

@@ -75,12 +75,9 @@ class Result(Shown):
     packing
         The buffers as they are live in the plan's order, packed in the pools that were given; None
         if no order has room.
-    before
-        Result of the search in which every buffer stays in its own pool; its capacity is that
-        pool's if there is only one.
-    refuted
-        Reason why no order has room in the pools, or None; its ids are those of buffers of the
-        graph.
+    shortage
+        Reason why no order has room in the pools, or else in the only pool that buffers name; None
+        if neither is proved. Its ids are those of buffers of the graph.
 
     Examples
     --------
@@ -116,8 +113,7 @@ class Result(Shown):
     spilled_bytes: int = 0
     spilled_bound: int = 0
     packing: PackingResult | None = field(default=None, repr=False, compare=False)
-    before: Result | None = field(default=None, repr=False, compare=False)
-    refuted: Shortage | None = field(default=None, repr=False, compare=False)
+    shortage: Shortage | None = field(default=None, repr=False, compare=False)
 
     @property
     def runtime(self) -> float:
@@ -220,7 +216,12 @@ class Result(Shown):
     @property
     def in_pools(self) -> bool:
         """True if pools were given, into which buffers may spill."""
-        return self.before is not None
+        return self.question is not None and bool(self.question.pools)
+
+    @property
+    def refuted(self) -> Shortage | None:
+        """Reason why no order has room in the pools, if that is proved."""
+        return self.shortage if self.packing is None else None
 
     @property
     def problem(self) -> PackingProblem | None:

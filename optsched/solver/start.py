@@ -17,8 +17,10 @@ from optsched.solver.resume import Resume
 def take_up(known: Known, resume: Resume, plan: Plan | None) -> Findings:
     """Yield the caller's plan, and what an earlier search has found and proved."""
     if plan is not None:
-        _refuse_start(known.question, plan)
-        yield Finding("warm start", plans=(plan,))
+        # A plan whose buffers have left their own pools is a start for its order only.
+        if known.own_pools is None or not plan.pools:
+            _refuse_start(known.question, plan)
+            yield Finding("warm start", plans=(plan,))
         yield from found_orders(known, "warm start", plan.order)
     if resume.graph:
         yield from _resumed(known, resume)

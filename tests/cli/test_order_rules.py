@@ -126,8 +126,7 @@ def test_wrong_claims_of_moves_are_refused(
         (["--first", "join"], "op 'join' is pinned first, but needs op"),
         (["--first", "nobody"], "order rules name op 'nobody', but no op has that name"),
         (["--max-moved", "1", "--certificate", "c.json"], "leave out --max-moved"),
-        (["--max-moved", "1", "--pool", "a"], "--pool excludes --baseline"),
-        (["--max-moved", "0", "--pool", "a"], "--pool excludes --baseline"),
+        (["--fewest-moves", "--pool", "a"], "--pool excludes --fewest-moves"),
     ],
 )
 def test_what_can_not_be_is_one_line(

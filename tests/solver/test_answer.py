@@ -11,7 +11,6 @@ import pytest
 from optsched import GraphBuilder, Objective, OrderRules, Pool, Question, Result, answer, solve
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
-from optsched.model.order_rules import NO_RULES
 from tests.support.families.small import diamond
 from tests.support.families.wiring import random_wiring
 from tests.support.generators import random_graph
@@ -104,5 +103,3 @@ def test_pools_exclude_what_a_question_can_still_be_given() -> None:
     graph = build.build()
     with pytest.raises(UsageError, match="pools exclude capacity"):
         answer(Question(graph, capacity=5, pools=(Pool("a"),)))
-    with pytest.raises(UsageError, match="pools exclude independent"):
-        answer(Question(graph, NO_RULES, pools=(Pool("a"),)), independent=True)

@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from heuristics import OWN_ORDERINGS
+from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.pools import Pool, pinned_bytes, pool_graph
+from optsched.model.question import Question
+from optsched.model.steps import Order
 from optsched.ordering.bound.single_ops import op_bound, peak_lower_bound
 from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Objective
 from optsched.solver.effort import SPILL_CHOICE
 from optsched.solver.packing_result import Shortage
-from optsched.solver.result import Result
 from optsched.solver.spill.pooled import find_numbers, find_too_large, room_of
 from optsched.solver.spill.search import Steps, least_leaving
 
 
+class OwnBounds(NamedTuple):
+    """Lower bounds on peak and slab of all plans whose buffers lie in their own pools, in bytes."""
+
+    peak: int
+    slab: int
+
+
 @dataclass(frozen=True)
 class OwnPools:
-    """A graph, and the pool that each of its buffers names."""
+    """A question about pools, and the pool that each buffer of its graph names."""
 
     given: Graph
     """As the caller has it."""
-    graph: Graph
-    """The graph with a pool named by every buffer."""
-    pools: tuple[Pool, ...]
-    """In order of preference."""
+    question: Question
+    """The question with a pool named by every buffer."""
     own_pool: IntArray
     """Shape `(m,)`: the number of each buffer's pool."""
+
+    @property
+    def graph(self) -> Graph:
+        """The graph with a pool named by every buffer."""
+        return self.question.graph
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """Pools in order of preference."""
+        return self.question.pools
+
+    @cached_property
+    def capacities(self) -> dict[str, int]:
+        """Bytes of each pool that has a capacity, by name."""
+        return {pool.name: pool.capacity for pool in self.pools if pool.capacity is not None}
 
     @cached_property
     def counted(self) -> IntArray:
@@ -52,41 +74,46 @@ class OwnPools:
     def fits(self, plan: Plan) -> bool:
         """Return True if no slab of a plan is larger than its pool."""
         slabs = plan.slabs(self.graph)
-        return all(
-            pool.capacity is None or slabs.get(pool.name, 0) <= pool.capacity for pool in self.pools
-        )
+        return all(slabs.get(name, 0) <= room for name, room in self.capacities.items())
 
 
-def find_own_pools(graph: Graph, pools: Sequence[Pool]) -> OwnPools:
+def find_own_pools(question: Question) -> OwnPools:
     """Put each buffer into the pool that it names, or into the first one if it names none.
 
     Raises
     ------
     UsageError
-        If a buffer names no given pool, or a pool is given twice.
+        If a buffer names no given pool, a pool is given twice, or the question has a capacity, too.
     """
+    graph, pools = question.planned, question.pools
+    graph.refuse_streams("pools that spill into each other")
+    if question.capacity is not None:
+        raise UsageError("pools exclude capacity: give each pool its own, Pool(name, bytes)")
+    if question.near is not None and question.near.fewest_moves:
+        raise UsageError("pools exclude fewest_moves: spilled bytes come first")
     named = [graph.buffers[root].pool for root in graph.roots]
     own_pool = find_numbers(named, [buffer.name for buffer in graph.buffers], pools)
     names = tuple(pools[number].name for number in own_pool.tolist())
     # Pools become part of the graph, so that all engines see which buffers lie together.
     placed = Plan((), (None,) * len(names), names).placed(graph)
-    return OwnPools(graph, placed, tuple(pools), own_pool)
+    found = OwnPools(graph, replace(question, graph=placed), own_pool)
+    if found.capacity() is None:
+        return found
+    # A capacity limits the slab, so that the slab is what the search lowers.
+    return replace(found, question=replace(found.question, objective=Objective.SLAB))
 
 
-def find_shortage(own_pools: OwnPools, before: Result) -> Shortage | None:
-    """Return why no order has room, if that is known.
-
-    `before` is the result for the graph without spilling.
-    """
+def find_shortage(own_pools: OwnPools, own: OwnBounds) -> Shortage | None:
+    """Return why no order has room, if that is known before buffers spill."""
     # Buffers may spill to later pools only, so earlier ones do not add room.
     graph, later = own_pools.graph, own_pools.pools[own_pools.used[0] :]
     room = room_of(later)
-    if room is not None and before.peak_bound > room:
-        text = f"every order needs {before.peak_bound} bytes, the pools have {room}"
-        return Shortage(own_pools.counted, before.peak_bound, room, text)
-    if len(later) == 1 and room is not None and before.slab_bound > room:
-        text = f"every plan needs {before.slab_bound} bytes, the pool has {room}"
-        return Shortage(own_pools.counted, before.slab_bound, room, text)
+    if room is not None and own.peak > room:
+        text = f"every order needs {own.peak} bytes, the pools have {room}"
+        return Shortage(own_pools.counted, own.peak, room, text)
+    if len(later) == 1 and room is not None and own.slab > room:
+        text = f"every plan needs {own.slab} bytes, the pool has {room}"
+        return Shortage(own_pools.counted, own.slab, room, text)
     # Buffers that are never live need no room, however large they are.
     used = np.diff(graph.arrays.user.ptr) > 0
     live = np.flatnonzero(
@@ -108,10 +135,18 @@ def find_shortage(own_pools: OwnPools, before: Result) -> Shortage | None:
     return None
 
 
-def spilled_bound(own_pools: OwnPools, before: Result, clock: Clock) -> int:
+def own_shortage(own_pools: OwnPools, own: OwnBounds) -> Shortage | None:
+    """Return why no plan fits into the only pool that buffers name, if that is known."""
+    capacity = own_pools.capacity()
+    if capacity is None or own.slab <= capacity:
+        return None
+    return Shortage(own_pools.counted, own.slab, capacity, "")
+
+
+def spilled_bound(own_pools: OwnPools, own: OwnBounds, order: Order, clock: Clock) -> int:
     """Return bytes that are spilled in every order: the excess of the pools' own peaks.
 
-    `before` is as for :func:`find_shortage`; less time makes a weaker bound.
+    Any order will do; less time makes a weaker bound.
     """
     # Each pool alone gives a bound, and buffers leave their own pool only once.
     alone = sum(_spilled_alone(own_pools, number, clock) for number in own_pools.used)
@@ -120,16 +155,13 @@ def spilled_bound(own_pools: OwnPools, before: Result, clock: Clock) -> int:
         if capacity is None:
             return 0
         # Bytes of peak above the capacity must leave, and one byte at least if no packing fits.
-        return max(before.peak_bound - capacity, int(before.slab_bound > capacity), alone)
-    # A search that was cut short may have no plan; any order will do.
-    program = OWN_ORDERINGS["program"](own_pools.graph, 0)
-    orders = [program if before.plan is None else before.plan.order]
+        return max(own.peak - capacity, int(own.slab > capacity), alone)
     total = 0
     for number in own_pools.used:
         pool = own_pools.pools[number]
         if pool.capacity is not None:
             part = pool_graph(own_pools.graph, pool.name)
-            total += max(0, peak_lower_bound(part, orders).value - pool.capacity)
+            total += max(0, peak_lower_bound(part, [order]).value - pool.capacity)
     return max(total, alone)
 
 

@@ -19,9 +19,10 @@ from optsched.formats import read_plan, write_graph
 from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.model.plan import Plan
 from optsched.model.pools import Pool
+from optsched.model.question import Question
 from optsched.model.selection import select
 from optsched.runtime.limits import Limits, StopReason
-from optsched.solver.pipeline import solve
+from optsched.solver.pipeline import answer, solve
 from optsched.solver.result import Result
 from optsched.solver.status import Status
 from tests.support import brute
@@ -42,8 +43,10 @@ def towers() -> Graph:
     return build.build()
 
 
-def least_spilled(graph: Graph, pools: Sequence[Pool]) -> int | None:
-    """Fewest bytes outside their own pools over all orders and choices; None if impossible."""
+def least_spilled(
+    graph: Graph, pools: Sequence[Pool], question: Question | None = None
+) -> int | None:
+    """Fewest bytes outside their own pools over allowed orders and choices; None if impossible."""
     numbers = {pool.name: at for at, pool in enumerate(pools)}
     buffers = tuple(replace(buffer, pool="") for buffer in graph.buffers)
     joined = replace(graph, buffers=buffers)
@@ -51,6 +54,8 @@ def least_spilled(graph: Graph, pools: Sequence[Pool]) -> int | None:
     best: int | None = None
     slabs: dict[bytes, int | None] = {}
     for order in brute.orders(graph):
+        if question is not None and not question.allows(order):
+            continue
         problems = brute.packings_of(joined, order)
         best = best if problems else 0
         for problem in problems:
@@ -331,3 +336,51 @@ def test_what_fits_its_capacities_is_a_success_without_a_proof_of_the_least_slab
     found = solve(build.build(), pools=roomy, limits=Limits(work=1))
     assert (found.spilled_bytes, found.status) == (0, Status.OPTIMAL)
     assert found.stop_reason in (StopReason.DECIDED, StopReason.PROVED)
+
+
+def test_fewest_bytes_near_a_baseline() -> None:
+    rng = np.random.default_rng(11)
+    spilled = 0
+    for _ in range(40):
+        graph = random_graph(rng, int(rng.integers(3, 6)), max_size=8, features=PLANNABLE)
+        if np.count_nonzero(graph.arrays.size) > 6:
+            continue
+        pools = [Pool("main", int(rng.integers(6, 16))), Pool("last")]
+        found = solve(graph, pools=pools, max_moved=int(rng.integers(0, 3)), limits=LIMITS)
+        assert found.question is not None
+        assert found.plan is not None
+        assert found.question.allows(found.plan.order)
+        check(graph, pools, found)
+        least = least_spilled(graph, pools, found.question)
+        assert least is not None
+        assert found.spilled_bound <= least <= found.spilled_bytes
+        spilled += least > 0
+    assert spilled >= 3
+
+
+def test_a_search_in_pools_is_resumed() -> None:
+    rng = np.random.default_rng(3)
+    resumed = 0
+    for _ in range(8):
+        graph = random_graph(rng, 30, max_size=50, features=frozenset({"workspace"}))
+        least = solve(graph, limits=LIMITS).peak_bound
+        pools = [Pool("main", least * 3 // 4), Pool("last")]
+        first = solve(graph, pools=pools, work=100)
+        if first.resume is None or first.question is None:
+            continue
+        later = answer(first.question, progress=first.resume, warm_start=first.plan, work=20_000)
+        assert later.question == first.question
+        assert later.spilled_bytes <= first.spilled_bytes
+        assert first.spilled_bound <= later.spilled_bound <= later.spilled_bytes
+        resumed += 1
+    assert resumed >= 2
+
+
+@pytest.mark.parametrize("engine", ["cpsat", "milp"])
+def test_independent_engines_agree_in_pools(engine: str) -> None:
+    pools = [Pool("sram", 12), Pool("dram", 6)]
+    found = solve(towers(), pools=pools, engine=engine, independent=True, limits=LIMITS)
+    check(towers(), pools, found)
+    assert found.spilled_bytes == 6
+    fits = solve(towers(), pools=[Pool("sram", 18)], engine=engine, independent=True)
+    assert (fits.status, fits.slab) == (Status.OPTIMAL, 18)
