@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from optsched.formats.minimalloc import PackingTable
     from optsched.model.pools import Pool
     from optsched.model.reserved import Region
+    from optsched.solver.packing_result import PackingResult
 
 Answer = tuple[dict[str, Any], str, int]
 """Record, text and exit code of one packing."""
@@ -45,6 +46,7 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
     from optsched.formats import read_packing
     from optsched.model.memory_model import parse_alignment
     from optsched.model.reductions import Aligned
+    from optsched.reports.results import packing_record, packing_text
 
     common.protect([args.output], path)
     packing = read_packing(path, pins=args.pins)
@@ -52,20 +54,17 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
         # Sizes and offsets are rounded once for all methods.
         problem = Aligned(parse_alignment(args.align)).reduce(packing.problem)[0]
         packing = replace(packing, problem=problem)
-    if slabs or any(packing.pools or ()):
-        record, text, code = _pack_pools(args, packing, slabs)
-        found = {pool: part["slab"] for pool, part in record["pools"].items()}
-    else:
-        record, text, code = _pack_slab(args, packing)
-        # All pools that the file records were packed into this one slab.
-        found = dict.fromkeys(packing.reserved, record["slab"])
-    spills = bool(slabs)
-    bound, among = None if spills else record.get("slab_bound"), _scope(args, packing)
-    saved = packing_saving(packing, record["slab"], bound, among)
+    result = _answer(args, packing, slabs)
+    record = packing_record(result)
+    # Without pools, all that the file records were packed into the one slab.
+    found = {part.pool.name: part.result.slab for part in result.packed}
+    found = found if result.in_pools else dict.fromkeys(packing.reserved, result.slab)
+    bound, among = None if result.in_pools else result.slab_bound, _scope(args, packing)
+    saved = packing_saving(packing, result.slab, bound, among)
     record["saving"] = saved.to_dict()
     if among:
         record["among"] = among
-    text = f"{saved}\n{text}"
+    text = f"{saved}\n{packing_text(result, record)}"
     if packing.reserved:
         # The file is the record of an allocator's run, with the bytes that it had reserved.
         advice = {
@@ -74,7 +73,7 @@ def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer
         }
         record["recorded"] = {device: one.to_dict() for device, one in advice.items()}
         text = "\n".join([text, *(line for d, one in advice.items() for line in one.lines(d))])
-    return record, text, code
+    return record, text, common.exit_code(result.status, result.stop_reason)
 
 
 def _scope(args: argparse.Namespace, packing: PackingTable) -> str:
@@ -91,46 +90,27 @@ def _scope(args: argparse.Namespace, packing: PackingTable) -> str:
     return f"packings that {' and '.join(rules)}" if rules else ""
 
 
-def _pack_slab(args: argparse.Namespace, packing: PackingTable) -> Answer:
+def _answer(args: argparse.Namespace, packing: PackingTable, slabs: list[Pool]) -> PackingResult:
+    """Pack a file, and write the offsets."""
     from optsched.formats import write_packing
-    from optsched.reports.results import pack_record, pack_text
+    from optsched.formats.minimalloc import with_pools
     from optsched.solver.pack import pack
 
-    regions = [_region(text) for text in args.reserve]
-    capacity = common.capacity(args)
+    regions, capacity = [_region(text) for text in args.reserve], common.capacity(args)
+    in_pools = bool(slabs) or any(packing.pools or ())
+    if in_pools and (regions or capacity is not None):
+        raise UsageError("--capacity and --reserve are for a single slab: give --pool NAME=BYTES")
     if capacity is not None:
         # The output states the capacity that was requested.
         packing = replace(packing, problem=replace(packing.problem, capacity=capacity))
-    with ProgressLine(f"{packing.problem.name}  ", seconds=common.limits(args).seconds) as show:
-        result = pack(
-            packing.problem,
-            reserved=regions,
-            limits=common.clock(args),
-            on_event=show,
-        )
-    if args.output and result.offsets is not None:
-        write_packing(packing, args.output, result.offsets)
-    record = pack_record(packing.problem, result)
-    code = common.exit_code(result.status, result.stop_reason)
-    return record, pack_text(packing.problem, result, record), code
-
-
-def _pack_pools(args: argparse.Namespace, packing: PackingTable, slabs: list[Pool]) -> Answer:
-    from optsched.formats import write_packing
-    from optsched.formats.minimalloc import with_pools
-    from optsched.reports.pools import pools_record, pools_text
-    from optsched.solver.pack import pack
-
-    if args.capacity or args.reserve:
-        raise UsageError("--capacity and --reserve are for a single slab: give --pool NAME=BYTES")
-    with ProgressLine(seconds=common.limits(args).seconds) as show:
-        result = pack(packing, pools=slabs, limits=common.clock(args), on_event=show)
-    names, offsets = result.places(len(packing.problem))
+    name, seconds = "" if in_pools else f"{packing.problem.name}  ", common.limits(args).seconds
+    with ProgressLine(name, seconds=seconds) as show:
+        limits = common.clock(args)
+        result = pack(packing, pools=slabs, reserved=regions, limits=limits, on_event=show)
     if args.output and result.slab is not None:
-        write_packing(with_pools(packing, names), args.output, offsets)
-    record = pools_record(packing.problem, result)
-    code = common.exit_code(result.status, result.stop_reason)
-    return record, pools_text(packing.problem, result, record), code
+        pools, offsets = result.places(len(packing.problem))
+        write_packing(with_pools(packing, pools) if in_pools else packing, args.output, offsets)
+    return result
 
 
 def _region(text: str) -> Region:

@@ -36,8 +36,7 @@ def _solve(args: argparse.Namespace) -> int:
     from optsched.formats import read_plan, write_plan
     from optsched.measure.before import PATIENCE, Before
     from optsched.reports.arena import arena_fields, within_fields
-    from optsched.reports.pools import pooled_record, pooled_text
-    from optsched.reports.results import solve_record, solve_text, trace_rows
+    from optsched.reports.results import plan_record, plan_text, trace_rows
     from optsched.solver.pipeline import solve
 
     if args.unfuse or args.page:
@@ -76,16 +75,12 @@ def _solve(args: argparse.Namespace) -> int:
         )
     # The plan's file is of the graph under rules, as the checker reads it.
     graph = rules.apply(graph)
-    if slabs:
-        record = pooled_record(result)
-        text = pooled_text(result, record)
-    else:
-        record = solve_record(graph, result)
-        if graph.origin is not None:
-            record |= arena_fields(graph.origin.tails, result.slab)
-        if asked is not None:
-            record |= within_fields(asked, tail, result.slab)
-        text = solve_text(result, record)
+    record = plan_record(result)
+    if graph.origin is not None and not slabs:
+        record |= arena_fields(graph.origin.tails, result.slab)
+    if asked is not None:
+        record |= within_fields(asked, tail, result.slab)
+    text = plan_text(result, record)
     # The saving is against the framework, which has no rules.
     patience = PATIENCE if seconds is None else min(PATIENCE, 0.2 * seconds + 0.5)
     entry = before.put_into(module.graphs[module.entry], patience)

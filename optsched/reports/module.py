@@ -8,7 +8,7 @@ from typing import Any
 from heuristics.xla_module import heap_size, minimum_memory_for_module, schedule_module
 from optsched.formats.native_plan import claims_of
 from optsched.model.logical import LogicalModule
-from optsched.reports.results import end_line, result_lines, solve_record
+from optsched.reports.results import end_line, plan_record, result_lines
 from optsched.runtime.facts import versions
 from optsched.runtime.text import counted, readable
 from optsched.solver.module_result import ModuleResult
@@ -19,7 +19,7 @@ def module_record(found: ModuleResult) -> dict[str, Any]:
     rows = {}
     for name, result in found.results.items():
         if result.graph is not None:
-            rows[name] = solve_record(result.graph, result)
+            rows[name] = plan_record(result)
             # Once for the module is enough.
             rows[name].pop("versions")
     whole = {key: x for key, x in found.to_dict().items() if key not in ("graph", "computations")}

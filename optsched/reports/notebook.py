@@ -28,15 +28,14 @@ from optsched.reports.front import recompute_text
 from optsched.reports.hunt import hunt_text
 from optsched.reports.hunt import picture as hunt_picture
 from optsched.reports.module import module_claims, module_record, module_text
-from optsched.reports.pools import pooled_record, pooled_text, pools_record, pools_text
 from optsched.reports.report import make_packing_report, make_report, saving_of
 from optsched.reports.results import (
     describe,
     info_text,
-    pack_record,
-    pack_text,
-    solve_record,
-    solve_text,
+    packing_record,
+    packing_text,
+    plan_record,
+    plan_text,
 )
 from optsched.reports.saving import headline, saving_table
 from optsched.reports.sections import left_out, method_section, verdicts
@@ -120,21 +119,12 @@ def _saving(found: Result | PackingResult | ModuleResult) -> str:
 def _text(found: Result | PackingResult | ModuleResult) -> str:
     if isinstance(found, ModuleResult):
         return module_text(found, module_record(found))
+    # Numbers alone may lack what they are about.
+    if (found.problem if isinstance(found, PackingResult) else found.question) is None:
+        return repr(found)
     if isinstance(found, PackingResult):
-        return _packing_text(found)
-    if found.graph is None:
-        return repr(found)
-    if found.in_pools:
-        return pooled_text(found, pooled_record(found))
-    return solve_text(found, solve_record(found.graph, found))
-
-
-def _packing_text(found: PackingResult) -> str:
-    if found.problem is None:
-        return repr(found)
-    if found.in_pools:
-        return pools_text(found.problem, found, pools_record(found.problem, found))
-    return pack_text(found.problem, found, pack_record(found.problem, found))
+        return packing_text(found, packing_record(found))
+    return plan_text(found, plan_record(found))
 
 
 def _table_text(found: Comparison | Study | Fleet) -> str:
@@ -296,7 +286,7 @@ def _save_plan(found: Result | PackingResult | ModuleResult, path: str | Path) -
         return write_packing(packing_of(found.problem), path, found.offsets)
     if found.plan is None or found.graph is None:
         raise UsageError("the result has no plan to save")
-    write_plan(found.plan, path, found.graph, solve_record(found.graph, found))
+    write_plan(found.plan, path, found.graph, plan_record(found))
     return None
 
 

@@ -1,11 +1,10 @@
-"""Reports of packings into several pools: JSON records and short texts."""
+"""Fields and lines about several pools in the records and texts of answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.reports.capacity import (
     Refusal,
@@ -13,36 +12,13 @@ from optsched.reports.capacity import (
     pool_refusal,
     refusal_text,
 )
-from optsched.reports.results import end_line, result_lines, solve_record
-from optsched.runtime.facts import versions
-from optsched.runtime.limits import Objective, Proof
+from optsched.runtime.limits import Proof
 from optsched.runtime.text import counted, listed_names, readable
-from optsched.solver.packing_result import PackingResult
+from optsched.solver.packing_result import PackingResult, Shortage
 from optsched.solver.result import Result
 
 SHOWN = 10
 """Maximum number of buffers named in text; records list all."""
-
-
-def pools_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
-    """Return the record that `optsched pack --json` prints for pools."""
-    names, offsets = result.places(len(problem))
-    # Buffers without an offset were not placed.
-    placed = zip(problem.names, offsets.tolist(), strict=True)
-    return {
-        "graph": problem.name,
-        "buffers": len(problem),
-        "status": result.status,
-        "stop_reason": result.stop_reason,
-        "objective": Objective.SLAB,
-        "slab": result.slab,
-        "runtime": round(result.runtime, 6),
-        **pools_fields(problem, result),
-        "pool": dict(zip(problem.names, names, strict=True)),
-        "offsets": {name: offset for name, offset in placed if offset >= 0},
-        "memory_model": problem.memory_model,
-        "versions": versions(),
-    }
 
 
 def pools_fields(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
@@ -71,14 +47,7 @@ def pools_fields(problem: PackingProblem, result: PackingResult) -> dict[str, An
     }
 
 
-def pools_text(problem: PackingProblem, result: PackingResult, record: Mapping[str, Any]) -> str:
-    """Return the text of a result in pools."""
-    buffers, pools = counted(len(problem), "buffer"), counted(len(result.packed), "pool")
-    head = f"{readable(problem.name)}: {buffers} in {pools}"
-    return "\n".join([head, *_lines(problem, result, record), end_line(result)])
-
-
-def _lines(
+def pool_lines(
     problem: PackingProblem, result: PackingResult, found: Mapping[str, Any], short: bool = True
 ) -> list[str]:
     """Return one line per pool, and the spilled buffers and, if `short`, the reasons."""
@@ -110,54 +79,51 @@ def _lines(
     return lines
 
 
-def pooled_record(found: Result) -> dict[str, Any]:
-    """Return the record that `optsched solve --json` prints for pools."""
-    graph = found.graph
-    assert graph is not None
-    why = _why_all_orders(graph, found)
-    record = solve_record(graph, found)
-    record |= {"status": found.status, "spilled_bound": found.spilled_bound, **why}
+def spilled_fields(found: Result) -> dict[str, Any]:
+    """Return the fields of a plan in pools: its pools, spilled buffers, and why no order fits."""
+    graph, why = found.graph, {} if found.shortage is None else _why(found, found.shortage)
     if found.refuted is not None:
-        return {**record, "refuted": found.refuted.reason}
+        return {**why, "refuted": found.refuted.reason}
+    assert graph is not None
     assert found.packing is not None
-    assert found.problem is not None
-    fields = pools_fields(found.problem, found.packing)
+    assert found.packing.problem is not None
+    fields = pools_fields(found.packing.problem, found.packing)
     # This bound holds for the chosen order; `spilled_bound` in the record holds for all orders.
     fields["spilled_bound_of_order"] = fields.pop("spilled_bound")
     plan = found.plan
     if plan is not None:
-        record["slabs"] = plan.slabs(graph)
+        fields["slabs"] = plan.slabs(graph)
         pools = [part.pool for part in found.packing.packed]
-        record["capacities"] = {p.name: p.capacity for p in pools if p.capacity is not None}
-        record["pool"] = {
+        fields["capacities"] = {p.name: p.capacity for p in pools if p.capacity is not None}
+        fields["pool"] = {
             buffer.name: plan.pools[b]
             for b, buffer in enumerate(graph.buffers)
             if plan.offsets[b] is not None and graph.roots[b] == b
         }
-    return {**record, **fields, **why}
+    return {**fields, **why}
 
 
-def pooled_text(found: Result, record: Mapping[str, Any]) -> str:
-    """Return the text of a result in pools."""
-    lines = result_lines(found, record)
-    no_order = found.shortage is not None
+def spilled_lines(found: Result, record: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a plan in pools."""
+    lines = []
     if found.refuted is not None:
         lines += [f"  {found.refuted.reason}", f"  {refusal_text(record)}"]
-    elif no_order:
+    elif found.shortage is not None:
         assert found.graph is not None
         only = next(iter({buffer.pool for buffer in found.graph.buffers}), "")
         lines.append(f"  pool {readable(only)}: {refusal_text(record)}")
-    if found.packing is not None and found.problem is not None:
-        fields = pools_fields(found.problem, found.packing)
-        lines += _lines(found.problem, found.packing, fields, short=not no_order)
+    if found.packing is not None and found.packing.problem is not None:
+        fields = pools_fields(found.packing.problem, found.packing)
+        short = found.shortage is None
+        lines += pool_lines(found.packing.problem, found.packing, fields, short=short)
         if found.spilled_bytes:
             # This bound holds for all orders, that in the lines above for the chosen one.
             proved = found.spilled_bytes <= found.spilled_bound
             most = "no order spills fewer" if proved else f"at least {found.spilled_bound:,}"
             lines.append(f"    over all orders: {most}")
-    return "\n".join([*lines, end_line(found)])
+    return lines
 
 
-def _why_all_orders(graph: Graph, found: Result) -> Refusal:
-    """Return why no order fits in all pools, or in the only pool that buffers name."""
-    return {} if found.shortage is None else all_orders_refusal(graph, found, found.shortage)
+def _why(found: Result, shortage: Shortage) -> Refusal:
+    assert found.graph is not None
+    return all_orders_refusal(found.graph, found, shortage)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from optsched.errors import UsageError
 from optsched.formats.format import FileFacts
 from optsched.formats.minimalloc import PackingTable
 from optsched.model.antichain import largest_antichain
@@ -29,6 +30,7 @@ from optsched.reports.capacity import (
     refusal,
     refusal_text,
 )
+from optsched.reports.pools import pool_lines, pools_fields, spilled_fields, spilled_lines
 from optsched.runtime.bytes import format_bytes, spelled_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.facts import versions
@@ -52,8 +54,11 @@ _PROOF_WORDS = {
 }
 
 
-def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
+def plan_record(result: Result) -> dict[str, Any]:
     """Return the record that `optsched solve --json` prints."""
+    graph = result.graph
+    if graph is None:
+        raise UsageError("a result without its question has no record")
     slabs = {} if result.plan is None else result.plan.slabs(graph)
     return {
         "graph": graph.name,
@@ -69,6 +74,7 @@ def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
         "order_search": dict(result.order_search),
         "memory_model": graph.model_name,
         "versions": versions(),
+        **(spilled_fields(result) if result.in_pools else {}),
     }
 
 
@@ -96,8 +102,13 @@ def _stream_fields(graph: Graph, result: Result) -> dict[str, Any]:
     return {"streams": {"names": list(graph.streams), "antichain": buffers}}
 
 
-def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
+def packing_record(result: PackingResult) -> dict[str, Any]:
     """Return the record that `optsched pack --json` prints."""
+    problem = _problem(result)
+    pools, offsets = result.places(len(problem))
+    # Buffers without an offset were not placed.
+    placed = {name: x for name, x in zip(problem.names, offsets.tolist(), strict=True) if x >= 0}
+    pool = {"pool": dict(zip(problem.names, pools, strict=True))}
     # Reserved regions count as buffers: they take room too, and can be why the others do not fit.
     planned = Reserved(result.reserved, result.capacity).reduce(problem)[0]
     return {
@@ -116,21 +127,26 @@ def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any
         **({"left_out": dict(result.left_out)} if result.left_out else {}),
         **_sharing_fields(problem),
         **({"reserved": [*map(str, result.reserved)]} if result.reserved else {}),
-        "offsets": None
-        if result.offsets is None
-        else dict(zip(problem.names, result.offsets.tolist(), strict=True)),
+        **(pools_fields(problem, result) | pool if result.in_pools else {}),
+        "offsets": placed if result.in_pools or result.offsets is not None else None,
         "memory_model": problem.memory_model,
         "versions": versions(),
     }
 
 
-def solve_text(result: Result, record: Mapping[str, Any]) -> str:
-    """Return a result and its :func:`solve_record` as a short text."""
-    return "\n".join([*result_lines(result, record), end_line(result)])
+def plan_text(result: Result, record: Mapping[str, Any]) -> str:
+    """Return a result and its :func:`plan_record` as a short text."""
+    pools = spilled_lines(result, record) if result.in_pools else []
+    return "\n".join([*result_lines(result, record), *pools, end_line(result)])
 
 
-def pack_text(problem: PackingProblem, result: PackingResult, record: Mapping[str, Any]) -> str:
-    """Return a packing's result and its :func:`pack_record` as a short text."""
+def packing_text(result: PackingResult, record: Mapping[str, Any]) -> str:
+    """Return a packing's result and its :func:`packing_record` as a short text."""
+    problem = _problem(result)
+    if result.in_pools:
+        pools = counted(len(result.packed), "pool")
+        head = f"{readable(problem.name)}: {counted(len(problem), 'buffer')} in {pools}"
+        return "\n".join([head, *pool_lines(problem, result, record), end_line(result)])
     why = _packing_bound(problem, result)
     lines = [
         f"{readable(problem.name)}: {counted(len(problem), 'buffer')}",
@@ -141,6 +157,12 @@ def pack_text(problem: PackingProblem, result: PackingResult, record: Mapping[st
         end_line(result),
     ]
     return "\n".join(lines)
+
+
+def _problem(result: PackingResult) -> PackingProblem:
+    if result.problem is None:
+        raise UsageError("a result without its live ranges has no record")
+    return result.problem
 
 
 def _packing_bound(problem: PackingProblem, result: PackingResult) -> str:

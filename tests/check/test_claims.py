@@ -21,8 +21,7 @@ from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.pools import Pool
 from optsched.model.question import Question
-from optsched.reports.pools import pooled_record
-from optsched.reports.results import solve_record, trace_rows
+from optsched.reports.results import plan_record, trace_rows
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from tests.support.generators import random_graph
@@ -160,12 +159,12 @@ def test_what_solve_writes_is_never_refused() -> None:
                 names = sorted({buffer.pool for buffer in made.buffers if not buffer.external})
                 pools = [Pool(name, 40 if capacity else None) for name in names]
                 found = solve(made, pools=[*pools, Pool("more", None)], limits=limits)
-                result, record = found, pooled_record(found)
+                result, record = found, plan_record(found)
             else:
                 result = solve(
                     made, objective=objective, capacity=40 if capacity else None, limits=limits
                 )
-                record = solve_record(made, result)
+                record = plan_record(result)
             if result.plan is None:
                 continue
             record["trace"] = trace_rows(result.trace)

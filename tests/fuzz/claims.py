@@ -35,7 +35,7 @@ from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
 from optsched.model.streams import in_levels, with_streams
 from optsched.reports.report import make_report
-from optsched.reports.results import solve_record, solve_text
+from optsched.reports.results import plan_record, plan_text
 from optsched.reports.sections import facts, proof_section
 from optsched.runtime.facts import code_digest
 from optsched.solver.result import Result
@@ -186,8 +186,8 @@ class Judge:
         if not words:
             yield f"no words for a bound above a plan: {result}"
             return
-        record = solve_record(question.planned, result)
-        shown = {"repr": repr(result), "text": solve_text(result, record)}
+        record = plan_record(result)
+        shown = {"repr": repr(result), "text": plan_text(result, record)}
         shown["record"] = record.get("among", "")
         if result.plan is not None and not question.pools:
             made = make_report(question.planned, result, [("plan", result.plan, ())])

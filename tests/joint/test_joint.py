@@ -19,7 +19,7 @@ from optsched.model.liveness import peak_memory, timeline
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan
 from optsched.reports.capacity import packing_refusal, refusal
-from optsched.reports.results import pack_record, pack_text, solve_record, solve_text
+from optsched.reports.results import packing_record, packing_text, plan_record, plan_text
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import SIZES, Limits, Objective, Proof, StopReason
 from optsched.solver import pipeline
@@ -131,7 +131,7 @@ def test_a_slab_above_the_least_peak_is_proved_by_search() -> None:
     assert (result.peak_bound, result.slab, result.slab_bound) == (4, 5, 5)
     assert result.slab_proof is Proof.JOINT_SEARCH
     assert result.status is Status.OPTIMAL
-    assert "in every order" in solve_text(result, solve_record(GAP, result))
+    assert "in every order" in plan_text(result, plan_record(result))
     bounds = [event.bound for event in result.trace]
     assert bounds == sorted(bounds)
 
@@ -231,13 +231,13 @@ def test_refused_capacity_names_bytes_and_culprits() -> None:
     graph = build.build()
     result = solve(graph, capacity=11)
     assert refusal(graph, result)["culprits_live"] == "whenever op 'b' runs"
-    record = solve_record(graph, result)
+    record = plan_record(result)
     assert (record["required"], record["available"], record["excess"]) == (14, 11, 3)
     assert _culprits(record) == [("y", 7), ("x", 5), ("z", 2)]
-    assert "14 required, 3 too few" in solve_text(result, record)
-    assert "y 7, x 5, z 2" in solve_text(result, record)
-    assert "required" not in solve_record(graph, solve(graph, capacity=14))
-    assert "required" not in solve_record(graph, solve(graph))
+    assert "14 required, 3 too few" in plan_text(result, record)
+    assert "y 7, x 5, z 2" in plan_text(result, record)
+    assert "required" not in plan_record(solve(graph, capacity=14))
+    assert "required" not in plan_record(solve(graph))
 
 
 def test_refused_capacity_names_what_is_pinned_too_high_or_kept_apart() -> None:
@@ -270,12 +270,12 @@ def test_refused_packing_names_its_fullest_step_or_its_pin() -> None:
     found = packing_refusal(problem, result)
     assert found["excess"] == found["required"] - 3
     assert sum(size for _, size in _culprits(found)) == problem.max_load
-    assert pack_record(problem, result)["available"] == 3
-    assert "too few" in pack_text(problem, result, pack_record(problem, result))
+    assert packing_record(result)["available"] == 3
+    assert "too few" in packing_text(result, packing_record(result))
     pinned = replace(problem, pin=np.array([10, -1, -1, -1, -1, -1, -1]))
     refusal = packing_refusal(pinned, pack(pinned, capacity=9))
     assert _culprits(refusal) == [("a", 2)]
-    assert "required" not in pack_record(problem, pack(problem, capacity=9))
+    assert "required" not in packing_record(pack(problem, capacity=9))
 
 
 def _culprits(record: dict[str, Any]) -> list[tuple[str, int]]:

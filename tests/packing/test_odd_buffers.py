@@ -8,7 +8,7 @@ import pytest
 from optsched.check.packing import check_packing
 from optsched.errors import GraphError, PlanError
 from optsched.model.packing_problem import Gap, PackingProblem
-from optsched.reports.results import pack_record, pack_text
+from optsched.reports.results import packing_record, packing_text
 from optsched.solver.pack import pack
 from optsched.solver.status import Status
 from tests.support import brute
@@ -86,8 +86,8 @@ def test_a_buffer_with_a_gap_all_along_is_as_large_as_it_is() -> None:
     problem = PackingProblem(size=[8, 3], start=[0, 0], end=[4, 4], gaps=((Gap(0, 4),), ()))
     found = pack(problem)
     assert (found.slab, found.slab_bound, found.status) == (8, 8, Status.OPTIMAL)
-    assert "one buffer alone ends there" in pack_text(problem, found, pack_record(problem, found))
+    assert "one buffer alone ends there" in packing_text(found, packing_record(found))
     refused = pack(problem, capacity=7)
     assert refused.status is Status.INFEASIBLE
-    text = pack_text(problem, refused, pack_record(problem, refused))
+    text = packing_text(refused, packing_record(refused))
     assert "  larger than that: b0 8" in text

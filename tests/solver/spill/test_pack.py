@@ -18,7 +18,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.model.pools import Pool
 from optsched.model.selection import select
-from optsched.reports.pools import pools_record, pools_text
+from optsched.reports.results import packing_record, packing_text
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.finding import Finding
@@ -124,7 +124,7 @@ def test_nothing_is_called_the_fewest_of_no_packings() -> None:
         size=[4, 2, 2], start=[2, 1, 0], end=[3, 3, 3], alignment=[1, 1, 2], pin=[-1, 1, -1]
     )
     result = pack(problem, own_pools=[""] * 3, pools=[Pool("p", 3), Pool("q", 5), Pool("r", 1)])
-    text = pools_text(problem, result, pools_record(problem, result))
+    text = packing_text(result, packing_record(result))
     assert result.slab is None
     assert "fewest" not in text
 
