@@ -10,8 +10,7 @@ from pathlib import Path
 
 from optsched.fleet import Fleet
 from optsched.formats import read_graph
-from optsched.runtime.limits import Objective
-from optsched.store import PlanStore, StoredQuestion, verify
+from optsched.store import PlanStore, verify
 from tests.support.fleet_faults import FAULTS, Recovery
 from tests.support.fleets import Driver, make_fleet, undisturbed
 
@@ -98,7 +97,7 @@ def _plans_lost(store: Path, paths: Sequence[str], expected: Fleet) -> int:
     kept = PlanStore(store)
     if verify(kept):
         return len(paths)
-    known = [kept.get(read_graph(path), StoredQuestion(Objective.SLAB)) for path in paths]
+    known = [kept.get(read_graph(path)) for path in paths]
     return sum(
         one is None or (one.slab, one.bound) != (row["slab"], row["slab_bound"])
         for one, row in zip(known, expected.rows(), strict=True)

@@ -115,11 +115,10 @@ def _add_savings(
     """
     from optsched.store import objective_bound
 
-    plain = [x for x in records if not x.question.rules and not x.question.pools]
-    if len(args.which) != 1 or not Path(args.which[0]).exists() or not plain:
+    if len(args.which) != 1 or not Path(args.which[0]).exists() or not records:
         return f"{_total(records, shown)}\n{text}"
     # A record with a plan before one without, a slab before a peak.
-    best = min(plain, key=lambda x: (x.value is None, x.question.objective))
+    best = min(records, key=lambda x: (x.value is None, x.objective))
     return add_saving(
         common.read_graph(args, args.which[0]),
         shown,
@@ -130,7 +129,7 @@ def _add_savings(
             objective_bound(best.bounds, Objective.PEAK).value,
             objective_bound(best.bounds, Objective.SLAB).value,
         ),
-        objective=best.question.objective,
+        objective=best.objective,
         among=best.among,
     )
 
@@ -138,6 +137,7 @@ def _add_savings(
 def _write_plan(args: argparse.Namespace, store: PlanStore) -> None:
     """Write the stored plan of the given graph file."""
     from optsched.formats import write_plan
+    from optsched.model.question import Question
 
     files = [which for which in args.which if Path(which).exists()]
     if len(args.which) != 1 or not files:
@@ -145,10 +145,11 @@ def _write_plan(args: argparse.Namespace, store: PlanStore) -> None:
     common.protect([args.plan], args.store, *files)
     graph = common.read_graph(args, files[0])
     planned = [record for record in _chosen(args, store) if record.value is not None]
-    found = store.get(graph, planned[0].question) if planned else None
+    objective = planned[0].objective if planned else Objective.SLAB
+    capacity = planned[0].capacity if planned else None
+    found = store.get(Question(graph, objective=objective, capacity=capacity))
     if found is None or found.plan is None:
         raise UsageError(f"{args.store} has no plan of {files[0]}")
-    objective = planned[0].question.objective.value
     claims = {"objective": objective, f"{objective}_bound": found.bound}
     write_plan(found.plan, args.plan, graph, claims)
 

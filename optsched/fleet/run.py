@@ -288,7 +288,7 @@ class _FleetRun:
         # After the writer, which alone may hold the store during the run.
         with suppress(OptschedError):
             keys = dict.fromkeys(graph.key for graph in self.graphs if graph.key)
-            self.writer.store.mark_met(keys, self.context.question)
+            self.writer.store.mark_met(keys, self.context.settings.objective)
         for number, reason in self.writer.refused.items():
             self.graphs[number].fail(UnitFailed(reason))
         labels = distinct_labels([x.name for x in self.graphs], [x.path for x in self.graphs])

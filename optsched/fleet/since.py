@@ -87,7 +87,7 @@ def read_earlier(path: str | Path, objective: Objective) -> Earlier:
         return Earlier((), is_store=True)
     if is_store:
         records = PlanStore(path).records()
-        known = [_stored(x) for x in records if x.question.objective is objective]
+        known = [_stored(x) for x in records if x.objective is objective]
         return Earlier(known, is_store=True)
     found = _ROWS.search(Path(path).read_text(encoding="utf-8", errors="replace"))
     if found is None:

@@ -27,7 +27,7 @@ from optsched.errors import FormatError, OptschedError
 from optsched.fleet.settings import FleetSettings
 from optsched.formats.reading import is_broken_graph
 from optsched.model.graph import Graph
-from optsched.model.question import restriction_words
+from optsched.model.question import Question, restriction_words
 from optsched.runtime.facts import code_digest, versions
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.runtime.memory import limited_memory
@@ -39,7 +39,6 @@ from optsched.store import (
     Bound,
     PlanStore,
     PreparedResult,
-    StoredQuestion,
     StoredRecord,
     prepare_result,
 )
@@ -91,11 +90,6 @@ class UnitContext:
     settings: FleetSettings
     store: str
     code: str
-
-    @property
-    def question(self) -> StoredQuestion:
-        """Question that is answered for every graph."""
-        return StoredQuestion(self.settings.objective)
 
 
 @dataclass(frozen=True)
@@ -367,9 +361,9 @@ def look_up(graph: Graph, context: UnitContext) -> Result | None:
 
 
 def _look_up(graph: Graph, context: UnitContext, store: PlanStore) -> Result | None:
-    question = context.question
-    record = store.record(graph, question)
-    stored = None if record is None else store.get(graph, question)
+    question = Question(graph, objective=context.settings.objective)
+    record = store.record(question)
+    stored = None if record is None else store.get(question)
     if record is None or stored is None:
         return None
     peak, slab = (_believed(record, quantity) for quantity in (Objective.PEAK, Objective.SLAB))
@@ -382,7 +376,7 @@ def _look_up(graph: Graph, context: UnitContext, store: PlanStore) -> Result | N
     )
     # Damaged states of searches are ignored; plan and bounds remain usable.
     with suppress(FormatError):
-        left = store.search(graph, question)
+        left = store.search(question)
         if left is not None and left.code == context.code:
             known = _unrefuted(left.trusted(known), stored)
     return _with_bounds(stored, known, question.objective)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +33,8 @@ def record_dict(record: StoredRecord) -> dict[str, Any]:
     return {
         "record": record.number,
         **{name: getattr(record, name) for name in plain},
-        "objective": record.question.objective.value,
-        "capacity": record.question.capacity,
-        "pools": [list(pool) for pool in record.question.pools],
-        "rules": record.question.rules,
+        "objective": record.objective.value,
+        "capacity": record.capacity,
         "among": record.among,
         "bound": record.best_bound.value,
         "proof": record.best_bound.proof,
@@ -114,7 +111,8 @@ def _row(record: StoredRecord, label: str) -> list[str]:
 def _asked(record: StoredRecord) -> str:
     """Return the question, with the plans that its answers are about."""
     among = f" among {record.among}" if record.among else ""
-    return f"{replace(record.question, rules='')}{among}"
+    room = "" if record.capacity is None else f", capacity {record.capacity:,}"
+    return f"{record.objective}{room}{among}"
 
 
 def record_lines(record: StoredRecord, changes: Sequence[RecordChange]) -> str:

@@ -5,11 +5,8 @@ from optsched.store.document import graph_key
 from optsched.store.exchange import Taken, export_store, import_store, merge
 from optsched.store.prepared import PreparedResult, prepare_result
 from optsched.store.question import (
-    MINIMUM_PEAK,
-    MINIMUM_SLAB,
     Bound,
     RecordChange,
-    StoredQuestion,
     StoredRecord,
     objective_bound,
     provenance,
@@ -18,14 +15,11 @@ from optsched.store.revoke import Rule, read_rule, revoke
 from optsched.store.upkeep import collect_garbage, verify
 
 __all__ = [
-    "MINIMUM_PEAK",
-    "MINIMUM_SLAB",
     "Bound",
     "PlanStore",
     "PreparedResult",
     "RecordChange",
     "Rule",
-    "StoredQuestion",
     "StoredRecord",
     "Taken",
     "collect_garbage",

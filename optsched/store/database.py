@@ -33,14 +33,13 @@ from optsched.store.prepared import (
     prepare_result,
 )
 from optsched.store.question import (
-    MINIMUM_SLAB,
-    Asking,
     Bound,
     RecordChange,
-    StoredQuestion,
     StoredRecord,
     among_record,
+    objective_text,
     provenance,
+    question_text,
     stored_question,
 )
 from optsched.store.stored_plan import stored_result
@@ -133,7 +132,7 @@ class PlanStore:
     def __repr__(self) -> str:
         return f"PlanStore({str(self.path)!r})"
 
-    def get(self, graph: Graph | Question, question: Asking = MINIMUM_SLAB) -> Result | None:
+    def get(self, graph: Graph | Question, question: Question | None = None) -> Result | None:
         """Return the best stored plan of a graph or a question with its bounds, or None.
 
         Parameters
@@ -142,7 +141,7 @@ class PlanStore:
             A graph, for its plan of minimum slab, as :func:`optsched.solve` makes it by
             default; or a :class:`Question`.
         question
-            A :class:`Question` about the graph, or the part of one beside the graph.
+            A :class:`Question` about the graph.
 
         Examples
         --------
@@ -160,13 +159,11 @@ class PlanStore:
         (True, 10, 1, True)
         (True, True)
         """
-        given = question if isinstance(question, Question) else graph
-        planned, question = _asked(graph, question)
-        about = given if isinstance(given, Question) else question.about(planned)
+        asked = stored_question(graph, question)
 
         def query(connection: sqlite3.Connection) -> Result | None:
             try:
-                return stored_result(connection, planned, question, about)
+                return stored_result(connection, asked)
             except (FormatError, PlanError) as error:
                 # The same type, so that callers distinguish a bad file from a bad plan.
                 raise type(error)(f"store {self.path}: {error}") from None
@@ -180,7 +177,7 @@ class PlanStore:
         *,
         bound: int = 0,
         proof: str = "",
-        question: Asking = MINIMUM_SLAB,
+        question: Question | None = None,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a plan and a bound, each unless the store has an equal or a better one.
@@ -204,16 +201,16 @@ class PlanStore:
         PlanError
             If the plan breaks a rule of the graph, or does not fit; or the bound is above it.
         """
-        made = _made(graph, question, origin)
-        planned, question = _asked(graph, question)
-        prepared, text = prepare_plan(planned, plan, question), rows.provenance_text(made)
+        asked = stored_question(graph, question)
+        made = _made(asked, origin)
+        prepared, text = prepare_plan(asked, plan), rows.provenance_text(made)
         # Tested late: a plan that is wrong is an error even where nothing can be written.
         if not self._is_writable():
             return False
-        with self._changing(planned, question) as record:
+        with self._changing(asked.planned, question_text(asked)) as record:
             # A plan first: bounds above it are withdrawn before the new bound is compared.
-            better = record.keep_plan(prepared, question, text)
-            raised = record.raise_bound(Bound(question.objective, bound, proof, False, made))
+            better = record.keep_plan(prepared, asked.objective, text)
+            raised = record.raise_bound(Bound(asked.objective, bound, proof, False, made))
         return better or raised
 
     def put_bound(
@@ -223,7 +220,7 @@ class PlanStore:
         proof: str = "",
         *,
         quantity: Objective | None = None,
-        question: Asking = MINIMUM_SLAB,
+        question: Question | None = None,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a bound that an engine proved, unless an equal or higher one is stored.
@@ -245,13 +242,13 @@ class PlanStore:
         PlanError
             If a stored plan has fewer bytes, so that the bound is wrong.
         """
-        made = _made(graph, question, origin)
-        planned, question = _asked(graph, question)
-        chosen = question.objective if quantity is None else quantity
+        asked = stored_question(graph, question)
+        made = _made(asked, origin)
+        chosen = asked.objective if quantity is None else quantity
         bound = Bound(chosen, value, proof, False, made)
         if not self._is_writable():
             return False
-        with self._changing(planned, question) as record:
+        with self._changing(asked.planned, question_text(asked)) as record:
             return record.raise_bound(bound)
 
     def put_certificate(
@@ -259,7 +256,7 @@ class PlanStore:
         graph: Graph | Question,
         certificate: Certificate,
         *,
-        question: Asking = MINIMUM_SLAB,
+        question: Question | None = None,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a certificate of a bound on the peak, if the checker accepts it.
@@ -273,15 +270,15 @@ class PlanStore:
         """
         from optsched.check.certificate import check_certificate
 
-        made = _made(graph, question, origin)
-        planned, question = _asked(graph, question)
+        asked = stored_question(graph, question)
+        made = _made(asked, origin)
         # Checked before anything is opened, as checking takes long and writers exclude each other.
-        rung = check_certificate(planned, certificate)
-        packed = pack_certificate(planned, certificate)
+        rung = check_certificate(asked.planned, certificate)
+        packed = pack_certificate(asked.planned, certificate)
         bound = Bound(Objective.PEAK, certificate.bound, rung, True, made)
         if not self._is_writable():
             return False
-        with self._changing(planned, question) as record:
+        with self._changing(asked.planned, question_text(asked)) as record:
             return record.raise_bound(bound, packed)
 
     def put_result(
@@ -310,14 +307,15 @@ class PlanStore:
         PlanError
             If a bound is above a stored plan, and so wrong.
         """
-        given, question = origin or provenance(), prepared.question
+        given = origin or provenance()
         made = {**given, "stop_reason": prepared.stop_reason.value} | among_record(prepared.among)
         if not self._is_writable():
             return False
         kept = False
-        with self._changing(prepared.graph, question) as record:
+        with self._changing(prepared.graph, prepared.question) as record:
             if prepared.plan is not None:
-                kept |= record.keep_plan(prepared.plan, question, rows.provenance_text(made))
+                text = rows.provenance_text(made)
+                kept |= record.keep_plan(prepared.plan, prepared.objective, text)
             for quantity, value, proof in prepared.bounds:
                 kept |= record.raise_bound(Bound(quantity, value, proof, False, made))
             if prepared.search is not None:
@@ -326,13 +324,13 @@ class PlanStore:
         return kept
 
     def certificate(
-        self, graph: Graph | Question, question: Asking = MINIMUM_SLAB
+        self, graph: Graph | Question, question: Question | None = None
     ) -> Certificate | None:
         """Return the certificate of the highest bound that has one, without checking it again."""
-        planned, question = _asked(graph, question)
+        asked = stored_question(graph, question)
 
         def query(connection: sqlite3.Connection) -> Certificate | None:
-            record = rows.find_record(connection, planned, question)
+            record = rows.find_record(connection, asked.planned, question_text(asked))
             chosen = (
                 "SELECT certificate FROM bounds WHERE record = ? AND certificate IS NOT NULL"
                 " AND withdrawn = '' ORDER BY value DESC"
@@ -340,7 +338,7 @@ class PlanStore:
             row = connection.execute(chosen, (record,)).fetchone()
             if row is None:
                 return None
-            return read_certificate(planned, unpack_json(row[0]))
+            return read_certificate(asked.planned, unpack_json(row[0]))
 
         return self.read(query)
 
@@ -349,7 +347,7 @@ class PlanStore:
         graph: Graph | Question,
         state: Resume | None,
         *,
-        question: Asking = MINIMUM_SLAB,
+        question: Question | None = None,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Store the state of a search in place of an earlier one; None deletes it.
@@ -359,36 +357,36 @@ class PlanStore:
         UsageError
             If its JSON is larger than 16 MiB.
         """
-        planned, question = _asked(graph, question)
+        asked = stored_question(graph, question)
         expect("put_search", state, Resume, NoneType)
-        packed = None if state is None else pack_search(planned, state)
+        packed = None if state is None else pack_search(asked.planned, state)
         units = 0 if state is None else state.units
         if not self._is_writable():
             return False
-        with self._changing(planned, question) as record:
+        with self._changing(asked.planned, question_text(asked)) as record:
             record.keep_search(packed, origin or provenance(), units)
         return True
 
-    def search(self, graph: Graph | Question, question: Asking = MINIMUM_SLAB) -> Resume | None:
+    def search(self, graph: Graph | Question, question: Question | None = None) -> Resume | None:
         """Return the state of the last search, in the ids of this graph; it is not verified."""
-        planned, question = _asked(graph, question)
+        asked = stored_question(graph, question)
 
         def query(connection: sqlite3.Connection) -> Resume | None:
-            record = rows.find_record(connection, planned, question)
+            record = rows.find_record(connection, asked.planned, question_text(asked))
             chosen = "SELECT state FROM searches WHERE record = ?"
             row = connection.execute(chosen, (record,)).fetchone()
-            return None if row is None else read_search(planned, unpack_json(row[0]))
+            return None if row is None else read_search(asked.planned, unpack_json(row[0]))
 
         return self.read(query)
 
     def record(
-        self, graph: Graph | Question, question: Asking = MINIMUM_SLAB
+        self, graph: Graph | Question, question: Question | None = None
     ) -> StoredRecord | None:
         """Return the record of a question: bounds, proofs, provenance."""
-        planned, question = _asked(graph, question)
+        asked = stored_question(graph, question)
 
         def query(connection: sqlite3.Connection) -> StoredRecord | None:
-            number = rows.find_record(connection, planned, question)
+            number = rows.find_record(connection, asked.planned, question_text(asked))
             return next(iter(rows.records_where(connection, "r.id = ?", number)), None)
 
         return self.read(query)
@@ -397,15 +395,15 @@ class PlanStore:
         """Return all records, the oldest first."""
         return self.read(rows.records_where) or []
 
-    def mark_met(self, keys: Iterable[str], question: StoredQuestion = MINIMUM_SLAB) -> None:
+    def mark_met(self, keys: Iterable[str], objective: Objective = Objective.SLAB) -> None:
         """Note that the records of these graphs (by :func:`graph_key`) are in use.
 
         Their age, by which `optsched store gc --older-than` deletes, is 0 again.
         """
-        expect("a store of plans", question, StoredQuestion)
+        expect("a store of plans", objective, Objective)
         if self._is_writable():
             with self.writing() as connection:
-                rows.mark_met(connection, keys, question)
+                rows.mark_met(connection, keys, objective_text(objective))
 
     def history(self, record: int) -> list[RecordChange]:
         """Return the changes of the record of this number, the oldest first."""
@@ -482,9 +480,7 @@ class PlanStore:
         return self._held is not None or self.file.is_writable()
 
     @contextmanager
-    def _changing(
-        self, graph: Graph | rows.GraphRow, question: StoredQuestion
-    ) -> Iterator[OpenRecord]:
+    def _changing(self, graph: Graph | rows.GraphRow, question: str) -> Iterator[OpenRecord]:
         """Yield the record of a question about a graph, created if missing, for changes."""
         with self.writing() as connection:
             yield OpenRecord(connection, rows.add_record(connection, graph, question))
@@ -497,24 +493,6 @@ class PlanStore:
         return self.file.read(query) if self.path.exists() else None
 
 
-def _asked(about: Graph | Question, question: Asking) -> tuple[Graph, StoredQuestion]:
-    """Return the graph that a store has a record of, and the rest of the question about it."""
-    if isinstance(question, Question):
-        # Sizes and in-place pairs are part of both graphs: one of them would be ignored.
-        if (about.graph if isinstance(about, Question) else about) != question.graph:
-            raise UsageError("the graph is not that of the question; give a store one of the two")
-        return _asked(question, MINIMUM_SLAB)
-    if isinstance(about, Question):
-        about, question = stored_question(about)
-    expect("a store of plans", question, Question, StoredQuestion)
-    expect("a store of plans", about, Graph)
-    return about, question
-
-
-def _made(
-    about: Graph | Question, question: Asking, origin: Mapping[str, Any] | None
-) -> Mapping[str, Any]:
+def _made(asked: Question, origin: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the origin of an answer, with the plans that it is about."""
-    asked = question if isinstance(question, Question) else about
-    among = asked.restriction if isinstance(asked, Question) else Question(asked).restriction
-    return {**(origin or provenance()), **among_record(among)}
+    return {**(origin or provenance()), **among_record(asked.restriction)}

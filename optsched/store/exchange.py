@@ -27,6 +27,7 @@ from optsched.formats.source import (
     write_bytes,
 )
 from optsched.model.graph import Graph
+from optsched.model.question import Question
 from optsched.runtime.limits import SIZES, Objective, Proof, choose_member
 from optsched.runtime.text import readable
 from optsched.solver.resume import Resume
@@ -34,7 +35,7 @@ from optsched.store import rows
 from optsched.store.database import PlanStore
 from optsched.store.document import MAX_VALUES, read_kept
 from optsched.store.file import DAMAGE
-from optsched.store.question import Bound, read_question
+from optsched.store.question import Bound, check_answer, read_question
 from optsched.store.revoke import is_meant, read_rule
 from optsched.store.schema import OLDER
 from optsched.store.translate import (
@@ -124,7 +125,8 @@ class Parcel:
         record.refuse_unknown(_KEYS)
         # The graph is made of its document and checked as any graph is; its name is only a label.
         self.graph: Graph = read_kept(record.mapping("graph"))
-        self.question = read_question(record.mapping("question"))
+        objective, capacity = read_question(record.mapping("question"))
+        self.question = Question(self.graph, objective=objective, capacity=capacity)
         self.origin = record.mapping("provenance")
         # Called for its checks: the text must be small and plain.
         rows.provenance_text(self.origin)
@@ -132,9 +134,8 @@ class Parcel:
         if record.has("plan"):
             self.plan = read_plan_document(self.graph, record.mapping("plan"))
             # The checker measures the plan; a record that claims less is refused.
-            self.question.check(
-                self.graph, self.plan, peak=record.count("peak"), slab=record.count("slab")
-            )
+            peak, slab = record.count("peak"), record.count("slab")
+            check_answer(self.question, self.plan, peak=peak, slab=slab)
         self.bounds = [self._read_bound(x) for x in record.items("bounds")]
         self.search: Resume | None = None
         if record.has("search"):
@@ -187,12 +188,12 @@ def take(store: PlanStore, parcel: Parcel, *, trust: bool = False) -> tuple[bool
     tuple
         True if anything was new; the errors of bounds that were rejected.
     """
-    graph, question, troubles = parcel.graph, parcel.question, list[str]()
+    question, troubles = parcel.question, list[str]()
     with store.batch() as batch:
         rules = [read_rule(text) for text in batch.revocations()]
         before = batch.digest()
         if parcel.plan is not None:
-            batch.put(graph, parcel.plan, question=question, origin=parcel.origin)
+            batch.put(question, parcel.plan, origin=parcel.origin)
         for bound, certificate in parcel.bounds:
             # Withdrawn over there, or here by a rule of this store: it may not come back that way.
             if bound.withdrawn or any(is_meant(rule, bound) for rule in rules):
@@ -205,22 +206,21 @@ def take(store: PlanStore, parcel: Parcel, *, trust: bool = False) -> tuple[bool
         # The state of a search has bounds as well, without their provenance.
         believed = trust and not rules
         # Never in place of our own state, which is known to fit our bounds.
-        if believed and parcel.search is not None and batch.search(graph, question) is None:
-            batch.put_search(graph, parcel.search, question=question, origin={})
+        if believed and parcel.search is not None and batch.search(question) is None:
+            batch.put_search(question, parcel.search, origin={})
         return batch.digest() != before, troubles
 
 
 def _take_bound(
     batch: PlanStore, parcel: Parcel, bound: Bound, certificate: Certificate | None, trust: bool
 ) -> None:
-    graph, question, origin = parcel.graph, parcel.question, {**bound.provenance, "taken": True}
+    question, origin = parcel.question, {**bound.provenance, "taken": True}
     if certificate is not None:
-        batch.put_certificate(graph, certificate, question=question, origin=origin)
+        batch.put_certificate(question, certificate, origin=origin)
         return
     # A bound by someone else's engine is a claim until the user says otherwise.
     proof = bound.proof if trust else Proof.CLAIMED
-    quantity = bound.quantity
-    batch.put_bound(graph, bound.value, proof, quantity=quantity, question=question, origin=origin)
+    batch.put_bound(question, bound.value, proof, quantity=bound.quantity, origin=origin)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.runtime.limits import Objective, Proof
 from optsched.store import rows
 from optsched.store.prepared import PreparedPlan
-from optsched.store.question import Bound, StoredQuestion
+from optsched.store.question import Bound
 from optsched.store.translate import unpack_bytes
 
 
@@ -36,10 +36,10 @@ class OpenRecord:
         self.reached: tuple[int, int] | None = connection.execute(query, (number,)).fetchone()
         self.bounds = list(rows.bounds_of(connection, number))
 
-    def keep_plan(self, plan: PreparedPlan, question: StoredQuestion, origin: str) -> bool:
+    def keep_plan(self, plan: PreparedPlan, objective: Objective, origin: str) -> bool:
         """Keep a plan if it is better than the stored one; return True if it was kept."""
         new = plan.peak, plan.slab
-        if self.reached is not None and not _is_better(new, self.reached, question):
+        if self.reached is not None and not _is_better(new, self.reached, objective):
             return False
         self.reached = new
         # The checker passed this plan, so bounds above it are wrong, whoever proved them.
@@ -139,9 +139,9 @@ class OpenRecord:
         return rows.add_history(self.connection, self.number, what, detail)
 
 
-def _is_better(new: tuple[int, int], known: tuple[int, int], question: StoredQuestion) -> bool:
+def _is_better(new: tuple[int, int], known: tuple[int, int], objective: Objective) -> bool:
     """Return True if a peak and a slab are better than others, the objective first."""
-    if question.objective is Objective.SLAB:
+    if objective is Objective.SLAB:
         new, known = new[::-1], known[::-1]
     return new < known
 

@@ -17,7 +17,7 @@ from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.solver.result import Result
 from optsched.solver.resume import Resume
 from optsched.store import rows
-from optsched.store.question import StoredQuestion, stored_question
+from optsched.store.question import check_answer, question_text, stored_question
 from optsched.store.translate import pack, pack_search, plan_document
 
 
@@ -35,8 +35,8 @@ class PreparedResult:
 
     Parameters
     ----------
-    graph, question
-        The graph and the question of the result.
+    graph, question, objective
+        The graph, the rest of the question as a store writes it, and its objective.
     plan
         The packed plan, or None.
     bounds
@@ -51,7 +51,8 @@ class PreparedResult:
     """
 
     graph: rows.GraphRow
-    question: StoredQuestion
+    question: str
+    objective: Objective
     plan: PreparedPlan | None
     bounds: tuple[tuple[Objective, int, str], ...]
     stop_reason: StopReason
@@ -87,7 +88,7 @@ def prepare_result(
     expect("a store of plans", result, Result)
     # The rules of the question are edges of the planned graph.
     asked = _question_about(graph, result)
-    planned, question = stored_question(asked)
+    planned = stored_question(asked).planned
     bounds = (
         (Objective.PEAK, result.peak_bound, _proof_name(result.peak_proof)),
         (Objective.SLAB, result.slab_bound, _proof_name(result.slab_proof)),
@@ -98,13 +99,14 @@ def prepare_result(
     if result.plan is None or too_large:
         pass
     elif check:
-        plan = prepare_plan(planned, result.plan, question)
+        plan = prepare_plan(asked, result.plan)
     # Measured by the caller's own check.
     else:
         plan = _pack_plan(planned, result.plan, result.peak or 0, result.slab or 0)
     return PreparedResult(
         rows.graph_row(planned),
-        question,
+        question_text(asked),
+        asked.objective,
         plan,
         bounds,
         result.stop_reason,
@@ -123,10 +125,10 @@ def _question_about(graph: Graph, result: Result) -> Question:
     return asked
 
 
-def prepare_plan(graph: Graph, plan: Plan, question: StoredQuestion) -> PreparedPlan:
+def prepare_plan(question: Question, plan: Plan) -> PreparedPlan:
     """Check and pack a plan that answers a question."""
-    checked = question.check(graph, plan)
-    return _pack_plan(graph, plan, checked.peak, checked.slab)
+    checked = check_answer(question, plan)
+    return _pack_plan(question.planned, plan, checked.peak, checked.slab)
 
 
 def _pack_plan(graph: Graph, plan: Plan, peak: int, slab: int) -> PreparedPlan:

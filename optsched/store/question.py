@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from types import NoneType
 from typing import Any
 
 from optsched.check.plan import Checked, check_plan
@@ -14,102 +14,66 @@ from optsched.errors import FormatError, PlanError, UsageError, expect
 from optsched.formats.fields import Record
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.model.pools import Pool
 from optsched.model.question import Question
 from optsched.runtime.facts import machine, versions
 from optsched.runtime.limits import SIZES, Limits, Objective, Proof, choose_member
 from optsched.runtime.text import readable
 
-_KEYS = {"objective", "capacity", "pools", "rules"}
 AMONG = "among"
 """Key of a provenance: the plans that an answer is about, in words."""
 
 
-@dataclass(frozen=True)
-class StoredQuestion:
-    """The part of a question that a store writes beside the graph; both together name a record.
-
-    The memory model and order rules are part of the graph (:attr:`Question.planned`), in which
-    sizes, in-place pairs and control edges are plain data.
+def stored_question(about: Graph | Question, question: Question | None = None) -> Question:
+    """Return the question of a record, whose planned graph has the rules as edges.
 
     Parameters
     ----------
-    objective
-        Quantity to minimize first; the other breaks ties.
-    capacity
-        Bytes that the slab may have; None for any number.
-    pools
-        Names and capacities of slabs, preferred first; empty if each buffer stays in the pool
-        that it names.
-    rules
-        Anything else that answers depend on and that the graph does not show.
+    about, question
+        A question; or a graph, for its plan of minimum slab, or with a question about it.
+
+    Raises
+    ------
+    UsageError
+        If the question is about another graph, has a budget, limits moves or lets buffers spill: a
+        store would compare its plans as if all were allowed.
     """
-
-    objective: Objective = Objective.SLAB
-    capacity: int | None = None
-    pools: tuple[tuple[str, int | None], ...] = ()
-    rules: str = ""
-
-    def __post_init__(self) -> None:
-        # A store has no budgets and no sequences with repeats.
-        if self.objective not in SIZES:
-            raise UsageError(
-                f"a store does not keep answers about {str(self.objective)!r}: keep the plan in a "
-                "file (optsched recompute -o)"
-            )
-
-    @cached_property
-    def text(self) -> str:
-        """The question as a store writes it; equal for equal questions alone."""
-        record: dict[str, Any] = {"objective": self.objective.value}
-        if self.capacity is not None:
-            record["capacity"] = self.capacity
-        if self.pools:
-            record["pools"] = [list(pool) for pool in self.pools]
-        if self.rules:
-            record["rules"] = self.rules
-        # The sequence of keys is fixed here, so equal questions are equal texts.
-        return json.dumps(record, separators=(",", ":"))
-
-    @property
-    def capacities(self) -> dict[str, int]:
-        """Capacities by pool; the one of a single slab is not among them."""
-        return {name: bytes_ for name, bytes_ in self.pools if bytes_ is not None}
-
-    def about(self, graph: Graph) -> Question:
-        """Return the full question about a planned graph."""
-        pools = tuple(Pool(name, capacity) for name, capacity in self.pools)
-        return Question(graph, objective=self.objective, capacity=self.capacity, pools=pools)
-
-    def check(
-        self, graph: Graph, plan: Plan, *, peak: int | None = None, slab: int | None = None
-    ) -> Checked:
-        """Check a plan as an answer to this question about a graph, and its claims.
-
-        Raises
-        ------
-        PlanError
-            If it breaks a rule of the graph, does not fit, or moves buffers without being asked.
-        """
-        expect("a store of plans", plan, Plan)
-        # Only a question about pools leaves open in which pool a buffer lies.
-        if not self.pools and plan.pools and plan.placed(graph) is not graph:
-            raise PlanError("a plan that moves buffers between pools answers a question of pools")
-        checked = check_plan(graph, plan, peak=peak, slab=slab, capacities=self.capacities)
-        if self.capacity is not None and checked.slab > self.capacity:
-            raise PlanError(f"slab of {checked.slab} bytes exceeds the capacity of {self.capacity}")
-        return checked
-
-    def __str__(self) -> str:
-        words = [self.objective.value]
-        if self.capacity is not None:
-            words.append(f"capacity {self.capacity:,}")
-        words += [f"{n} {'any' if size is None else format(size, ',')}" for n, size in self.pools]
-        return ", ".join([*words, self.rules] if self.rules else words)
+    expect("a store of plans", about, Graph, Question)
+    expect("a store of plans", question, Question, NoneType)
+    asked = Question(about) if isinstance(about, Graph) else about
+    if question is not None:
+        # Sizes and in-place pairs are part of both graphs: one of them would be ignored.
+        if asked.graph != question.graph:
+            raise UsageError("the graph is not that of the question; give a store one of the two")
+        asked = question
+    # Such answers are few, and depend on more than the store writes down.
+    if asked.objective not in SIZES:
+        kept, command = repr(str(asked.objective)), "optsched recompute -o"
+    elif asked.max_moved is not None or asked.pools:
+        kept, command = asked.restriction, "write_plan"
+    else:
+        return asked
+    raise UsageError(
+        f"{asked.graph.name}: a store does not keep answers about {kept}: keep the plan in a file "
+        f"({command})"
+    )
 
 
-def read_question(document: object) -> StoredQuestion:
-    """Make a question of parsed JSON, such as that of :attr:`StoredQuestion.text`.
+def question_text(question: Question) -> str:
+    """Return the part of a question that a store writes beside the graph."""
+    return objective_text(question.objective, question.capacity)
+
+
+def objective_text(objective: Objective, capacity: int | None = None) -> str:
+    """Return the text of a question that asks for the objective, or for a slab that fits."""
+    record: dict[str, Any] = {"objective": objective.value}
+    if capacity is not None:
+        record["capacity"] = capacity
+    # The sequence of keys is fixed here, so equal questions are equal texts.
+    return json.dumps(record, separators=(",", ":"))
+
+
+def read_question(document: object) -> tuple[Objective, int | None]:
+    """Return objective and capacity of parsed JSON, such as that of :func:`question_text`.
 
     Raises
     ------
@@ -117,49 +81,32 @@ def read_question(document: object) -> StoredQuestion:
         On a missing, unknown or malformed field.
     """
     record = Record(document, "question")
-    record.refuse_unknown(_KEYS)
+    record.refuse_unknown({"objective", "capacity"})
     name = record.text("objective")
     if name not in SIZES:
         raise FormatError(f"question: objective {name[:60]!r} is none of {', '.join(SIZES)}")
-    # A pool without a capacity is written as [name, null].
-    pools = []
-    for row in record.items("pools", []):
-        if not isinstance(row, list) or len(row) != 2:
-            raise FormatError("question: pools are not pairs of a name and a capacity")
-        pool = Record(dict(zip(("name", "capacity"), row, strict=True)), "question, pool")
-        pools.append((pool.text("name"), pool.count("capacity") if pool.has("capacity") else None))
-    return StoredQuestion(
-        choose_member(Objective, name, "objective"),
-        record.count("capacity") if record.has("capacity") else None,
-        tuple(pools),
-        record.text("rules", ""),
-    )
+    capacity = record.count("capacity") if record.has("capacity") else None
+    return choose_member(Objective, name, "objective"), capacity
 
 
-Asking = StoredQuestion | Question
-"""Second argument of a store: a question about the graph, or the part of one beside the graph."""
-MINIMUM_SLAB = StoredQuestion()
-"""Question of :func:`optsched.solve` and :func:`optsched.tune` if nothing else is asked."""
-MINIMUM_PEAK = StoredQuestion(Objective.PEAK)
-"""Question of compilers that pack the slab themselves."""
-
-
-def stored_question(question: Question) -> tuple[Graph, StoredQuestion]:
-    """Return the graph and the rest of a question, by which a store finds its record.
+def check_answer(
+    question: Question, plan: Plan, *, peak: int | None = None, slab: int | None = None
+) -> Checked:
+    """Check a plan as an answer to a question, and its claims.
 
     Raises
     ------
-    UsageError
-        If the question limits moves or lets buffers spill: a store would compare its plans as if
-        all were allowed.
+    PlanError
+        If it breaks a rule of the graph, does not fit, or moves buffers to other pools.
     """
-    # Such answers are few, and depend on more than the store writes down.
-    if question.max_moved is not None or question.pools:
-        raise UsageError(
-            f"{question.graph.name}: a store does not keep answers about {question.restriction}: "
-            "keep the plan in a file (write_plan)"
-        )
-    return question.planned, StoredQuestion(question.objective, question.capacity)
+    expect("a store of plans", plan, Plan)
+    graph = question.planned
+    if plan.pools and plan.placed(graph) is not graph:
+        raise PlanError("a plan that moves buffers between pools answers a question of pools")
+    checked = check_plan(graph, plan, peak=peak, slab=slab)
+    if question.capacity is not None and checked.slab > question.capacity:
+        raise PlanError(f"slab of {checked.slab} bytes exceeds the capacity of {question.capacity}")
+    return checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +179,8 @@ class StoredRecord:
         Number of the record in its file.
     key
         Key of the graph (:func:`optsched.store.graph_key`).
-    question
-        The question.
+    objective, capacity
+        Quantity to minimize first, and bytes of slab that are enough; None for the minimum.
     name, memory_model, ops, buffers, bytes
         Of the graph that was stored first: name, memory model, counts, and bytes of all buffers.
     peak, slab
@@ -248,7 +195,8 @@ class StoredRecord:
 
     number: int
     key: str
-    question: StoredQuestion
+    objective: Objective
+    capacity: int | None
     name: str
     memory_model: str
     ops: int
@@ -269,17 +217,17 @@ class StoredRecord:
         origins = (self.provenance, *(bound.provenance for bound in self.bounds))
         found = (origin.get(AMONG) for origin in origins)
         # Provenance of imported stores may be anything.
-        return next((readable(x, 200) for x in found if isinstance(x, str)), self.question.rules)
+        return next((readable(x, 200) for x in found if isinstance(x, str)), "")
 
     @property
     def value(self) -> int | None:
         """Bytes of the objective that the best plan needs."""
-        return self.peak if self.question.objective is Objective.PEAK else self.slab
+        return self.peak if self.objective is Objective.PEAK else self.slab
 
     @property
     def best_bound(self) -> Bound:
         """The highest bound on the objective that counts."""
-        return objective_bound(self.bounds, self.question.objective)
+        return objective_bound(self.bounds, self.objective)
 
     @property
     def is_proved(self) -> bool:

@@ -23,14 +23,15 @@ from optsched.formats.fields import Record
 from optsched.formats.source import parse_json
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.model.question import Question
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import SIZES, Objective, Proof
 from optsched.store.document import graph_key, kept_document
 from optsched.store.question import (
     Bound,
     RecordChange,
-    StoredQuestion,
     StoredRecord,
+    check_answer,
     read_question,
 )
 from optsched.store.translate import pack, read_plan_document, unpack_json
@@ -79,34 +80,32 @@ def graph_row(graph: Graph) -> GraphRow:
 
 
 @paused_collector()
-def read_plan(graph: Graph, packed: object, peak: int, slab: int, question: StoredQuestion) -> Plan:
+def read_plan(question: Question, packed: object, peak: int, slab: int) -> Plan:
     """Return a stored plan for the graph at hand, after the checker passed it."""
-    plan = read_plan_document(graph, unpack_json(packed))
-    question.check(graph, plan, peak=peak, slab=slab)
+    plan = read_plan_document(question.planned, unpack_json(packed))
+    check_answer(question, plan, peak=peak, slab=slab)
     return plan
 
 
 def find_record(
-    connection: sqlite3.Connection, graph: Graph | GraphRow, question: StoredQuestion
+    connection: sqlite3.Connection, graph: Graph | GraphRow, question: str
 ) -> int | None:
     """Return the row of a question about a graph."""
     query = (
         "SELECT r.id FROM records r JOIN graphs g ON g.id = r.graph"
         " WHERE g.key = ? AND r.question = ?"
     )
-    row = connection.execute(query, (_key_of(graph), question.text)).fetchone()
+    row = connection.execute(query, (_key_of(graph), question)).fetchone()
     return None if row is None else int(row[0])
 
 
-def add_record(
-    connection: sqlite3.Connection, graph: Graph | GraphRow, question: StoredQuestion
-) -> int:
+def add_record(connection: sqlite3.Connection, graph: Graph | GraphRow, question: str) -> int:
     """Return the row of a question about a graph; add those of both if they are new."""
     found = find_record(connection, graph, question)
     if found is not None:
         return found
     query = "INSERT INTO records (graph, question, provenance, change) VALUES (?, ?, '{}', 0)"
-    row = _add_graph(connection, graph), question.text
+    row = _add_graph(connection, graph), question
     number = connection.execute(query, row).lastrowid
     assert number is not None
     return number
@@ -149,7 +148,7 @@ def _read_record(row: tuple[Any, ...], bounds: tuple[Bound, ...]) -> StoredRecor
     _require(int, ops, buffers, bytes_, search, *reached)
     asked = read_question(read_json(question))
     return StoredRecord(
-        *(number, key, asked, name, model, ops, buffers, bytes_, peak, slab),
+        *(number, key, *asked, name, model, ops, buffers, bytes_, peak, slab),
         read_provenance(origin),
         bounds,
         search,
@@ -215,14 +214,14 @@ def add_history(
     return number
 
 
-def mark_met(connection: sqlite3.Connection, keys: Iterable[str], question: StoredQuestion) -> None:
+def mark_met(connection: sqlite3.Connection, keys: Iterable[str], question: str) -> None:
     """Note that records are in use, at most once an hour each, so that their age is 0 again."""
     query = (
         "SELECT r.id FROM records r JOIN graphs g ON g.id = r.graph WHERE g.key = ? AND"
         " r.question = ? AND (SELECT max(at) FROM history WHERE record = r.id) < ?"
     )
     for key in keys:
-        for (record,) in connection.execute(query, (key, question.text, time.time() - HOUR)):
+        for (record,) in connection.execute(query, (key, question, time.time() - HOUR)):
             # One entry of this kind is enough.
             forget = "DELETE FROM history WHERE record = ? AND what = 'met'"
             connection.execute(forget, (record,))

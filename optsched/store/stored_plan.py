@@ -10,38 +10,36 @@ from typing import Any
 from optsched.errors import FormatError, PlanError
 from optsched.formats.fields import Record
 from optsched.formats.source import parse_json
-from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.question import Question
 from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.solver.result import Result
 from optsched.store import rows
 from optsched.store.file import WAY_OUT
-from optsched.store.question import Bound, StoredQuestion, objective_bound
+from optsched.store.question import Bound, objective_bound, question_text
 
 
-def stored_result(
-    connection: sqlite3.Connection, graph: Graph, question: StoredQuestion, about: Question
-) -> Result | None:
-    """Return the plan stored for a question, as a result of `about`; None without one.
+def stored_result(connection: sqlite3.Connection, question: Question) -> Result | None:
+    """Return the plan stored for a question; None without one.
 
     Raises
     ------
     FormatError, PlanError
         If the stored plan is damaged, or does not fit the graph.
     """
-    number = rows.find_record(connection, graph, question)
+    graph = question.planned
+    number = rows.find_record(connection, graph, question_text(question))
     row = _plan_row(connection, number)
     # A record may lack a plan, as a bound alone can be stored.
     if number is None or row is None:
         return None
     try:
-        plan = rows.read_plan(graph, *row, question)
+        plan = rows.read_plan(question, *row)
     # The file is read back as untrusted: a damaged plan is an error, never an answer.
     except (FormatError, PlanError) as error:
         raise type(error)(f"graph {graph.name!r}: {error}; {WAY_OUT}") from None
     reason = _stop_reason(connection, number)
-    return _result(about, plan, row[1:], rows.bounds_of(connection, number), reason)
+    return _result(question, plan, row[1:], rows.bounds_of(connection, number), reason)
 
 
 def _plan_row(connection: sqlite3.Connection, record: int | None) -> tuple[Any, int, int] | None:

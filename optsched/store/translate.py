@@ -62,28 +62,21 @@ def unpack_json(packed: object) -> Any:
 
 def plan_document(graph: Graph, plan: Plan) -> dict[str, Any]:
     """Return a plan by ids."""
-    found: dict[str, Any] = {"order": plan.order, "offsets": plan.offsets}
-    # Left out if they are those of the graph, as in every answer without pools.
-    if plan.pools and plan.pools != tuple(buffer.pool for buffer in graph.buffers):
-        found["pools"] = plan.pools
-    return found
+    # Every buffer lies in the pool that it names.
+    return {"order": plan.order, "offsets": plan.offsets}
 
 
 def read_plan_document(graph: Graph, document: object) -> Plan:
     """Return a stored plan of a graph; the checker decides if it is valid."""
     record = Record(document, "plan")
-    record.refuse_unknown({"order", "offsets", "pools"})
+    record.refuse_unknown({"order", "offsets"})
     order, offsets = record.items("order"), _of_all(record, "offsets", graph)
     # Not isinstance: True would pass as an integer.
     if not {int}.issuperset(map(type, order)):
         raise FormatError("plan: order must be ids")
     if not {int, NoneType}.issuperset(map(type, offsets)):
         raise FormatError("plan: offsets must be integers or null")
-    pools = []
-    if "pools" in record.value:
-        record.texts("pools")
-        pools = _of_all(record, "pools", graph)
-    return Plan(tuple(order), tuple(offsets), tuple(pools))
+    return Plan(tuple(order), tuple(offsets))
 
 
 def _of_all(record: Record, key: str, graph: Graph) -> list[Any]:

@@ -20,8 +20,7 @@ import pytest
 
 from optsched.fleet import Fleet, FleetSettings, FleetState, tune
 from optsched.formats import read_graph, write_graph
-from optsched.runtime.limits import Objective
-from optsched.store import PlanStore, StoredQuestion, verify
+from optsched.store import PlanStore, verify
 from tests.store.test_faults import mounted, needs_unshare
 from tests.support.fleet_faults import FAULTS
 from tests.support.fleets import (
@@ -62,7 +61,7 @@ def require_same(found: dict[str, Any], expected: Fleet, paths: list[str], store
     assert not found["interrupted"]
     assert verify(PlanStore(store)) == []
     for path, row in zip(paths, expected.rows(), strict=True):
-        known = PlanStore(store).get(read_graph(path), StoredQuestion(Objective.SLAB))
+        known = PlanStore(store).get(read_graph(path))
         assert known is not None
         assert (known.slab, known.bound) == (row["slab"], row["slab_bound"])
 

@@ -23,6 +23,7 @@ from optsched.fleet import Fleet, FleetSettings, FleetStanding, FleetState, tune
 from optsched.fleet.study import fleet_study
 from optsched.fleet.unit import Unit, UnitContext, is_proved, look_up
 from optsched.formats import read_graph, write_graph, write_plan
+from optsched.model.question import Question
 from optsched.ordering.progress import OrderProgress
 from optsched.reports.fleet import fleet_record, print_fleet, standing_text
 from optsched.reports.study_files import study_csv
@@ -31,7 +32,7 @@ from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
-from optsched.store import PlanStore, StoredQuestion, collect_garbage
+from optsched.store import PlanStore, collect_garbage
 from tests.support.families.small import SMALL_GRAPHS, diamond
 from tests.support.families.wiring import random_wiring
 from tests.support.fleets import SETTINGS, WORK, make_fleet, undisturbed
@@ -92,7 +93,7 @@ def test_a_longer_run_goes_on_where_the_shorter_ended(paths: list[str], tmp_path
 def test_plans_of_the_store_are_valid_and_its_bounds_below(paths: list[str], store: Path) -> None:
     for path in paths:
         graph = read_graph(path)
-        known = PlanStore(store).get(graph, StoredQuestion(Objective.SLAB))
+        known = PlanStore(store).get(graph)
         assert known is not None
         check_plan(graph, known.plan, peak=known.peak, slab=known.slab)
         assert known.bound <= known.slab
@@ -134,12 +135,12 @@ def test_bounds_of_a_search_that_a_plan_refutes_are_not_believed(
 ) -> None:
     graph, path = read_graph(next(path for path in paths if "wiring" in path)), tmp_path / "s.store"
     shutil.copy(store, path)
-    copied, question = PlanStore(path), StoredQuestion(SETTINGS.objective)
-    search, known = copied.search(graph, question), copied.get(graph, question)
+    copied, question = PlanStore(path), Question(graph, objective=SETTINGS.objective)
+    search, known = copied.search(question), copied.get(question)
     assert search is not None
     assert known is not None
     wrong = replace(search, peak_bound=known.slab + 1)
-    copied.put_search(graph, wrong, question=question)
+    copied.put_search(question, wrong)
     found = look_up(graph, UnitContext(SETTINGS, str(path), search.code))
     assert found is not None
     assert found.peak is not None
@@ -150,7 +151,7 @@ def test_rounds_are_kept_for_the_same_ids_and_steps_for_an_equal_graph(
     paths: list[str], store: Path
 ) -> None:
     graph = read_graph(next(path for path in paths if "wiring" in path))
-    search = PlanStore(store).search(graph, StoredQuestion(SETTINGS.objective))
+    search = PlanStore(store).search(Question(graph, objective=SETTINGS.objective))
     assert search is not None
     known, notes = Resume(graph=graph.digest), search.to_dict()
     assert search.trusted(known).rounds.steps > 0
@@ -169,14 +170,12 @@ def test_rounds_are_kept_for_the_same_ids_and_steps_for_an_equal_graph(
 def test_bounds_of_another_version_are_not_believed(tmp_path: Path) -> None:
     graph, path = diamond(), tmp_path / "s.store"
     tune([graph], path, work=1_000, jobs=0)
-    store, question = PlanStore(path), StoredQuestion(Objective.SLAB)
-    known = store.get(graph, question)
+    store = PlanStore(path)
+    known = store.get(graph)
     assert known is not None
     other = tmp_path / "other.store"
     origin = {"versions": {"optsched": "0.0.1"}}
-    PlanStore(other).put(
-        graph, known.plan, bound=known.bound, proof="L5", question=question, origin=origin
-    )
+    PlanStore(other).put(graph, known.plan, bound=known.bound, proof="L5", origin=origin)
     context = UnitContext(FleetSettings(work=1), str(other), "code")
     found = look_up(graph, context)
     assert found is not None
@@ -195,9 +194,9 @@ def test_a_claim_about_a_plan_does_not_cost_the_bound_below_it(tmp_path: Path) -
     found = solve(graph)
     none = replace(found, peak_bound=0, peak_proof=None)
     claimed = replace(none, slab_bound=17, slab_proof=Proof.CLAIMED)
-    store, question = PlanStore(tmp_path / "s.store"), StoredQuestion(Objective.SLAB)
+    store = PlanStore(tmp_path / "s.store")
     store.put_result(graph, claimed)
-    known = store.get(graph, question)
+    known = store.get(graph)
     assert known is not None
     assert (known.slab, known.bound, known.proof) == (18, 17, None)
 

@@ -19,11 +19,11 @@ from pathlib import Path
 
 from optsched import certify
 from optsched.errors import OptschedError
+from optsched.model.question import Question
 from optsched.runtime.limits import Objective
 from optsched.solver.resume import Resume
 from optsched.store import (
     PlanStore,
-    StoredQuestion,
     collect_garbage,
     read_rule,
     revoke,
@@ -44,12 +44,11 @@ def scenario() -> list[Step]:
     plans = [best(graph) for graph in graphs]
     poor = wasteful(graphs[0])
     certificate = certify(graphs[0], time_limit=10).certificate
-    peak = StoredQuestion(Objective.PEAK)
 
     def batch(store: PlanStore) -> None:
         with store.batch() as all_at_once:
             for graph, plan in zip(graphs, plans, strict=True):
-                all_at_once.put(graph, plan, question=peak)
+                all_at_once.put(Question(graph, objective=Objective.PEAK), plan)
 
     return [
         lambda store: store.put(graphs[0], poor),
@@ -67,7 +66,7 @@ def state_of(store: PlanStore) -> State:
     """Return what a store says, but for times and numbers of rows."""
     return [
         (
-            *(r.key, str(r.question), r.peak, r.slab, r.search_bytes > 0),
+            *(r.key, f"{r.objective} {r.capacity}", r.peak, r.slab, r.search_bytes > 0),
             *sorted((b.quantity, b.value, b.proof, b.certified, b.withdrawn) for b in r.bounds),
         )
         for r in store.records()

@@ -28,8 +28,7 @@ import numpy as np
 
 from optsched.cli.folders import graph_files
 from optsched.formats import read_graph, write_graph
-from optsched.runtime.limits import Objective
-from optsched.store import PlanStore, StoredQuestion, verify
+from optsched.store import PlanStore, verify
 from tests.support.families.wiring import random_wiring
 from tests.support.fleets import SETTINGS, Driver, undisturbed
 from tests.support.generators import random_graph
@@ -144,7 +143,7 @@ def differences(found: Any, expected: Any, paths: list[str], store: Path) -> lis
     for path, row in zip(paths, expected.rows(), strict=True):
         if row["slab"] is None:
             continue
-        known = PlanStore(store).get(read_graph(path), StoredQuestion(Objective.SLAB))
+        known = PlanStore(store).get(read_graph(path))
         if known is None or (known.slab, known.bound) != (row["slab"], row["slab_bound"]):
             wrong.append(f"{path}: the store has {known}")
     return wrong

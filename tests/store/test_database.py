@@ -20,7 +20,7 @@ from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
-from optsched.store import PlanStore, StoredQuestion, file, prepare_result, schema
+from optsched.store import PlanStore, file, prepare_result, schema
 from optsched.store.translate import pack
 
 
@@ -86,11 +86,10 @@ def test_a_result_is_prepared_where_the_graph_is_and_written_elsewhere(store: Pl
     packed = pickle.dumps(prepare_result(graph, found, notes))
     assert len(packed) < 2_000
     assert store.put_prepared(pickle.loads(packed))
-    question = StoredQuestion(found.objective)
-    known = store.get(graph, question)
+    known = store.get(graph)
     assert known is not None
     assert (known.plan, known.slab, known.bound) == (found.plan, found.slab, found.slab_bound)
-    assert store.search(graph, question) == notes
+    assert store.search(graph) == notes
     assert not store.put_prepared(pickle.loads(packed))
     with pytest.raises(PlanError):
         prepare_result(graph, replace(found, plan=replace(best(graph), order=(2, 1, 0))))

@@ -17,9 +17,7 @@ from optsched.runtime.limits import Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
 from optsched.store import (
-    MINIMUM_PEAK,
     PlanStore,
-    StoredQuestion,
     import_store,
     merge,
     rows,
@@ -40,13 +38,13 @@ def store(tmp_path: Path) -> PlanStore:
 def test_questions_are_kept_apart(store: PlanStore) -> None:
     graph = diamond()
     store.put(graph, wasteful(graph))
-    slab = StoredQuestion(Objective.SLAB, capacity=1000)
+    slab = Question(graph, capacity=1000)
     assert store.get(graph, slab) is None
     assert store.put(graph, best(graph), question=slab)
     assert store.get(graph).plan == wasteful(graph)  # type: ignore[union-attr]
-    assert [r.question for r in store.records()] == [StoredQuestion(), slab]
+    assert [r.capacity for r in store.records()] == [None, 1000]
     with pytest.raises(PlanError, match="exceeds"):
-        store.put(graph, wasteful(graph), question=StoredQuestion(Objective.SLAB, capacity=20))
+        store.put(graph, wasteful(graph), question=Question(graph, capacity=20))
 
 
 def test_memory_models_are_kept_apart(store: PlanStore) -> None:
@@ -138,7 +136,7 @@ def test_a_result_is_kept_with_both_bounds(store: PlanStore) -> None:
     graph = read_graph(SMALL / "two_towers.json")
     result = solve(graph, limits=Limits(work=1000))
     assert store.put_result(graph, result)
-    record = store.record(graph, StoredQuestion(Objective.SLAB))
+    record = store.record(graph)
     assert record is not None
     assert (record.slab, record.is_proved) == (result.slab, True)
     assert {bound.quantity: bound.value for bound in record.bounds} == {
@@ -203,7 +201,7 @@ def test_a_store_and_an_export_of_this_version_are_read(store: PlanStore) -> Non
             found = known.get(graph)
             assert found is not None
             assert (found.peak, found.slab, found.bound) == (12 + size, 12 + size, 12 + size)
-            left = known.search(graph, MINIMUM_PEAK)
+            left = known.search(Question(graph, objective=Objective.PEAK))
             assert left is not None
             assert check_order(graph, left.orders[0]) == 12 + size
         certificate = known.certificate(diamond(1))
@@ -245,5 +243,5 @@ def test_a_question_beside_its_graph_is_the_question(
     for other in (MemoryModel(align=64).apply(graph), diamond()):
         with pytest.raises(UsageError, match="not that of the question"):
             store.get(other, question)
-    with pytest.raises(UsageError, match="wants a Question or StoredQuestion, got str"):
+    with pytest.raises(UsageError, match="wants a Question, got str"):
         store.get(graph, "peak")  # type: ignore[arg-type]

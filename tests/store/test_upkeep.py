@@ -16,9 +16,10 @@ from optsched import certify
 from optsched.cli import main
 from optsched.errors import FormatError, OptschedError, UsageError
 from optsched.model.graph import Graph
+from optsched.model.question import Question
+from optsched.runtime.limits import Objective
 from optsched.solver.resume import Resume
 from optsched.store import (
-    MINIMUM_PEAK,
     PlanStore,
     collect_garbage,
     export_store,
@@ -35,7 +36,10 @@ from tests.store.test_database import best, diamond, wasteful
 from tests.support.generators import random_graph, random_order
 
 DATA = Path(__file__).parents[1] / "data" / "stores"
-PEAK = MINIMUM_PEAK
+
+
+def peak(graph: Graph) -> Question:
+    return Question(graph, objective=Objective.PEAK)
 
 
 def filled(path: Path, count: int = 5) -> PlanStore:
@@ -47,8 +51,8 @@ def filled(path: Path, count: int = 5) -> PlanStore:
             batch.put(graph, wasteful(graph))
             plan = best(graph)
             batch.put(graph, plan, bound=plan.peak(graph), proof="L3")
-            batch.put(graph, plan, question=PEAK, bound=4, proof="")
-            batch.put_search(graph, Resume(size, orders=(plan.order,)), question=PEAK)
+            batch.put(peak(graph), plan, bound=4, proof="")
+            batch.put_search(peak(graph), Resume(size, orders=(plan.order,)))
         graph = diamond(1)
         batch.put_certificate(graph, certify(graph, time_limit=5).certificate)
     return store
@@ -74,7 +78,14 @@ def change(store: PlanStore, statement: str, *values: object) -> None:
 def numbers(store: PlanStore) -> list[tuple[object, ...]]:
     """Return the contents of each record, without its number."""
     return sorted(
-        (r.key, str(r.question), r.peak, r.slab, r.best_bound.value, r.best_bound.certified)
+        (
+            r.key,
+            f"{r.objective} {r.capacity}",
+            r.peak,
+            r.slab,
+            r.best_bound.value,
+            r.best_bound.certified,
+        )
         for r in store.records()
     )
 
@@ -82,7 +93,9 @@ def numbers(store: PlanStore) -> list[tuple[object, ...]]:
 def test_a_sound_store_is_sound(store: PlanStore) -> None:
     assert verify(store) == []
     assert len(store.records()) == 10
-    assert all(record.is_proved is (record.question != PEAK) for record in store.records())
+    assert all(
+        record.is_proved is (record.objective is Objective.SLAB) for record in store.records()
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,11 +144,11 @@ def test_the_other_stores_word_counts_only_if_trusted(store: PlanStore, tmp_path
     assert [r.best_bound.value > 0 for r in wary.records()].count(True) == 1
     assert [(r.peak, r.slab) for r in wary.records()] == [(r.peak, r.slab) for r in store.records()]
     # What a search left holds bounds too.
-    assert wary.search(diamond(3), PEAK) is None
+    assert wary.search(peak(diamond(3))) is None
     assert verify(wary) == verify(trusting) == []
     again = merge(trusting, store, trust=True)
     assert (again.new, again.known, again.refused) == (0, 10, 0)
-    assert trusting.search(diamond(3), PEAK) == store.search(diamond(3), PEAK)
+    assert trusting.search(peak(diamond(3))) == store.search(peak(diamond(3)))
 
 
 def test_an_export_brings_the_same(store: PlanStore, tmp_path: Path) -> None:
@@ -180,8 +193,8 @@ def test_withdrawn_proofs_are_proved_again(store: PlanStore, tmp_path: Path) -> 
     assert revoke(store, read_rule("optsched==0.1.0:L6")) == 0
     assert revoke(store, read_rule("optsched<=0.1:L3")) == 5
     # One has a certificate, which no engine's error touches.
-    assert [r.is_proved for r in store.records() if r.question != PEAK].count(True) == 1
-    assert store.search(diamond(2), PEAK) is None
+    assert [r.is_proved for r in store.records() if r.objective is Objective.SLAB].count(True) == 1
+    assert store.search(peak(diamond(2))) is None
     assert "revoked: optsched<=0.1:L3" in {b.withdrawn for r in store.records() for b in r.bounds}
     assert [c.what for c in store.history(3)][-1] == "withdrawn"
     assert merge(store, other, trust=True).new == 0
@@ -196,11 +209,11 @@ def test_proofs_of_other_versions_stand_by_themselves(store: PlanStore) -> None:
     graph = diamond(3)
     origins = [{"versions": {"optsched": version}} for version in ("0.1", "0.2")]
     for origin in origins:
-        assert store.put_bound(graph, 4, "L5", question=PEAK, origin=origin)
-        assert not store.put_bound(graph, 4, "L5", question=PEAK, origin=origin)
+        assert store.put_bound(peak(graph), 4, "L5", origin=origin)
+        assert not store.put_bound(peak(graph), 4, "L5", origin=origin)
     collect_garbage(store)
     revoke(store, read_rule("optsched==0.1"))
-    record = store.record(graph, PEAK)
+    record = store.record(peak(graph))
     assert record is not None
     assert (record.best_bound.value, record.best_bound.provenance) == (4, origins[1])
 
@@ -227,7 +240,7 @@ def test_garbage_is_collected_and_nothing_else(
     plan = best(graph)
     with store.batch() as batch:
         for value in range(5, 15):
-            batch.put_bound(graph, value, question=PEAK)
+            batch.put_bound(peak(graph), value)
         for _ in range(20):
             revoke(batch, read_rule("optsched<=0.1:L3"))
             batch.put(graph, plan, bound=plan.peak(graph), proof="L3")
@@ -238,7 +251,7 @@ def test_garbage_is_collected_and_nothing_else(
     assert numbers(store) == before
     assert verify(store) == []
     assert store.path.stat().st_size <= size
-    assert store.search(graph, PEAK) is None
+    assert store.search(peak(graph)) is None
     assert not any(collect_garbage(store).values())
 
 
@@ -247,7 +260,7 @@ def test_records_that_no_run_met_are_deleted_by_age(store: PlanStore) -> None:
     old, met, *others = store.records()
     for record in (old, met):
         change(store, "UPDATE history SET at = at - 864000 WHERE record = ?", record.number)
-    store.mark_met([met.key, others[0].key], met.question)
+    store.mark_met([met.key, others[0].key], met.objective)
     whats = [[x.what for x in store.history(r.number)].count("met") for r in (met, others[0])]
     # A record that changed within the hour needs no mark.
     assert whats == [1, 0]

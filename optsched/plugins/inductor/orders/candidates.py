@@ -26,6 +26,7 @@ from optsched.model.liveness import peak_memory
 from optsched.model.order_rules import moved_ops
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
+from optsched.model.question import Question
 from optsched.model.saving import Saving
 from optsched.ordering.improve.few_moves import move_back
 from optsched.ordering.moves import fewest_moves
@@ -38,7 +39,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
-from optsched.store import MINIMUM_PEAK, PlanStore, provenance
+from optsched.store import PlanStore, provenance
 from optsched.store.savings import own_plan
 
 OPTIMUM, ESTIMATE, STORED = "optimum", "optimum of the estimate", "store"
@@ -277,7 +278,7 @@ class _Solver:
     def orders(self, to_beat: int, store: PlanStore | None) -> dict[str, Order]:
         """Return the two orders, or the stored one; skip the second if it cannot be better."""
         # A store makes a second compilation quick: nothing is solved.
-        stored = None if store is None else store.get(self.runtime.graph, MINIMUM_PEAK)
+        stored = None if store is None else store.get(self._question)
         if stored is not None and stored.plan is not None:
             self.bound, self.proof = stored.bound, str(stored.proof or "")
             return {STORED: self.runtime.node_order(stored.plan.order)}
@@ -310,14 +311,13 @@ class _Solver:
         saving = Saving(
             Objective.PEAK, "peak", before, None, None, "Inductor's own order", own.name
         )
-        store.put(
-            graph,
-            plan,
-            bound=self.bound or 0,
-            proof=self.proof,
-            question=MINIMUM_PEAK,
-            origin={**provenance(), **own_plan(saving)},
-        )
+        origin = {**provenance(), **own_plan(saving)}
+        store.put(self._question, plan, bound=self.bound or 0, proof=self.proof, origin=origin)
+
+    @property
+    def _question(self) -> Question:
+        """The question for a plan of least peak: the framework packs the slab itself."""
+        return Question(self.runtime.graph, objective=Objective.PEAK)
 
     def _least_runtime(self) -> dict[str, Order]:
         result = self._solve(self.runtime.graph)
