@@ -6,21 +6,13 @@ from collections.abc import Sequence
 from types import NoneType
 from typing import Unpack, overload
 
-from optsched.compare.methods import OwnMethod, parse_methods, with_reference
-from optsched.compare.rows import Comparison, Failed, Outcome, judge
-from optsched.compare.saving import plan_not_compared
-from optsched.compare.study import Study
-from optsched.compare.task import (
-    Skipped,
-    Started,
-    StudySettings,
-    make_runner,
-    measure_all,
-    scope_of,
-)
+from optsched.compare.methods import OwnMethod, parse_methods
+from optsched.compare.rows import Comparison
+from optsched.compare.study import Study, compare_graphs
+from optsched.compare.task import StudySettings
 from optsched.errors import UsageError, expect, expect_function
 from optsched.model.graph import Graph
-from optsched.model.module import Module, listed_graph, module_of
+from optsched.model.module import Module
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, choose_limits, choose_member
 from optsched.runtime.worker_pool import GRACE
@@ -118,61 +110,15 @@ def compare_methods(
         jobs=0,
         grace=grace,
     )
-    if isinstance(graph, Graph | Module):
-        return _compare(graph, settings, on_event)
-    return _study(graph, settings, on_event)
-
-
-def _study(
-    graphs: Sequence[Graph | Module], settings: StudySettings, on_event: OnEvent | None
-) -> Study:
-    """Compare the methods on each graph."""
+    graphs = [graph] if isinstance(graph, Graph | Module) else graph
     if not graphs:
         raise UsageError("compare_methods wants at least one graph, got an empty list")
     # Before the first run, which may take long.
     for each in graphs:
         expect("compare_methods", each, Graph, Module)
-    found, skipped = [], []
-    for each in graphs:
-        try:
-            found.append(_compare(each, settings, on_event))
-        except UsageError as error:
-            # One graph that fails does not end the study of the others.
-            skipped.append(Skipped(each.name, str(error), bad=True))
-    methods, _ = with_reference(settings.methods)
-    return Study(methods, settings, tuple(found), tuple(skipped))
-
-
-def _compare(
-    graph: Graph | Module, settings: StudySettings, on_event: OnEvent | None
-) -> Comparison:
-    """Run the methods on one graph; raise UsageError if all of them fail."""
-    chosen, reference = with_reference(settings.methods)
-    limits = settings.limits
-    # A method of the caller may hang, and in this process it can only be abandoned.
-    patience = None if limits.seconds is None else limits.seconds + settings.grace
-    module = graph if isinstance(graph, Module) else module_of(graph)
-    whole = listed_graph(module)
-    runner = make_runner(
-        module, whole, limits, settings.engine, on_event=on_event, patience=patience
-    )
-    outcomes: dict[str, Outcome] = {}
-
-    def keep(message: Started | Outcome) -> None:
-        if not isinstance(message, Started):
-            outcomes[message.method] = message
-
-    measure_all(runner, chosen, reference, keep)
-    found = judge(
-        whole,
-        chosen,
-        outcomes,
-        reference.name,
-        among=scope_of(module, whole, settings),
-        own_plan=plan_not_compared(module if module.calls else whole, chosen),
-    )
-    if found is None:
-        failed = (x for x in outcomes.values() if isinstance(x, Failed))
-        reasons = "; ".join(f"{x.method}: {x.reason}" for x in failed)
-        raise UsageError(f"no method found a plan for graph {whole.name!r}: {reasons}")
-    return found
+    study = compare_graphs(graphs, settings, on_event)
+    if not isinstance(graph, Graph | Module):
+        return study
+    if study.skipped:
+        raise UsageError(study.skipped[0].reason)
+    return study.comparisons[0]

@@ -29,8 +29,10 @@ from optsched.compare.task import (
     work_on,
 )
 from optsched.errors import OptschedError
+from optsched.model.graph import Graph
+from optsched.model.module import Module, module_of
 from optsched.ordering.bound.single_ops import peak_lower_bound
-from optsched.runtime.limits import Event, Objective
+from optsched.runtime.limits import Event, Objective, OnEvent
 from optsched.runtime.shown import Shown
 from optsched.runtime.worker_pool import WorkerLoss, run_tasks
 
@@ -86,6 +88,7 @@ class _Slot:
 
     path: str
     named: bool
+    held: Module | None = None
     keys: dict[str, str] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     problem: Skipped | None = None
@@ -113,6 +116,16 @@ def compare_files(
     return _StudyRun(slots, settings, methods, reference, journal, on_progress).study()
 
 
+def compare_graphs(
+    graphs: Sequence[Graph | Module], settings: StudySettings, on_event: OnEvent | None = None
+) -> Study:
+    """Compare methods on graphs in memory, in the current process."""
+    modules = [x if isinstance(x, Module) else module_of(x) for x in graphs]
+    slots = [_Slot(module.name, True, module) for module in modules]
+    methods, reference = with_reference(settings.methods)
+    return _StudyRun(slots, settings, methods, reference, None, None, on_event).study()
+
+
 @dataclass
 class _StudyRun:
     """A run over many graphs: the state of each file, from the journal and from workers."""
@@ -123,6 +136,7 @@ class _StudyRun:
     reference: Exact
     journal: Journal | None
     on_progress: Callable[[Standing], None] | None
+    on_event: OnEvent | None = None
     done: set[int] = field(default_factory=set)
     reused: int = 0
 
@@ -146,7 +160,11 @@ class _StudyRun:
     def _task(self, number: int) -> GraphTask | None:
         """Return the task for a file, without methods whose outcomes are in the journal."""
         slot = self.slots[number]
-        task = GraphTask(number, slot.path, self.methods, self.reference, self.settings)
+        task = GraphTask(
+            number, slot.path, self.methods, self.reference, self.settings, held=slot.held
+        )
+        if slot.held is not None:
+            return task
         # A socket or a pipe in a folder could block the reader forever.
         if not slot.named and not os.path.isfile(slot.path):
             slot.problem = Skipped(slot.path, f"{slot.path}: not a regular file", bad=False)
@@ -211,6 +229,8 @@ class _StudyRun:
                     self.journal.put(slot.keys.get(message.method), slot.path, message)
             case Event():
                 event = message
+                if self.on_event is not None:
+                    self.on_event(message)
         if self.on_progress is not None:
             if self._is_done(slot):
                 self.done.add(task.number)
@@ -259,7 +279,10 @@ class _StudyRun:
         )
         if found is None:
             reasons = {x.reason: None for x in slot.outcomes.values() if isinstance(x, Failed)}
-            return Skipped(slot.path, f"no method found a plan: {'; '.join(reasons)}", bad=True)
+            what = f" for graph {slot.path!r}" if slot.held else ""
+            return Skipped(
+                slot.path, f"no method found a plan{what}: {'; '.join(reasons)}", bad=True
+            )
         return replace(found, path=slot.path, digest=opened.digest)
 
 

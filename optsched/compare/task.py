@@ -81,6 +81,15 @@ class GraphTask:
     """Settings of the study."""
     known: Result | None = None
     """Result of the reference, if it is already known."""
+    held: Module | None = None
+    """The graph itself, if it has no file; the path is its name."""
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds after which a foreign method of this process is abandoned, if it has a limit."""
+        seconds = self.settings.limits.seconds
+        # The process of a task with a file can be ended instead.
+        return None if seconds is None or not self.held else seconds + self.settings.grace
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +142,13 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
     load_plugins()
     settings = task.settings
     try:
-        module = settings.reading.read_ordered_module(task.path)
+        module = task.held or settings.reading.read_ordered_module(task.path)
         graph = listed_graph(module)
-        digest = digest_of(task.path)
+        digest = "" if task.held else digest_of(task.path)
     # Not every file of a folder is a graph; one that is broken is an error.
     except OptschedError as error:
-        tell(Skipped(task.path, str(error), bad=is_broken_graph(task.path)))
+        bad = task.held is not None or is_broken_graph(task.path)
+        tell(Skipped(task.path, str(error), bad))
         return
     task, order = _settle(task, module, graph)
     own_plan = plan_not_compared(module if module.calls else graph, settings.methods)
@@ -149,7 +159,8 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
         settings.limits,
         settings.engine,
         best_order=order,
-        on_event=_sparsely(tell),
+        on_event=tell if task.held else _sparsely(tell),
+        patience=task.patience,
     )
     measure_all(runner, task.methods, task.reference, tell)
 
