@@ -29,7 +29,7 @@ from optsched.formats.source import is_compressed, parse_json, read_bytes
 from optsched.model.plan import Plan
 from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Event, Objective, Proof, StopReason
-from optsched.solver.result import Result, SearchLog
+from optsched.solver.result import Result
 
 HEADER = {"format": "optsched-journal/1"}
 _ENUMS: dict[str, type[StrEnum]] = {
@@ -211,9 +211,7 @@ def _encode(outcome: Outcome) -> dict[str, Any]:
         # Methods are compared under the graph's own rules only, so the question adds nothing.
         for key in ("question", "resume", "packing", "shortage"):
             del result[key]
-        log = result.pop("log")
-        result["trace"] = [tuple(event.values()) for event in log.pop("trace")]
-        result |= {"runtime": log.pop("seconds"), **log}
+        result["trace"] = [tuple(event.values()) for event in result["trace"]]
         if result["plan"]:
             # The plan has the order already.
             del record["order"]
@@ -232,12 +230,7 @@ def _decode(record: Mapping[str, Any]) -> Outcome:
         for key in ("objective", "capacity", "moved", "in_pools"):
             # Journals of older versions have these keys; what they say follows from the others.
             result.pop(key, None)
-        result["log"] = SearchLog(
-            result.pop("runtime"),
-            result.pop("compile_seconds"),
-            tuple(Event(*event) for event in result.pop("trace")),
-            result.pop("order_search"),
-        )
+        result["trace"] = tuple(Event(*event) for event in result["trace"])
         if (plan := result["plan"]) is not None:
             result["plan"] = Plan(**{key: tuple(row) for key, row in plan.items()})
             order = result["plan"].order

@@ -20,7 +20,7 @@ from optsched.fleet.unit import UnitContext, look_up
 from optsched.model.graph import Graph
 from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Limits
-from optsched.solver.result import Result, SearchLog
+from optsched.solver.result import Result
 
 
 def fleet_study(fleet: Fleet, store: str | Path) -> Study:
@@ -73,7 +73,7 @@ def _judge(
     assert known.peak is not None
     assert known.slab is not None
     # The solver's time is that of the whole run.
-    result, order = replace(known, log=SearchLog(row.seconds)), known.plan.order
+    result, order = replace(known, runtime=row.seconds, trace=()), known.plan.order
     figures = known.peak, known.slab, row.seconds
     own = Measured(reference.name, reference.kind, *figures, result, order)
     # Without time: only methods that need none are measured.

@@ -33,7 +33,7 @@ from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.runtime.memory import limited_memory
 from optsched.runtime.worker_pool import Deadline
 from optsched.solver.pipeline import solve
-from optsched.solver.result import Result, SearchLog
+from optsched.solver.result import Result
 from optsched.solver.resume import Resume
 from optsched.store import (
     Bound,
@@ -338,7 +338,7 @@ def _for_next(known: Result, settings: FleetSettings) -> Result | None:
     if is_proved(known, settings.objective):
         return None
     # Workers have the graph and the question, and a trace is of no use to them.
-    return replace(known, question=None, log=SearchLog())
+    return replace(known, question=None, trace=(), order_search={})
 
 
 def is_proved(known: Result, objective: Objective) -> bool:

@@ -15,7 +15,7 @@ from optsched.reports.view import View, graph_subject, packing_view, plan_view
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Proof
 from optsched.solver.packing_result import PackingResult
-from optsched.solver.result import Result, SearchLog
+from optsched.solver.result import Result
 
 if TYPE_CHECKING:
     from optsched.compare import Comparison
@@ -81,7 +81,7 @@ def make_report(
         proof = Proof.JOINT if result.slab == result.peak_bound else None
         bound = result.peak_bound
         result = replace(
-            result, slab_bound=bound, slab_proof=proof, claimed_bound=None, log=SearchLog()
+            result, slab_bound=bound, slab_proof=proof, claimed_bound=None, runtime=0.0, trace=()
         )
     explained = None
     # Explanations of very large graphs take longer than people wait for a page.
@@ -131,6 +131,6 @@ def make_packing_report(
         # One kind of proof for the sum only if all parts have it.
         slab_proof=proofs.pop() if len(proofs) == 1 else None,
         stop_reason=results[-1].stop_reason,
-        log=SearchLog(sum(result.runtime for result in results)),
+        runtime=sum(result.runtime for result in results),
     )
     return Report(result, views)

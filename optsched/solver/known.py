@@ -29,7 +29,7 @@ from optsched.solver.effort import PACKING
 from optsched.solver.features import Feature, features_of
 from optsched.solver.finding import MOVED, SPILLED, Bound, Finding
 from optsched.solver.order_list import OrderList
-from optsched.solver.result import Result, SearchLog
+from optsched.solver.result import Result
 from optsched.solver.resume import Resume
 
 if TYPE_CHECKING:
@@ -312,12 +312,10 @@ class Known(Knowledge):
             stop_reason=self._stop_reason(cut_short),
             question=self.question,
             claimed_bound=claimed if claimed > self.bound() and not spills else None,
-            log=SearchLog(
-                self.clock.seconds(),
-                self.clock.compile_seconds(),
-                tuple(self.trace),
-                self.statistics,
-            ),
+            runtime=self.clock.seconds(),
+            compile_seconds=self.clock.compile_seconds(),
+            trace=tuple(self.trace),
+            order_search=self.statistics,
             resume=self._left_for_later(resume),
             moved_bound=self.moved_bound,
             spilled_bytes=0 if self.packing is None else self.packing.spilled_bytes,

@@ -20,28 +20,6 @@ from optsched.solver.status import Status, judge, short
 
 
 @dataclass(frozen=True, slots=True)
-class SearchLog:
-    """Course of a search.
-
-    Parameters
-    ----------
-    seconds
-        Wall-clock seconds.
-    compile_seconds
-        Seconds of these in which kernels were compiled, which no limit counts.
-    trace
-        Best value and bound whenever one of them improved.
-    order_search
-        Counters of the exact search of orders by rule; empty if none was needed.
-    """
-
-    seconds: float = 0.0
-    compile_seconds: float = 0.0
-    trace: tuple[Event, ...] = ()
-    order_search: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Result(Shown):
     """A solver's answer to a question; its status follows from its numbers.
 
@@ -62,8 +40,13 @@ class Result(Shown):
         are then about minimum slab.
     claimed_bound
         A bound on the objective that a solver claims without proof, above the proved one.
-    log
-        Course of the search.
+    runtime, compile_seconds
+        Wall-clock seconds of the search, and those of them in which kernels were compiled, which no
+        limit counts.
+    trace
+        Best value and bound whenever one of them improved.
+    order_search
+        Counters of the exact search of orders by rule; empty if none was needed.
     resume
         State from which a later search of the same graph starts; None if it would not be of use.
     moved_bound
@@ -107,33 +90,16 @@ class Result(Shown):
     stop_reason: StopReason
     question: Question | None = field(default=None, repr=False, compare=False)
     claimed_bound: int | None = None
-    log: SearchLog = field(default_factory=SearchLog, repr=False)
+    runtime: float = field(default=0.0, repr=False)
+    compile_seconds: float = field(default=0.0, repr=False)
+    trace: tuple[Event, ...] = field(default=(), repr=False)
+    order_search: Mapping[str, int] = field(default_factory=dict, repr=False)
     resume: Resume | None = field(default=None, repr=False, compare=False)
     moved_bound: int = 0
     spilled_bytes: int = 0
     spilled_bound: int = 0
     packing: PackingResult | None = field(default=None, repr=False, compare=False)
     shortage: Shortage | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def runtime(self) -> float:
-        """Wall-clock seconds of the search."""
-        return self.log.seconds
-
-    @property
-    def compile_seconds(self) -> float:
-        """Seconds of the search in which kernels were compiled, which no limit counts."""
-        return self.log.compile_seconds
-
-    @property
-    def trace(self) -> tuple[Event, ...]:
-        """Best value and bound whenever one of them improved."""
-        return self.log.trace
-
-    @property
-    def order_search(self) -> Mapping[str, int]:
-        """Counters of the exact search of orders by rule; empty if none was needed."""
-        return self.log.order_search
 
     @property
     def moved(self) -> int | None:
