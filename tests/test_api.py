@@ -287,7 +287,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: optsched.compare_methods(3),  # type: ignore[arg-type]
         "wants a Graph or Module or list or tuple, got int",
     ),
-    "a store of what": (lambda: optsched.PlanStore("s").get(3), "wants a Graph, got int"),  # type: ignore[arg-type]
+    "a store of what": (
+        lambda: optsched.PlanStore("s").get(3),  # type: ignore[arg-type]
+        "wants a Graph or Question, got int",
+    ),
     "a plan to keep": (lambda: optsched.PlanStore("s").put(diamond(), 3), "wants a Plan, got int"),  # type: ignore[arg-type]
     "a result to keep": (
         lambda: optsched.PlanStore("s").put_result(diamond(), 3),  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def test_a_damaged_search_costs_nothing_but_itself(
     context = UnitContext(SETTINGS, str(store), PlanStore(store).digest())
     hard = next(path for path in paths if "wiring" in path)
     graph = read_graph(hard)
-    search = PlanStore(store).search(graph, context.question)
+    search = PlanStore(store).search(Question(graph, objective=context.settings.objective))
     assert search is not None
     context = replace(context, code=search.code)
     whole = look_up(graph, context)
