@@ -45,7 +45,7 @@ class Rivals:
         before, after = self._whole()
         best, found = None, None
         for arc in np.flatnonzero(self.net.what[:, 1] >= 0).tolist():
-            start, end = int(arcs.start[arc]), self.net.end(arc)
+            start, end = int(arcs.start[arc]), int(self.net.ends[arc])
             if front and start:
                 continue
             load = max(int(loads[arc]), before[start][0], after[end][0])
@@ -64,7 +64,7 @@ class Rivals:
         after = list(before)
         before[0] = after[-1] = (0, ())
         whole = [
-            (int(arcs.start[a]), self.net.end(a), a)
+            (int(arcs.start[a]), int(self.net.ends[a]), a)
             for a in np.flatnonzero(self.net.what[:, 1] < 0).tolist()
         ]
         for start, end, a in sorted(whole, key=lambda x: (x[1], x[0])):

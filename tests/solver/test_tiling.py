@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from optsched.errors import UsageError
 from optsched.model.rows import Rows, Tail
+from optsched.runtime import clock
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.status import Status
 from optsched.solver.tiling.lattice import Lattice
@@ -36,6 +39,22 @@ def test_one_question_has_one_answer() -> None:
     first, second = (tile(rows, points=4, limits=Limits(seconds=20)) for _ in range(2))
     assert [x.plan for x in first.front] == [x.plan for x in second.front]
     assert [x.tiled.tiling for x in first.front] == [x.tiled.tiling for x in second.front]
+
+
+@pytest.mark.parametrize("seed", [2, 6, 16, 28])
+def test_a_work_limit_gives_one_answer_at_any_speed(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, found, limits = random_rows(seed), [], Limits(work=40_000)
+    for speed in (1.0, 1e5):
+        # Time that runs faster stands for a machine that does other work.
+        monkeypatch.setattr(
+            clock, "time", SimpleNamespace(monotonic=lambda s=speed: s * time.time())
+        )
+        fits = tile(rows, capacity=400, objective="head", limits=limits)
+        front = tile(rows, points=4, objective="head", limits=limits).front
+        found.append((fits.best, fits.bound, [(x.plan, x.bound) for x in front]))
+    assert found[0] == found[1]
 
 
 def test_a_tail_that_grows_leaves_a_model_untiled() -> None:

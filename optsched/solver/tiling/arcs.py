@@ -6,9 +6,9 @@ and `a b` in bands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.rows import RowOp, Tail
 from optsched.model.tiled import joins_of
 from optsched.runtime.clock import Clock
+from optsched.runtime.kernel import kernel
 from optsched.solver.tiling.candidates import candidates
 from optsched.solver.tiling.kernels import FIGURES
 from optsched.solver.tiling.lattice import Lattice
@@ -46,6 +47,22 @@ class Arcs(NamedTuple):
     are negative if rows are not computed."""
     tail: IntArray
     """Bytes added to the tail."""
+
+
+@kernel
+def hide_useless(ends: IntArray, start: IntArray, load: IntArray, tail: IntArray) -> None:
+    """Give a load out of reach to arcs that another one between the same positions beats.
+
+    Arcs between two positions are neighbors, and ascend in extra.
+    """
+    first = 0
+    for i in range(len(ends)):
+        if ends[i] != ends[first] or start[i] != start[first]:
+            first = i
+        for j in range(first, i):
+            if load[j] <= load[i] and tail[j] <= tail[i]:
+                load[i] = OUT_OF_REACH
+                break
 
 
 @dataclass(frozen=True)
@@ -85,6 +102,11 @@ class Network:
     raised: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """Bytes added to the load of a stage with a count in a direction."""
 
+    @cached_property
+    def ends(self) -> IntArray:
+        """Shape `(arcs,)`: number of the position where each ends."""
+        return np.repeat(np.arange(len(self.arcs.ptr) - 1), np.diff(self.arcs.ptr))
+
     def raise_load(self, stage: int, count: int, way: int, by: int) -> None:
         """Add bytes to the load of a stage in a direction, wherever it begins."""
         self.raised[stage, count, way] = by
@@ -92,38 +114,17 @@ class Network:
             return
         for arc in np.flatnonzero((self.what == (stage, count)).all(axis=1)).tolist():
             self.ways[arc, way] += by
-            first, last = self._between(arc)
-            self.arcs.load[first:last] = self.ways[first:last].min(axis=1)
-            self.hide_useless(first, last)
+            # The arcs between the same positions.
+            low, high = self.arcs.ptr[self.ends[arc] : self.ends[arc] + 2].tolist()
+            near = low + np.flatnonzero(self.arcs.start[low:high] == self.arcs.start[arc])
+            self.update(slice(int(near[0]), int(near[-1]) + 1))
 
-    def end(self, arc: int) -> int:
-        """Return the number of the position where an arc ends."""
-        return int(np.searchsorted(self.arcs.ptr, arc, side="right")) - 1
-
-    def _between(self, arc: int) -> tuple[int, int]:
-        """Return the range of the arcs between the same positions as one of them."""
-        end = self.end(arc)
-        low, high = self.arcs.ptr[end : end + 2].tolist()
-        starts = self.arcs.start[low:high]
-        own = self.arcs.start[arc]
-        return (
-            low + int(np.searchsorted(starts, own)),
-            low + int(np.searchsorted(starts, own, side="right")),
-        )
-
-    def hide_useless(self, first: int, last: int) -> None:
-        """Give a load out of reach to arcs that another one between the same positions beats."""
-        arcs, best, pair = self.arcs, list[tuple[int, int]](), (-1, -1)
-        ends = np.searchsorted(arcs.ptr, np.arange(first, last), side="right")
-        rows = (ends, *(column[first:last] for column in (arcs.start, arcs.load, arcs.tail)))
-        # Arcs between two positions ascend in extra.
-        for i, (end, start, load, tail) in enumerate(zip(*(x.tolist() for x in rows), strict=True)):
-            if (start, end) != pair:
-                pair, best = (start, end), []
-            if any(x <= load and y <= tail for x, y in best):
-                arcs.load[first + i] = OUT_OF_REACH
-            else:
-                best.append((load, tail))
+    def update(self, part: slice) -> None:
+        """Set the loads of arcs from those by direction; hide those that others beat."""
+        arcs = self.arcs
+        arcs.load[part] = self.ways[part].min(axis=1)
+        run = hide_useless.for_work(len(arcs.load[part]))
+        run(self.ends[part], arcs.start[part], arcs.load[part], arcs.tail[part])
 
 
 def network(
@@ -143,39 +144,40 @@ def network(
     assert positions is not None
     number = {position: k for k, position in enumerate(positions)}
     live = {position: lattice.live(position) for position in positions}
-    bases = [_banded(lattice, t, x, counts, figures[t], tail) for t, x in enumerate(stages)]
     whole = _whole(lattice, number, live)
-    pairs = [
-        (t, x, position) for t, x in enumerate(stages) if len(bases[t]) for position in x.positions
+    banded = _banded(lattice, stages, counts, figures, tail)
+    ptr = np.searchsorted(banded[:, 5], np.arange(len(stages) + 1))
+    # By stage and position at which it can run: stage, start, end, live bytes.
+    table = [
+        (t, number[position], number[position | x.mask], live[position])
+        for t, x in enumerate(stages)
+        if ptr[t] < ptr[t + 1]
+        for position in x.positions
     ]
-    low = [int(rows[:, 2].min()) if len(rows) else 0 for rows in bases]
-    rough = [
-        (number[position], number[position | x.mask], low[t] + live[position])
-        for t, x, position in pairs
+    pairs = np.array(table, np.int64).reshape(-1, 4)
+    low = np.minimum.reduceat(banded[:, 2], ptr[pairs[:, 0]]) if len(pairs) else pairs[:, 3]
+    rough = np.column_stack((pairs[:, 1:3], low + pairs[:, 3]))
+    least = _least_load(len(positions), [*whole[:, :3].tolist(), *rough.tolist()])
+    cheap = {(k, v): end for k, end, load, _, _, v, *_ in whole.tolist() if load <= least}
+    needless = np.array([_runs_whole(stages[t].ops, k, cheap) for t, k, _, _ in table], bool)
+    # Each pair of stage and position, with each count.
+    sizes = ptr[pairs[:, 0] + 1] - ptr[pairs[:, 0]]
+    pair = np.repeat(np.arange(len(pairs)), sizes)
+    rows = banded[
+        np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes - ptr[pairs[:, 0]], sizes)
     ]
-    least = _least_load(len(positions), [*whole[:, :3].tolist(), *rough])
-    cheap = {(k, v) for k, _, load, _, _, v, *_ in whole.tolist() if load <= least}
-    sometimes = {v for _, v in cheap}
-    able_whole = [sometimes.issuperset(x.ops) for x in stages]
-    tables, total = [whole], 0
-    for t, x, position in pairs:
-        rows = bases[t].copy()
-        rows[:, :2] = number[position], number[position | x.mask]
-        rows[:, [2, 7, 8]] += live[position]
-        needed = rows[:, 2] < top
-        needed &= not (able_whole[t] and _runs_whole(x, position, number, cheap))
-        rows = rows[needed | (rows[:, 3] < 0)]
-        total += len(rows)
-        if total <= MOST_ARCS:
-            tables.append(rows)
-    table = np.concatenate(tables)
-    table = table[np.lexsort((table[:, 3], table[:, 0], table[:, 1]))]
-    ptr = np.searchsorted(table[:, 1], np.arange(len(positions) + 1))
-    arcs = Arcs(ptr, *(np.ascontiguousarray(table[:, k]) for k in (0, 2, 3, 4)))
-    what, ways = table[:, 5:7].copy(), table[:, 7:9].copy()
-    complete &= found.complete and total <= MOST_ARCS
+    rows[:, :2] = pairs[pair, 1:3]
+    rows[:, [2, 7, 8]] += pairs[pair, 3:]
+    kept = (rows[:, 2] < top) & ~needless[pair] if len(pair) else np.zeros(0, bool)
+    rows = rows[kept | (rows[:, 3] < 0)]
+    complete &= found.complete and len(rows) <= MOST_ARCS
+    every = np.concatenate([whole, rows[:MOST_ARCS]])
+    every = every[np.lexsort((every[:, 3], every[:, 0], every[:, 1]))]
+    begin = np.searchsorted(every[:, 1], np.arange(len(positions) + 1))
+    arcs = Arcs(begin, *(np.ascontiguousarray(every[:, k]) for k in (0, 2, 3, 4)))
+    what, ways = every[:, 5:7].copy(), every[:, 7:9].copy()
     net = Network(lattice, counts, arcs, what, ways, stages, figures, complete)
-    net.hide_useless(0, len(table))
+    net.update(slice(None))
     return net
 
 
@@ -188,14 +190,12 @@ def _least_load(positions: int, arcs: list[tuple[int, ...]]) -> int:
     return found[-1]
 
 
-def _runs_whole(
-    stage: Variant, position: int, number: Mapping[int, int], cheap: set[tuple[int, int]]
-) -> bool:
-    """Return True if the ops of a stage can run as they are at no cost to any path."""
-    for v in stage.ops:
-        if (number[position], v) not in cheap:
+def _runs_whole(ops: Sequence[int], at: int, cheap: Mapping[tuple[int, int], int]) -> bool:
+    """Return True if ops can run as they are from a position at no cost to any path."""
+    for v in ops:
+        if (at, v) not in cheap:
             return False
-        position |= 1 << v
+        at = cheap[at, v]
     return True
 
 
@@ -213,36 +213,39 @@ def _whole(lattice: Lattice, number: Mapping[int, int], live: Mapping[int, int])
 
 
 def _banded(
-    lattice: Lattice, t: int, stage: Variant, counts: IntArray, figures: IntArray, tail: Tail
+    lattice: Lattice, stages: Sequence[Variant], counts: IntArray, figures: IntArray, tail: Tail
 ) -> IntArray:
-    """Return the arcs of a stage by count, without what depends on the position."""
+    """Return the arcs of stages by count, without what depends on the position."""
     rows = lattice.rows
-    columns = np.flatnonzero(figures[:, FIGURES.down] >= 0)
-    counts, figures = counts[columns], figures[columns]
-    dies = sum(rows.graph.buffers[b].size for b in stage.dead)
-    ops = [(op, rows.heights[op.output]) for v in stage.ops if isinstance(op := rows.ops[v], RowOp)]
-    cost = sum(op.cost * height for op, height in ops)
-    table = np.zeros((len(counts), 9), np.int64)
-    table[:, 7:9] = figures[:, : FIGURES.cost] - dies
+    costs = [op.cost * rows.heights[op.output] if isinstance(op, RowOp) else 0 for op in rows.ops]
+    dies = np.array([sum(rows.graph.buffers[b].size for b in x.dead) for x in stages], np.int64)
+    cost = np.array([sum(costs[v] for v in x.ops) for x in stages], np.int64)
+    stage, column = np.nonzero(figures[:, :, FIGURES.down] >= 0)
+    found = figures[stage, column]
+    table = np.zeros((len(stage), 9), np.int64)
+    table[:, 7:9] = found[:, : FIGURES.cost] - dies[stage, None]
     table[:, 2] = table[:, 7:9].min(axis=1)
-    added = figures[:, FIGURES.slices] + figures[:, FIGURES.tensors]
-    table[:, 3] = (figures[:, FIGURES.cost] - cost) * OPS + added
-    table[:, 4] = tails(tail, stage.ops, counts, figures)
-    table[:, 5], table[:, 6] = t, columns
+    added = found[:, FIGURES.slices] + found[:, FIGURES.tensors]
+    table[:, 3] = (found[:, FIGURES.cost] - cost[stage]) * OPS + added
+    runs = np.array([sum(tail.ops[v] for v in x.ops) for x in stages], np.int64)
+    ops = np.array([len(x.ops) for x in stages], np.int64)
+    table[:, 4] = _tails(tail, runs[stage], ops[stage], counts[column], found)
+    table[:, 5], table[:, 6] = stage, column
     return table
 
 
 _joins = cache(joins_of)
 
 
-def tails(tail: Tail, stage: tuple[int, ...], counts: IntArray, figures: IntArray) -> IntArray:
-    """Return the bytes that a stage adds to the tail for each count of bands, shape `(counts,)`."""
+def _tails(
+    tail: Tail, runs: IntArray, ops: IntArray, counts: IntArray, figures: IntArray
+) -> IntArray:
+    """Return the bytes that stages add to the tail; `runs` are those of one more band."""
     joins = [_joins(count) for count in counts.tolist()]
-    runs = (counts - 1) * sum(tail.ops[v] for v in stage)
     slices = figures[:, FIGURES.slices]
     # The joined tensor takes the place of the untiled result; other joins make a tensor each.
-    joined = np.array([len(row) for row in joins])
-    tensors = figures[:, FIGURES.tensors] + slices + joined - len(stage)
-    bytes_ = runs + tail.tensor * tensors + tail.slice * slices + tail.join * joined
-    result: IntArray = bytes_ + tail.joined * np.array([sum(row) for row in joins])
+    joined = np.array([len(row) for row in joins], np.int64)
+    tensors = figures[:, FIGURES.tensors] + slices + joined - ops
+    bytes_ = (counts - 1) * runs + tail.tensor * tensors + tail.slice * slices + tail.join * joined
+    result: IntArray = bytes_ + tail.joined * np.array([sum(row) for row in joins], np.int64)
     return result

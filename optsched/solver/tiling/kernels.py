@@ -10,6 +10,14 @@ lives as a whole from the run that makes it to the last one that reads it.
 The sum of these bytes is that of the live pieces of the tiled graph
 (:mod:`optsched.model.tiling`), up to buffers that are live during the whole stage, which are added
 by the caller.
+
+The same pass gives *anchored* bytes: those of one way to pack the stage. Inputs lie at one end of
+the slab, the result at the other, and what a band makes lies next to either, in turn. So the bytes
+are enough for the stage, and its result lies where the next stage wants its input.
+
+Example: bands run downwards, X dies from its low end, and `a` and `b` are made from it.
+
+    | Y grows -> | b    free    a | <- X dies |
 """
 
 from __future__ import annotations
@@ -61,6 +69,7 @@ def stage_loads(
     dying: IntArray,
     counts: IntArray,
     first: int,
+    anchored: bool,
     found: IntArray,
 ) -> None:
     """Write the figures of stages with several counts of bands to `found`.
@@ -78,6 +87,8 @@ def stage_loads(
         Numbers of bands.
     first
         Stages are measured from this one on, as many as `found` has rows.
+    anchored
+        True for anchored bytes in place of live bytes, where `found` is not negative.
     found
         Shape `(stages, counts, 5)`: the figures (:class:`Measured`).
     """
@@ -102,6 +113,8 @@ def stage_loads(
     change = np.zeros(most + 2, np.int64)
     # By place: the last op that reads what the op makes.
     until = np.zeros(most, np.int64)
+    # By step of a band: bytes of inputs; end and side of what the step makes.
+    places = np.zeros((3, most + 2), np.int64)
     for row in range(found.shape[0]):
         stage = ops[ptr[first + row] : ptr[first + row + 1]]
         for k in range(len(stage)):
@@ -112,7 +125,8 @@ def stage_loads(
         last = arrays.ops[2, stage[-1]]
         for c in range(len(counts)):
             count = counts[c]
-            possible = count <= arrays.buffers[0, last]
+            wanted = not anchored or found[row, c, 0] >= 0
+            possible = wanted and count <= arrays.buffers[0, last]
             for k in range(count):
                 if possible:
                     possible = find_rows(arrays, stage, k, count, maker, need, given, made)
@@ -122,9 +136,22 @@ def stage_loads(
             figures = found[row, c]
             count_rows(arrays, stage, count, maker, given, made, edges, figures)
             for way in range(2):
-                figures[way] = fullest(
-                    arrays, stage, count, way, dies, edges, given, made, window, until, change
+                live, enough = fullest(
+                    arrays,
+                    stage,
+                    count,
+                    way,
+                    dies,
+                    edges,
+                    given,
+                    made,
+                    window,
+                    until,
+                    change,
+                    places,
+                    anchored,
                 )
+                figures[way] = enough if anchored else live
         for v in stage:
             maker[arrays.ops[2, v]] = -1
         for b in dying[dying_ptr[first + row] : dying_ptr[first + row + 1]]:
@@ -264,8 +291,13 @@ def fullest(
     window: IntArray,
     until: IntArray,
     change: IntArray,
-) -> int:
-    """Return the most live bytes of the runs; `way` is 0 from the first band, 1 from the last."""
+    places: IntArray,
+    anchored: bool,
+) -> tuple[int, int]:
+    """Return the most live bytes of the runs, and the anchored ones if wanted.
+
+    `way` is 0 from the first band, 1 from the last.
+    """
     top = len(stage) - 1
     y = arrays.ops[2, stage[top]]
     height, width, size = arrays.buffers[0, y], arrays.buffers[1, y], arrays.buffers[2, y]
@@ -273,7 +305,7 @@ def fullest(
     for k in range(top + 1):
         for i in range(arrays.ops[8, stage[k]], arrays.ops[9, stage[k]]):
             window[arrays.maps[0, i], 0], window[arrays.maps[0, i], 1] = 1 << 60, 0
-    most = inputs = 0
+    most = inputs = enough = 0
     for turn in range(count):
         # The band that runs last comes first here.
         band = turn if way else count - 1 - turn
@@ -284,6 +316,7 @@ def fullest(
         own = (size if high == height else high * width) - low * width
         direct = made[band, top, 0] == low and made[band, top, 1] == high
         here = made_bytes(arrays, stage, band, direct, made, until, change)
+        places[0, top + 1] = inputs
         if not direct:
             # The step that copies the good rows; all that the band read is dead.
             rows = made[band, top, 1] - made[band, top, 0]
@@ -292,12 +325,74 @@ def fullest(
         for k in range(top, -1, -1):
             v = stage[k]
             inputs += read_rows(arrays, v, given[band, k], dies, edges, window)
+            places[0, k] = inputs
             rows = made[band, k, 1] - made[band, k, 0]
             scratch = arrays.ops[4, v] + arrays.ops[5, v] * rows
             scratch = (scratch + unit - 1) // unit * unit
             direct_bytes = own if direct and k == top else 0
             most = max(most, inputs + result + direct_bytes + here + scratch)
             here -= change[k]
+        if anchored:
+            bytes_ = np.int64(1) << 60
+            for rule in range(3):
+                bytes_ = min(
+                    bytes_,
+                    anchored_bytes(
+                        arrays, stage, made[band], result, own, direct, until, places, rule
+                    ),
+                )
+            enough = max(enough, bytes_)
+    return most, enough
+
+
+@inner
+def anchored_bytes(
+    arrays: StageArrays,
+    stage: IntArray,
+    made: IntArray,
+    result: int,
+    own: int,
+    direct: bool,
+    until: IntArray,
+    places: IntArray,
+    rule: int,
+) -> int:
+    """Return the bytes of a band if what it makes lies next to the result or the inputs.
+
+    Sides alternate from either one (`rule` 0 and 1), or the nearer one is taken (2).
+    """
+    top, unit, most, side = len(stage) - 1, arrays.rounding, 0, rule % 2
+    for k in range(top + (1 if direct else 2)):
+        # The step after the last op copies the good rows into the result.
+        low = result + own if k == top + (0 if direct else 1) else result
+        high = places[0, k]
+        for j in range(k):
+            if until[j] >= k or (j == top and k > top):
+                if places[2, j]:
+                    high = max(high, places[1, j])
+                else:
+                    low = max(low, places[1, j])
+        scratch = 0
+        if k <= top:
+            v = stage[k]
+            rows = made[k, 1] - made[k, 0]
+            scratch = arrays.ops[4, v] + arrays.ops[5, v] * rows
+            scratch = (scratch + unit - 1) // unit * unit
+            if k < top or not direct:
+                size = rows * arrays.buffers[1, arrays.ops[2, v]]
+                size = (size + unit - 1) // unit * unit
+                # The rows of the result that are written while it lives.
+                is_late = until[k] >= top if direct else k == top
+                start = max(low, result + own) if is_late else low
+                side = (k + rule) % 2 if rule < 2 else (1 - side if start == low else 1)
+                places[2, k] = side
+                if side:
+                    high += size
+                    places[1, k] = high
+                else:
+                    low = start + size
+                    places[1, k] = low
+        most = max(most, low + high + scratch)
     return most
 
 

@@ -14,12 +14,13 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.runtime.clock import Clock
-from optsched.solver.tiling.arcs import OPS, OUT_OF_REACH, Network
+from optsched.solver.tiling.arcs import OPS, OUT_OF_REACH, Arcs
 from optsched.solver.tiling.labels import (
     FAR,
     MOST_LABELS,
@@ -72,6 +73,18 @@ class Branch:
 NO_BRANCH = Branch()
 
 
+class Lines(Protocol):
+    """Arcs, with the number of the position where each ends."""
+
+    @property
+    def arcs(self) -> Arcs:
+        """The arcs."""
+
+    @property
+    def ends(self) -> IntArray:
+        """Shape `(arcs,)`."""
+
+
 @dataclass
 class Paths:
     """Searches of paths in one network.
@@ -79,14 +92,14 @@ class Paths:
     Parameters
     ----------
     net
-        The network.
+        The network, or its arcs by ends of the slab.
     tail
         Bytes of the untiled model's tail.
     clock
         Limit of all searches.
     """
 
-    net: Network
+    net: Lines
     tail: int
     clock: Clock
     dropped: bool = field(default=False, init=False)
@@ -135,7 +148,7 @@ class Paths:
         self, load: int, total: int, extra: int, front: IntArray | None, branch: Branch
     ) -> list[Path]:
         arcs, begun = self.net.arcs, list(branch.prefix)
-        first = self.net.end(begun[-1]) if begun else 0
+        first = int(self.net.ends[begun[-1]]) if begun else 0
         for column in range(2):
             to_go.for_work(self._work)(arcs, load, column, self._go[column])
         so_far = int(arcs.load[begun].max(initial=0))
@@ -148,6 +161,7 @@ class Paths:
         count = extend.for_work(4 * self._work)(
             arcs, bounds, self._go[0], self._go[1], known, self._labels, self._draft
         )
+        self.clock.spend(abs(count))
         self.dropped |= count < 0
         ends = range(*self._labels.ptr[-2:].tolist())
         return [self._path(i, branch.prefix) for i in ends]

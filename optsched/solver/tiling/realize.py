@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from optsched.check.plan import check_plan
+from optsched.joint.oracle import portion
 from optsched.model.places import placed, places_problem
 from optsched.model.plan import Plan
 from optsched.model.tiled import Stage, TiledGraph, TiledKind, Tiling
 from optsched.model.tiling import tiled_graph
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Limits
 from optsched.solver.pack import pack
 from optsched.solver.tiling.arcs import OUT_OF_REACH, Network
 from optsched.solver.tiling.paths import Path
@@ -51,20 +51,32 @@ class Realized:
 
 
 def realize(
-    net: Network, path: Path, enough: int, clock: Clock, *, thorough: bool = True
+    net: Network,
+    path: Path,
+    enough: int,
+    clock: Clock,
+    *,
+    thorough: bool = True,
+    decide: bool = False,
 ) -> Realized:
     """Return the plan of least head that is found for a path; stop at `enough` bytes.
 
     Directions are tried with a short search each, and the best ones with a longer one. Unless
-    `thorough`, only the most promising directions are tried.
+    `thorough`, only the most promising directions are tried. To `decide` is to find out no more
+    than if `enough` bytes are enough.
     """
-    tries = _Tries(net, path, max(enough, path.load), clock)
+    tries = _Tries(net, path, max(enough, path.load), clock, decide)
     directions = _directions(net, path)
     if not thorough:
         tries.run(islice(directions, FEW_TURNS), QUICK_SECONDS)
     elif not tries.run(directions, QUICK_SECONDS):
         tries.run(tries.nearest(), SLOW_SECONDS)
     return tries.result(thorough=thorough)
+
+
+def realize_in(net: Network, path: Path, ways: tuple[bool, ...], clock: Clock) -> Realized:
+    """Return the plan found for a path with given directions, by a short search."""
+    return _packed(net, path, ways, portion(clock, QUICK_SECONDS, clock.limits.seed), path.load)
 
 
 @dataclass
@@ -75,6 +87,7 @@ class _Tries:
     path: Path
     enough: int
     clock: Clock
+    decide: bool
     found: dict[tuple[bool, ...], Realized] = field(default_factory=dict)
     skipped: int = OUT_OF_REACH
     """Least load of the directions that cannot improve on a plan."""
@@ -85,10 +98,14 @@ class _Tries:
         for ways in directions:
             loads = [int(self.net.ways[a, int(w)]) for a, w in zip(arcs, ways, strict=True)]
             best = min((x.head for x in self.found.values()), default=OUT_OF_REACH)
+            if self.found and self.decide:
+                best = min(best, self.enough + 1)
             if max(loads, default=0) >= best:
                 self.skipped = min(self.skipped, max(loads))
                 continue
-            made = _packed(self.net, self.path, ways, _share(self.clock, seconds))
+            part = portion(self.clock, seconds, self.clock.limits.seed)
+            capacity = self.enough if self.decide else None
+            made = _packed(self.net, self.path, ways, part, capacity)
             old = self.found.get(ways, made)
             self.found[ways] = min(old, made, key=lambda x: (x.head, -x.bound))
             if made.head <= self.enough:
@@ -109,11 +126,6 @@ class _Tries:
         if thorough and count <= ALL_DIRECTIONS and not self.clock.expired():
             bound = max(bound, min(self.skipped, *(x.bound for x in self.found.values())))
         return replace(best, bound=min(bound, best.head))
-
-
-def _share(clock: Clock, seconds: float) -> Limits:
-    left = clock.left()
-    return Limits(seconds=max(0.01, seconds if left is None else min(seconds, left)))
 
 
 def _stages(net: Network, path: Path) -> list[int]:
@@ -150,30 +162,38 @@ def _directions(net: Network, path: Path) -> Iterator[tuple[bool, ...]]:
             queue += [tuple(w != (i == k) for i, w in enumerate(ways)) for k in range(len(arcs))]
 
 
-def _packed(net: Network, path: Path, ways: tuple[bool, ...], limits: Limits) -> Realized:
-    """Return a path with these directions, packed."""
+def _packed(
+    net: Network, path: Path, ways: tuple[bool, ...], clock: Clock, capacity: int | None
+) -> Realized:
+    """Return a path with these directions, packed into a capacity if there is one."""
     steps = steps_of(net, path)
     turn = iter(ways)
     stages = [Stage(ops, bands, next(turn)) for _, ops, bands in steps if ops]
     tiled = tiled_graph(net.lattice.rows, Tiling(tuple(stages)))
     order = order_of(tiled, steps)
-    made = _plan_of(tiled, order, tiled, limits)
+    made = _plan_of(tiled, order, tiled, clock, capacity)
     if made.head > made.plan.slab(tiled.graph):
         # A view that is rounded ends above the slab: places that hold their views may pack better.
-        other = _plan_of(tiled, order, _with_views(tiled), limits)
+        other = _plan_of(tiled, order, _with_views(tiled), clock, capacity)
         made = min(made, replace(other, bound=made.bound), key=lambda x: x.head)
     return made
 
 
-def _plan_of(tiled: TiledGraph, order: list[int], packed: TiledGraph, limits: Limits) -> Realized:
+def _plan_of(
+    tiled: TiledGraph, order: list[int], packed: TiledGraph, clock: Clock, capacity: int | None
+) -> Realized:
     """Return the plan of a tiled graph in an order; `packed` has the sizes of its places."""
     problem, ids = places_problem(packed, order)
-    result = pack(problem, limits=limits)
+    result = pack(problem, capacity=capacity, limits=clock)
+    bound = result.slab_bound
+    if result.offsets is None:
+        # Proved not to fit: any packing will do.
+        result = pack(problem, limits=clock.share(0))
     result.stop_reason.raise_if_interrupted()
     assert result.offsets is not None
     plan = placed(tiled, order, ids, result.offsets)
     check_plan(tiled.graph, plan)
-    return Realized(tiled, plan, tiled.head(plan), result.slab_bound)
+    return Realized(tiled, plan, tiled.head(plan), bound)
 
 
 def _with_views(tiled: TiledGraph) -> TiledGraph:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from optsched.joint.oracle import portion
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.parts import Gap, gaps_between
 from optsched.model.places import places_problem
 from optsched.model.tiled import Stage, TiledKind, Tiling
 from optsched.model.tiling import tiled_graph
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Limits
 from optsched.solver.pack import pack
 from optsched.solver.tiling.arcs import Network
 from optsched.solver.tiling.kernels import FIGURES
@@ -47,9 +47,7 @@ def refine(net: Network, path: Path, clock: Clock) -> bool:
 def _gap(net: Network, stage: int, count: int, way: int, clock: Clock) -> int:
     """Return the bytes by which the least slab of a stage alone exceeds its load."""
     problem, held = stage_problem(net, stage, count, way)
-    left = clock.left()
-    seconds = SECONDS if left is None else min(SECONDS, left)
-    result = pack(problem, limits=Limits(seconds=max(seconds, 0.01)))
+    result = pack(problem, limits=portion(clock, SECONDS, clock.limits.seed))
     result.stop_reason.raise_if_interrupted()
     load = int(net.figures[stage, count, (FIGURES.down, FIGURES.up)[way]])
     # A runtime that places workspace around whole tensors has more live than the load counts.

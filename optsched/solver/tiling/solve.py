@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from optsched.check.tiling import check_tiled
 from optsched.errors import UsageError
+from optsched.joint.oracle import WORK_PER_SECOND
 from optsched.model.plan import Plan
 from optsched.model.rows import RowOp, Rows, Tail
 from optsched.model.tiled import TiledGraph, Tiling
@@ -26,18 +28,22 @@ from optsched.solver.tiling.bound import Obstacle, find_obstacle
 from optsched.solver.tiling.labels import FAR
 from optsched.solver.tiling.lattice import Lattice
 from optsched.solver.tiling.paths import Branch, Path, Paths, non_dominated, ranked
-from optsched.solver.tiling.realize import Realized, realize
+from optsched.solver.tiling.realize import Realized, realize, realize_in
 from optsched.solver.tiling.refine import refine
 from optsched.solver.tiling.result import TilingPoint, TilingResult
+from optsched.solver.tiling.sides import sides
 
 BANDS = 48
 """Most bands of a stage by default."""
-UNTILED_SHARE, POINT_SHARE = 0.15, 0.4
-"""Parts of the time for the plan without tiling, and of the rest for the plan of one path."""
+UNTILED_SHARE, POINT_SHARE, REFINE_SHARE = 0.15, 0.4, 0.1
+"""Parts of the time for the plan without tiling, of the rest for the plan of one path, and for
+the loads of its stages."""
 FEW_PATHS, MOST_PATHS = 6, 400
 """Paths of a question that are packed until one fits: at first in few directions, then in all."""
-MOST_LOWER = 12
-"""Paths of ever smaller loads that are packed if none fits."""
+MOST_LOWER, MOST_KNOWN = 12, 3
+"""Paths with a known packing that are packed for a capacity, and for each way to count bytes."""
+RELAXED = (1, 2, 3, 4, 6, 8)
+"""Hundredths of a capacity by which packings may be smaller than the known ones."""
 LAST_SECONDS = 3.0
 """Time beyond the limit to find the op that stands in the way, where nothing else bounds."""
 OBJECTIVES = ("total", "head")
@@ -91,6 +97,8 @@ class Tiler:
         )
         self.exact = self.exact and self.net.complete and not self.rows.leaves_rows
         self.paths = Paths(self.net, self.counted.model, self.clock)
+        self.sides = sides(self.net, self.clock)
+        self.known = Paths(self.sides, self.counted.model, self.clock)
 
     @property
     def slack(self) -> int:
@@ -123,36 +131,50 @@ class Tiler:
 
         def refined(branch: Branch) -> Path | None:
             path = find(branch)
-            while path is not None and refine(self.net, path, self.clock):
+            while path and refine(self.net, path, self.clock.share(REFINE_SHARE)):
                 path = find(branch)
             return path
 
         return refined
 
-    def plan(self, path: Path, size: int, *, thorough: bool = False) -> tuple[TilingPoint, int]:
-        """Return the plan of a path, and a bound on the size of all its plans.
-
-        `size` bytes are enough.
-        """
+    def plan(
+        self, path: Path, size: int, *, thorough: bool = False, decide: bool = False
+    ) -> TilingPoint:
+        """Return the plan of a path; `size` bytes are enough."""
         share, enough = self.clock.share(POINT_SHARE), size - path.tail
-        made = realize(self.net, path, enough, share, thorough=thorough)
-        return self._point(made, path.extra), made.bound + path.tail
+        made = realize(self.net, path, enough, share, thorough=thorough, decide=decide)
+        return self._point(made, path.extra)
+
+    def _at_ends(self, path: Path) -> TilingPoint:
+        """Return the plan of a path whose packing is known, in its directions."""
+        own, ways = self.sides.resolved(path)
+        return self._point(realize_in(self.net, own, ways, self.clock), path.extra)
 
     def within(self, size: int) -> TilingPoint | None:
         """Return the cheapest plan found of at most `size` bytes, with a bound on its cost."""
         self.refuted = False
         best = self.untiled if self.size(self.untiled) <= size else None
-        bound = None
-        for thorough in (False, True):
-            found, bound = self._cheapest(size, best, thorough=thorough)
-            best = found or best
-            if bound is None or self.refuted or (best is not None and best.extra <= bound):
+        path = self.paths.cheapest(size)
+        if self.clock.expired() or path is None:
+            proved = self.exact and not (self.paths.dropped or self.clock.expired())
+            self.refuted = proved and best is None
+            return best
+        best, bound = self._lower(size, best), path.extra if self.exact else None
+        for most, thorough in ((1, False), (0, False), (FEW_PATHS, False), (MOST_PATHS, True)):
+            if best is not None and bound is not None and best.extra <= bound:
+                break
+            if not most:
+                best = self._nearly_known(size, best)
+                continue
+            found, value = self._cheapest(size, best, most, thorough=thorough)
+            best, bound = found or best, value if bound is None else max(bound, value or bound)
+            if self.refuted or self.clock.expired():
                 break
         known = bound if not self.paths.dropped else None
         return None if best is None else replace(best, bound=known)
 
     def _cheapest(
-        self, size: int, best: TilingPoint | None, *, thorough: bool
+        self, size: int, best: TilingPoint | None, most: int, *, thorough: bool
     ) -> tuple[TilingPoint | None, int | None]:
         """Try paths in order of their cost; return a plan that fits, and a bound on the cost."""
         find = self._refined(lambda branch: self.paths.cheapest(size, branch=branch))
@@ -165,14 +187,12 @@ class Tiler:
             bound = value if is_proof else bound
             if best is not None and value >= best.extra:
                 return best, bound
-            point, _ = self.plan(path, size, thorough=thorough)
+            point = self.plan(path, size, thorough=thorough, decide=True)
             if self.size(point) <= size:
                 return point, bound
             # Stages that no load needs are left out, but they may help a packing.
             is_proof = False
-            if best is None and not thorough:
-                best = self._lower(size, path, self.size(point) - size)
-            if self.clock.expired() or number >= (MOST_PATHS if thorough else FEW_PATHS):
+            if self.clock.expired() or number >= most:
                 return best, bound
         # A search that ended early finds no path either.
         is_proof &= not self.clock.expired()
@@ -180,37 +200,83 @@ class Tiler:
         # All paths that cost less than the known plan were proved not to fit.
         return best, best.extra if best is not None and is_proof else bound
 
-    def _lower(self, size: int, path: Path, above: int) -> TilingPoint | None:
-        """Return a plan of a path with a smaller load, which fits more easily.
+    def _nearly_known(self, size: int, best: TilingPoint | None) -> TilingPoint | None:
+        """Return the cheapest plan found for paths that take little more than is known to do."""
+        tried = set[tuple[int, ...]]()
+        for percent in RELAXED:
+            self._relax(size * percent // 100)
+            find = self._known_path(size, best)
+            for path, _ in islice(ranked(find, lambda x: x.extra), MOST_KNOWN):
+                if self.clock.expired() or (best is not None and path.extra >= best.extra):
+                    break
+                if path.arcs in tried:
+                    continue
+                tried.add(path.arcs)
+                point = self._at_ends(path)
+                if self.size(point) <= size:
+                    best = point
+                    break
+        self._relax(0)
+        return best
 
-        The plan of `path` has `above` bytes too many; so the next load is smaller by as many. Then
-        loads between one that fits and one that does not are halved.
+    def _known_path(self, size: int, best: TilingPoint | None) -> Callable[[Branch], Path | None]:
+        """Return a search of paths that are cheaper than a plan."""
+
+        def find(branch: Branch) -> Path | None:
+            path = self.known.cheapest(size, branch=branch)
+            return path if path and (best is None or path.extra < best.extra) else None
+
+        return find
+
+    def _relax(self, by: int) -> None:
+        self.sides.relax(by)
+        self.known.__dict__.pop("least_load", None)
+
+    def _lower(self, size: int, best: TilingPoint | None) -> TilingPoint | None:
+        """Return the plan of a path whose packing is known, if it is cheaper than the best one.
+
+        If the plan has too many bytes after all, the next load is smaller by as many. Then loads
+        between one that fits and one that does not are halved.
         """
-        best, low, high = None, 0, path.load
-        for _ in range(MOST_LOWER):
-            limit = (low + high) // 2 if best else high - max(1, above)
-            other = self.paths.cheapest(size, limit)
-            if other is None and best is None:
+        found, low, high, above = None, 0, FAR, 0
+        for number in range(MOST_LOWER):
+            limit = (low + high) // 2 if found else high - max(1, above) if number else FAR
+            path = self.known.cheapest(size, limit)
+            if path is None and found is None and number:
                 # The last steps down are small ones.
-                other = self.paths.cheapest(size, high - 1)
-            if other is None or self.clock.expired() or high - low < 2:
+                path = self.known.cheapest(size, high - 1)
+            if path is None or self.clock.expired() or high - low < 2:
                 break
-            if best is not None and other.load <= low:
+            if found is not None and path.load <= low:
                 low = limit
                 continue
-            point, _ = self.plan(other, size)
+            if best is not None and path.extra >= best.extra:
+                break
+            point = self._at_ends(path)
             if self.size(point) <= size:
-                best, low = point, max(other.load, limit)
+                found, low = point, max(path.load, limit)
+                if number == 0:
+                    break
             else:
-                high, above = other.load, self.size(point) - size
-        return best
+                high, above = path.load, self.size(point) - size
+        return found or best
 
     def least(self, extra: int) -> tuple[TilingPoint, int | None]:
         """Return the smallest plan found within a cost, and a bound on the bytes of all of them."""
         best, bound = self.untiled, None
+        if self.exact and (least := self.paths.smallest(extra)) and not self.clock.expired():
+            bound = least.total
+        for number in range(MOST_KNOWN):
+            path = self.known.smallest(extra, self.size(best) - 1 - number)
+            if path is None or self.clock.expired():
+                break
+            best = min(best, self._at_ends(path), key=self.size)
         for thorough in (False, True):
-            best, bound = self._smallest(extra, best, thorough=thorough)
-            if bound is None or self.size(best) <= bound + self.slack or self.clock.expired():
+            if bound is not None and self.size(best) <= bound + self.slack:
+                break
+            best, value = self._smallest(extra, best, thorough=thorough)
+            bound = value if bound is None else max(bound, value or bound)
+            if self.clock.expired():
                 break
         return best, bound if not self.paths.dropped else None
 
@@ -226,7 +292,7 @@ class Tiler:
             bound = value if is_proof else bound
             if value >= self.size(best) - self.slack:
                 return best, bound
-            point, _ = self.plan(path, value, thorough=thorough)
+            point = self.plan(path, value, thorough=thorough)
             best = min(best, point, key=self.size)
             if self.size(best) > value + self.slack:
                 best = min(best, self._lean(point, extra), key=self.size)
@@ -246,7 +312,7 @@ class Tiler:
         path = min(paths, key=lambda x: (x.tail, x.extra), default=None)
         if path is None or path.tail + point.head >= self.size(point) - self.slack:
             return point
-        return self.plan(path, point.head + path.tail)[0]
+        return self.plan(path, point.head + path.tail)
 
     def front(self, points: int) -> list[TilingPoint]:
         """Return plans from the untiled one to the smallest, without those that others beat."""
@@ -273,11 +339,12 @@ class Tiler:
     @contextmanager
     def _until(self, clock: Clock) -> Iterator[None]:
         """Limit what runs inside by another clock."""
-        whole, self.clock, self.paths.clock = self.clock, clock, clock
+        whole = self.clock
+        self.clock = self.paths.clock = self.known.clock = clock
         try:
             yield
         finally:
-            self.clock = self.paths.clock = whole
+            self.clock = self.paths.clock = self.known.clock = whole
 
     def _bounded(self, point: TilingPoint) -> TilingPoint:
         """Return a plan with the bound for its own size."""
@@ -440,7 +507,10 @@ class _Answer:
         # With all tilings at hand the least path says more, unless nothing fits.
         if self.tiler.exact and self.best is not None and self.bound is not None:
             return Obstacle(0, -1)
-        limit = Clock.of(Limits(seconds=LAST_SECONDS))
+        # A limit on work stays one, so that answers can be repeated.
+        by_work = self.tiler.clock.limits.work is not None
+        work = int(LAST_SECONDS * WORK_PER_SECOND)
+        limit = Clock.of(Limits(work=work) if by_work else Limits(seconds=LAST_SECONDS))
         try:
             return find_obstacle(self.tiler.rows, self.tiler.bands, limit)
         except KeyboardInterrupt:

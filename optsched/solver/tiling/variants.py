@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optsched.model.arrays import IntArray
+from optsched.model.arrays import BoolArray, IntArray
 from optsched.runtime.clock import Clock
 from optsched.solver.tiling.candidates import Candidates, packed, stage_arrays
 from optsched.solver.tiling.kernels import FIGURES, stage_loads
@@ -18,6 +18,8 @@ from optsched.solver.tiling.lattice import Lattice
 
 BATCH = 200
 """Variants measured between two looks at the clock."""
+WORK = 100
+"""Runs of an op in a band per unit of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,19 @@ def variants(lattice: Lattice, stages: Candidates) -> tuple[Variant, ...]:
 
 
 def measured(
-    lattice: Lattice, rows: tuple[Variant, ...], counts: IntArray, clock: Clock
+    lattice: Lattice,
+    rows: tuple[Variant, ...],
+    counts: IntArray,
+    clock: Clock,
+    wanted: BoolArray | None = None,
 ) -> tuple[IntArray, bool]:
-    """Return the figures of variants with all counts, and False if time ended before the last."""
+    """Return the figures of variants with all counts, and False if time ended before the last.
+
+    With `wanted`, shape `(stages, counts)`, the loads are anchored bytes, of these counts only.
+    """
     found = np.full((len(rows), len(counts), len(FIGURES)), -1, np.int64)
+    if anchored := wanted is not None:
+        found[wanted] = 0
     if not len(rows) or not len(counts):
         return found, True
     arrays = stage_arrays(lattice.rows)
@@ -82,5 +93,6 @@ def measured(
         part = found[first : first + BATCH]
         work = int((ptr[first + len(part)] - ptr[first]) * counts.sum())
         run = stage_loads.for_work(work)
-        run(arrays, ptr, ops, dying_ptr, dying, counts, first, part)
+        run(arrays, ptr, ops, dying_ptr, dying, counts, first, anchored, part)
+        clock.spend(work // WORK)
     return found, True
