@@ -43,6 +43,39 @@ def test_ones_own_ordering_is_a_decorated_function() -> None:
     assert row.peak == 20
 
 
+def test_an_ordering_may_return_names() -> None:
+    @optsched.register_ordering("mine_by_name")
+    def mine(graph: optsched.Graph, seed: int) -> list[str]:
+        return ["left", "right", "jion" if seed else "join"]
+
+    compared = optsched.compare_methods(diamond(), methods=["mine_by_name"])
+    wrong = optsched.compare_methods(diamond(), methods=["mine_by_name"], seed=1)
+    del heuristics.ORDERINGS["mine_by_name"]
+    assert compared.row("mine_by_name").peak == optsched.peak_memory(diamond(), [0, 1, 2])
+    assert wrong.find_row("mine_by_name") is None
+    assert "'jion', which is not in the graph" in wrong.failed[0].reason
+
+
+def test_a_plan_is_made_of_names() -> None:
+    result = optsched.solve(diamond())
+    plan = Plan.from_names(diamond(), result.order, result.offsets)
+    assert plan == result.plan
+    rng = np.random.default_rng(11)
+    for _ in range(50):
+        graph = random_graph(rng)
+        result = optsched.solve(graph, time_limit=5)
+        assert Plan.from_names(graph, result.order, result.offsets) == result.plan
+    with pytest.raises(OptschedError, match="buffer 'none', which is not in the graph"):
+        Plan.from_names(diamond(), ["left", "right", "join"], {"none": 0})
+
+
+def test_an_interrupted_result_can_raise() -> None:
+    result = optsched.solve(diamond())
+    result.stop_reason.raise_if_interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        optsched.StopReason.INTERRUPTED.raise_if_interrupted()
+
+
 def test_a_packing_problem_needs_only_sizes_and_live_ranges(tmp_path: Path) -> None:
     problem = PackingProblem(**PROBLEM)  # type: ignore[arg-type]
     assert problem.names == ("b0", "b1")

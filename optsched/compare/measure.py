@@ -23,7 +23,7 @@ from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import pool_rows
-from optsched.model.steps import Order
+from optsched.model.steps import Order, order_ids
 from optsched.runtime.limits import Limits, OnEvent, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
@@ -126,8 +126,10 @@ class MethodRunner:
         graph = self.graph if ours else replace(self.graph)
         found = self._call(make, graph, self.limits.seed, ours=ours)
         seconds = time.perf_counter() - started
-        # Integers of any kind, but no floats.
-        order = tuple(map(operator.index, found))
+        # Names, or integers of any kind, but no floats.
+        found = list(found)
+        named = bool(found) and isinstance(found[0], str)
+        order = tuple(map(operator.index, order_ids(self.graph, found) if named else found))
         check_order(self.graph, order)
         return order, seconds
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
-from optsched.model.steps import Order, has_both
+from optsched.model.steps import Order, has_both, order_ids
 from optsched.runtime.integers import as_integer
 from optsched.runtime.keywords import keywords
 from optsched.runtime.text import counted
@@ -63,6 +63,35 @@ class Plan:
         object.__setattr__(self, "order", _plain(self.order))
         expect("pools of a plan", self.pools, tuple, list)
         object.__setattr__(self, "pools", tuple(self.pools))
+
+    @classmethod
+    def from_names(cls, graph: Graph, order: Sequence[str], offsets: Mapping[str, int]) -> Plan:
+        """Return a plan from names of ops, first to run first, and of buffers.
+
+        A view has the offset of its root, which may be given under either name.
+
+        Raises
+        ------
+        PlanError
+            If a name is not in the graph.
+
+        Examples
+        --------
+        >>> from optsched import GraphBuilder, Plan
+        >>> build = GraphBuilder("chain")
+        >>> build.op("p", writes={"a": 4})
+        >>> build.op("q", reads=["a"], writes={"b": 6})
+        >>> Plan.from_names(build.build(), ["p", "q"], {"a": 0, "b": 4})
+        Plan(2 ops, 2 of 2 buffers placed)
+        """
+        ids = {buffer.name: b for b, buffer in enumerate(graph.buffers)}
+        placed: dict[int, int] = {}
+        for name, offset in offsets.items():
+            if name not in ids:
+                raise PlanError(f"offsets name buffer {name!r}, which is not in the graph")
+            placed[graph.roots[ids[name]]] = offset
+        found = tuple(placed.get(root) for root in graph.roots)
+        return cls(order=tuple(order_ids(graph, order).tolist()), offsets=found)
 
     def __repr__(self) -> str:
         placed = sum(offset is not None for offset in self.offsets)

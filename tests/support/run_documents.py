@@ -150,7 +150,8 @@ def _run_ours(place: str, words: list[str], code: int) -> str:
         except SystemExit as end:
             ended = int(end.code or 0)
     assert ended == code, f"{place}: exit code {ended}, not {code}:\n{trouble.getvalue()}"
-    return said.getvalue()
+    # A refused command prints its reason instead.
+    return said.getvalue() or trouble.getvalue()
 
 
 def _check_extras(place: str, words: list[str]) -> None:
