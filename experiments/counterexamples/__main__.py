@@ -25,12 +25,7 @@ from experiments.counterexamples.joint import (
     shortest_chain,
     smallest_and_freest,
 )
-from experiments.counterexamples.search import (
-    Loss,
-    build,
-    smallest_graphs,
-    smallest_packings,
-)
+from experiments.counterexamples.search import Loss, build, smallest_graphs, smallest_packings
 from experiments.counterexamples.versus import versus_table
 from experiments.tables import read_rows, write_rows
 from heuristics import ORDERINGS, PACKINGS

@@ -12,12 +12,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from experiments.counterexamples.gap_kernels import (
-    every_gap,
-    fits,
-    random_chain_gap,
-    random_gaps,
-)
+from experiments.counterexamples.gap_kernels import every_gap, fits, random_chain_gap, random_gaps
 from experiments.counterexamples.search import shrink_rows
 from optsched.model.arrays import IntArray
 from optsched.model.builder import GraphBuilder

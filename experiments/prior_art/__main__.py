@@ -8,13 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.prior_art import alexnet, cells
-from experiments.prior_art.race import (
-    FAMILIES,
-    METHODS,
-    Row,
-    contradictions,
-    race,
-)
+from experiments.prior_art.race import FAMILIES, METHODS, Row, contradictions, race
 from experiments.tables import markdown, replace_table, write_rows
 from optsched.errors import OptschedError
 

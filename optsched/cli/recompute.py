@@ -27,12 +27,7 @@ PACK_SHARE = 0.1
 
 
 def _recompute(args: argparse.Namespace) -> int:
-    from optsched.reports.front import (
-        family_text,
-        front_table,
-        recompute_record,
-        recompute_text,
-    )
+    from optsched.reports.front import family_text, front_table, recompute_record, recompute_text
     from optsched.reports.tables import print_line, print_table
 
     if not args.peak and args.points is None:

@@ -22,12 +22,7 @@ from optsched.model.graph import Graph
 from optsched.model.module import Module, listed_graph
 from optsched.model.question import restriction_words
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import (
-    DEFAULT_LIMITS,
-    Event,
-    Limits,
-    OnEvent,
-)
+from optsched.runtime.limits import DEFAULT_LIMITS, Event, Limits, OnEvent
 from optsched.runtime.text import named
 from optsched.runtime.worker_pool import GRACE, Deadline
 from optsched.solver.result import Result

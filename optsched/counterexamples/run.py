@@ -15,13 +15,7 @@ from heuristics.kernels.place import run_place
 from heuristics.kernels.skyline import run_skyline
 from heuristics.kernels.sweep import run_sweep
 from optsched.counterexamples.effort import EFFORT
-from optsched.counterexamples.judges import (
-    Judge,
-    Optimum,
-    OrderingJudge,
-    PackingJudge,
-    PairJudge,
-)
+from optsched.counterexamples.judges import Judge, Optimum, OrderingJudge, PackingJudge, PairJudge
 from optsched.counterexamples.search import HuntProgress, HuntSearch, OnProgress
 from optsched.counterexamples.shrink import Shrinker
 from optsched.counterexamples.small_graph import SmallGraph

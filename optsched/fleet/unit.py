@@ -35,13 +35,7 @@ from optsched.runtime.worker_pool import Deadline
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
 from optsched.solver.resume import Resume
-from optsched.store import (
-    Bound,
-    PlanStore,
-    PreparedResult,
-    StoredRecord,
-    prepare_result,
-)
+from optsched.store import Bound, PlanStore, PreparedResult, StoredRecord, prepare_result
 
 
 @dataclass(frozen=True)

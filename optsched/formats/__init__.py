@@ -33,13 +33,7 @@ from optsched.formats.format import (
     Stock,
 )
 from optsched.formats.minimalloc import UNPLACED, PackingTable, packing_of
-from optsched.formats.opening import (
-    extra_named,
-    opened,
-    read_file,
-    read_module_file,
-    read_orders,
-)
+from optsched.formats.opening import extra_named, opened, read_file, read_module_file, read_orders
 from optsched.formats.source import check_call, errors_named, label_of, read_bytes, write_bytes
 from optsched.formats.table import FORMATS, find_format, register_format
 from optsched.formats.writing import (

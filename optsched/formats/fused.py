@@ -16,13 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from optsched.check.fused import (
-    FusionBranch,
-    FusionCertificate,
-    FusionLeaf,
-    FusionTree,
-    leaf_graph,
-)
+from optsched.check.fused import FusionBranch, FusionCertificate, FusionLeaf, FusionTree, leaf_graph
 from optsched.errors import FormatError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.fields import Record, check_format, show

@@ -19,12 +19,7 @@ from typing import Any
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, show
 from optsched.formats.format import CHOSEN, InputBytes, Source
-from optsched.formats.inductor_names import (
-    Names,
-    Uses,
-    find_names,
-    read_real_names,
-)
+from optsched.formats.inductor_names import Names, Uses, find_names, read_real_names
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
 

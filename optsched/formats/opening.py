@@ -8,12 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from optsched.errors import (
-    FormatError,
-    MissingDependencyError,
-    UnknownDimensionError,
-    UsageError,
-)
+from optsched.errors import FormatError, MissingDependencyError, UnknownDimensionError, UsageError
 from optsched.formats.format import Content, Format, Source
 from optsched.formats.pipes import STANDARD_STREAM, is_pipe
 from optsched.formats.source import errors_named, label_of, read_bytes

@@ -7,20 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from optsched.errors import (
-    OpenDimensionsError,
-    OptschedError,
-    UnknownDimensionError,
-    UsageError,
-)
-from optsched.formats import (
-    FRAMEWORK,
-    Content,
-    alignment_of,
-    read_graph,
-    read_module,
-    sniff_file,
-)
+from optsched.errors import OpenDimensionsError, OptschedError, UnknownDimensionError, UsageError
+from optsched.formats import FRAMEWORK, Content, alignment_of, read_graph, read_module, sniff_file
 from optsched.model.graph import Graph
 from optsched.model.memory_model import MemoryModel, parse_alignment
 from optsched.model.module import Module

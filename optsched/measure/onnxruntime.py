@@ -25,12 +25,7 @@ from optsched.formats.apply import apply_plan
 from optsched.formats.companions import copy_companions, require_companions
 from optsched.formats.format import Content, Source
 from optsched.formats.onnx.dims import set_dimensions
-from optsched.formats.onnx.model import (
-    external_files,
-    initializers,
-    operation_nodes,
-    parse_model,
-)
+from optsched.formats.onnx.model import external_files, initializers, operation_nodes, parse_model
 from optsched.formats.onnx.order import reorder_onnx
 from optsched.formats.onnx.rules import BLOCK
 from optsched.formats.opening import extra_named, open_source, opened

@@ -6,12 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from optsched.model.packing_problem import PackingProblem
-from optsched.reports.capacity import (
-    Refusal,
-    all_orders_refusal,
-    pool_refusal,
-    refusal_text,
-)
+from optsched.reports.capacity import Refusal, all_orders_refusal, pool_refusal, refusal_text
 from optsched.runtime.limits import Proof
 from optsched.runtime.text import counted, listed_names, readable
 from optsched.solver.packing_result import PackingResult, Shortage

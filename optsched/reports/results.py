@@ -23,13 +23,7 @@ from optsched.model.regions import CONSTANTS, WORKSPACE, region_sizes
 from optsched.model.reserved import Reserved
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.arena import arena_lines, within_line
-from optsched.reports.capacity import (
-    SHOWN,
-    fullest_set,
-    packing_refusal,
-    refusal,
-    refusal_text,
-)
+from optsched.reports.capacity import SHOWN, fullest_set, packing_refusal, refusal, refusal_text
 from optsched.reports.pools import pool_lines, pools_fields, spilled_fields, spilled_lines
 from optsched.runtime.bytes import format_bytes, spelled_bytes
 from optsched.runtime.clock import Clock

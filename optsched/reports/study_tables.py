@@ -25,15 +25,7 @@ from optsched.compare import (
 from optsched.compare.saving import comparison_saving, stock_row
 from optsched.model.saving import Saving
 from optsched.reports.saving import print_headline
-from optsched.reports.tables import (
-    Cell,
-    Column,
-    Table,
-    make_table,
-    print_line,
-    print_table,
-    safe,
-)
+from optsched.reports.tables import Cell, Column, Table, make_table, print_line, print_table, safe
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import proof_legend
 from optsched.runtime.text import counted, listed, percent, readable

@@ -12,13 +12,7 @@ from typing import Any
 
 from optsched.errors import FormatError, UsageError
 from optsched.model.question import Question
-from optsched.ordering.progress import (
-    MOST_PAIRS,
-    MOST_PARTS,
-    NOTHING_DONE,
-    OpenTree,
-    OrderProgress,
-)
+from optsched.ordering.progress import MOST_PAIRS, MOST_PARTS, NOTHING_DONE, OpenTree, OrderProgress
 from optsched.runtime.limits import Objective, Proof
 from optsched.solver.finding import Bound, peak_bound, slab_bound
 

@@ -27,11 +27,7 @@ from optsched.solver.resume import Resume
 from optsched.store import rows
 from optsched.store.file import StoreFile
 from optsched.store.open_record import OpenRecord
-from optsched.store.prepared import (
-    PreparedResult,
-    prepare_plan,
-    prepare_result,
-)
+from optsched.store.prepared import PreparedResult, prepare_plan, prepare_result
 from optsched.store.question import (
     Bound,
     RecordChange,

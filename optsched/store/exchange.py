@@ -38,12 +38,7 @@ from optsched.store.file import DAMAGE
 from optsched.store.question import Bound, check_answer, read_question
 from optsched.store.revoke import is_meant, read_rule
 from optsched.store.schema import OLDER
-from optsched.store.translate import (
-    read_certificate,
-    read_plan_document,
-    read_search,
-    unpack_json,
-)
+from optsched.store.translate import read_certificate, read_plan_document, read_search, unpack_json
 
 if TYPE_CHECKING:
     from optsched.check.steps import Certificate

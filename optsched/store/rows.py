@@ -27,13 +27,7 @@ from optsched.model.question import Question
 from optsched.runtime.collector import paused_collector
 from optsched.runtime.limits import SIZES, Objective, Proof
 from optsched.store.document import graph_key, kept_document
-from optsched.store.question import (
-    Bound,
-    RecordChange,
-    StoredRecord,
-    check_answer,
-    read_question,
-)
+from optsched.store.question import Bound, RecordChange, StoredRecord, check_answer, read_question
 from optsched.store.translate import pack, read_plan_document, unpack_json
 
 MAX_TEXT = 2**16

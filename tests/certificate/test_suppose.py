@@ -14,15 +14,7 @@ import pytest
 from optsched.certificate.states import list_states
 from optsched.check.certificate import check_certificate
 from optsched.check.network import Network
-from optsched.check.steps import (
-    Certificate,
-    Flow,
-    OpStep,
-    OrderStep,
-    SetStep,
-    Step,
-    SupposeStep,
-)
+from optsched.check.steps import Certificate, Flow, OpStep, OrderStep, SetStep, Step, SupposeStep
 from optsched.errors import PlanError
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph

@@ -15,12 +15,7 @@ from optsched.check.packing import check_packing
 from optsched.check.plan import check_plan
 from optsched.check.replay import replay_packing, replay_plan
 from optsched.errors import MissingDependencyError, PlanError
-from optsched.formats import (
-    read_graph,
-    read_packing,
-    read_plan,
-    read_recorded,
-)
+from optsched.formats import read_graph, read_packing, read_plan, read_recorded
 from optsched.formats.format import CHOSEN
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices

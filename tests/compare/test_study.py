@@ -10,14 +10,7 @@ import pytest
 
 import heuristics
 from optsched.cli import main
-from optsched.compare import (
-    Failed,
-    Study,
-    StudySettings,
-    Trouble,
-    compare_files,
-    parse_methods,
-)
+from optsched.compare import Failed, Study, StudySettings, Trouble, compare_files, parse_methods
 from optsched.compare.study import Standing
 from optsched.formats import write_graph
 from optsched.runtime.limits import Limits

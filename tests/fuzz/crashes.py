@@ -22,13 +22,7 @@ from optsched.errors import OptschedError
 from optsched.model.question import Question
 from optsched.runtime.limits import Objective
 from optsched.solver.resume import Resume
-from optsched.store import (
-    PlanStore,
-    collect_garbage,
-    read_rule,
-    revoke,
-    verify,
-)
+from optsched.store import PlanStore, collect_garbage, read_rule, revoke, verify
 from tests.store.test_database import best, diamond, wasteful
 from tests.support.failing_disk import FailingDisk, install
 

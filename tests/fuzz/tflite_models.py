@@ -19,12 +19,7 @@ from optsched import Graph, read_graph, solve
 from optsched.compare.saving import stock_plan
 from optsched.errors import FormatError
 from optsched.formats.tflite.apply import apply_tflite
-from optsched.formats.tflite.graph import (
-    arena_head,
-    holds_subgraphs,
-    read_tflite,
-    unused_bytes,
-)
+from optsched.formats.tflite.graph import arena_head, holds_subgraphs, read_tflite, unused_bytes
 from tests.support import tflm_report
 from tests.support.random_tflite import UNUSED, random_model
 

@@ -32,13 +32,7 @@ from optsched.ordering.bound.closure import closure_bound
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
-from tests.support.brute import (
-    least_joint,
-    least_joint_inplace,
-    least_peak,
-    orders,
-    peak_inplace,
-)
+from tests.support.brute import least_joint, least_joint_inplace, least_peak, orders, peak_inplace
 from tests.support.generators import random_order
 
 LIMITS = Limits(60.0)

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from optsched.errors import UsageError
-from optsched.joint.instance import (
-    INPUT,
-    graph_instance,
-    live_spans,
-)
+from optsched.joint.instance import INPUT, graph_instance, live_spans
 from optsched.model.builder import GraphBuilder
 from optsched.model.liveness import live_ranges
 from tests.joint.cpsat.common import diamond

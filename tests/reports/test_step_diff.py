@@ -12,11 +12,7 @@ from optsched.counterexamples.judges import packed
 from optsched.counterexamples.spaces import make_problem
 from optsched.model.liveness import timeline
 from optsched.reports.step_diff import order_diff, packing_diff, rule_of
-from optsched.reports.svg import (
-    contrast_picture,
-    order_panel,
-    slab_panel,
-)
+from optsched.reports.svg import contrast_picture, order_panel, slab_panel
 from optsched.reports.view import packing_view, plan_view
 from tests.support.families.growth import ladder
 from tests.support.families.small import diamond

@@ -16,13 +16,7 @@ from optsched.errors import FormatError, PlanError, UsageError
 from optsched.runtime.limits import Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.resume import Resume
-from optsched.store import (
-    PlanStore,
-    import_store,
-    merge,
-    rows,
-    verify,
-)
+from optsched.store import PlanStore, import_store, merge, rows, verify
 from tests.store.test_database import best, diamond, wasteful
 from tests.store.test_keys import renamed
 

@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.support import tflite_kernels
-from tests.support.tflite_builder import (
-    FLOAT32,
-    INT8,
-    INT16,
-    INT32,
-    RESOURCE,
-    OpDraft,
-    TfliteNet,
-)
+from tests.support.tflite_builder import FLOAT32, INT8, INT16, INT32, RESOURCE, OpDraft, TfliteNet
 
 BOOL = 6
 UNUSED = "nobody's"

@@ -8,16 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.tflite_builder import (
-    FLOAT32,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
-    OPS,
-    OpDraft,
-    TfliteNet,
-)
+from tests.support.tflite_builder import FLOAT32, INT8, INT16, INT32, INT64, OPS, OpDraft, TfliteNet
 
 BOOL = 6
 TYPES = {"float": FLOAT32, "int8": INT8, "int16": INT16}

@@ -43,13 +43,7 @@ from optsched.formats.onnx.rules import (
     runs_as_floats,
     scratch_bytes,
 )
-from optsched.formats.onnx.sizes import (
-    TensorType,
-    Types,
-    branch_of,
-    infer_types,
-    set_shapes,
-)
+from optsched.formats.onnx.sizes import TensorType, Types, branch_of, infer_types, set_shapes
 from optsched.formats.onnx.suggest import refuse_open, require_input_shapes
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy, OutputPolicy

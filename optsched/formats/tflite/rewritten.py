@@ -13,12 +13,7 @@ from typing import Any
 import numpy as np
 
 from optsched.errors import FormatError
-from optsched.formats.tflite.apply import (
-    MODEL_FIELDS,
-    UNPLANNED,
-    planned,
-    refuse_absolute_offsets,
-)
+from optsched.formats.tflite.apply import MODEL_FIELDS, UNPLANNED, planned, refuse_absolute_offsets
 from optsched.formats.tflite.head import (
     List,
     Node,

@@ -24,11 +24,7 @@ from executorch.exir import memory
 from executorch.exir.memory_planning import get_node_tensor_specs
 
 from optsched.errors import OptschedError
-from optsched.formats.fx.schema import (
-    draws_random_numbers,
-    named_arguments,
-    written_arguments,
-)
+from optsched.formats.fx.schema import draws_random_numbers, named_arguments, written_arguments
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph

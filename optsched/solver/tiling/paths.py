@@ -21,15 +21,7 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.runtime.clock import Clock
 from optsched.solver.tiling.arcs import OPS, OUT_OF_REACH, Arcs
-from optsched.solver.tiling.labels import (
-    FAR,
-    MOST_LABELS,
-    Bounds,
-    Labels,
-    extend,
-    narrowest,
-    to_go,
-)
+from optsched.solver.tiling.labels import FAR, MOST_LABELS, Bounds, Labels, extend, narrowest, to_go
 
 
 @dataclass(frozen=True, slots=True)

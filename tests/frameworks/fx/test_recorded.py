@@ -16,12 +16,7 @@ from optsched import from_fx, peak_memory  # noqa: E402
 from optsched.formats.fx import aliases  # noqa: E402
 from optsched.formats.fx.graph import build_graph  # noqa: E402
 from optsched.formats.fx.live import read_module  # noqa: E402
-from tests.frameworks.fx.recorded_models import (  # noqa: E402
-    MODELS,
-    Vit,
-    joint_graph,
-    parted_graphs,
-)
+from tests.frameworks.fx.recorded_models import MODELS, Vit, joint_graph, parted_graphs  # noqa: E402
 
 RECORDED = Path(__file__).parents[4] / "shared/instances/frameworks"
 POLICIES = ("excluded", "freed", "kept")

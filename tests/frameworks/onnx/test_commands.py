@@ -9,14 +9,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 
-from optsched import (  # noqa: E402
-    apply_plan,
-    export_plan,
-    peak_memory,
-    read_graph,
-    solve,
-    write_plan,
-)
+from optsched import apply_plan, export_plan, peak_memory, read_graph, solve, write_plan  # noqa: E402
 from optsched.cli import main  # noqa: E402
 from optsched.formats import read_recorded  # noqa: E402
 from tests.frameworks.onnx.build import model as net  # noqa: E402

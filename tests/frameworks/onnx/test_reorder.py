@@ -16,15 +16,7 @@ from optsched.cli import main  # noqa: E402
 from optsched.errors import PlanError  # noqa: E402
 from optsched.formats import Source  # noqa: E402
 from optsched.formats.onnx.order import reorder_onnx  # noqa: E402
-from tests.frameworks.onnx.build import (  # noqa: E402
-    FLOAT,
-    INT64,
-    body,
-    model,
-    node,
-    value,
-    weight,
-)
+from tests.frameworks.onnx.build import FLOAT, INT64, body, model, node, value, weight  # noqa: E402
 
 
 def wide(branches: int = 4) -> Any:

@@ -9,15 +9,7 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 
 from optsched.errors import FormatError  # noqa: E402
-from tests.frameworks.onnx.build import (  # noqa: E402
-    INT64,
-    body,
-    model,
-    node,
-    read,
-    value,
-    weight,
-)
+from tests.frameworks.onnx.build import INT64, body, model, node, read, value, weight  # noqa: E402
 
 
 def suggested(made: Any) -> dict[str, int]:

@@ -18,12 +18,7 @@ from optsched import plugins  # noqa: E402
 from optsched.check.lifecycle import LifecycleError, LifeEvent  # noqa: E402
 from optsched.errors import UsageError  # noqa: E402
 from optsched.plugins.inductor import enabled, options, scheduler_pass  # noqa: E402
-from optsched.plugins.inductor.lifecycle import (  # noqa: E402
-    GraphLives,
-    expect_lives,
-    plan_lives,
-    watch,
-)
+from optsched.plugins.inductor.lifecycle import GraphLives, expect_lives, plan_lives, watch  # noqa: E402
 from tests.support.compiled_memory import NO_CACHE, no_kernels  # noqa: E402
 
 WRAPPER = """

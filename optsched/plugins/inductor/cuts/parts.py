@@ -18,11 +18,7 @@ from typing import Any
 
 from torch._inductor.codegen.cpp import OuterLoopFusedSchedulerNode
 from torch._inductor.dependencies import WeakDep
-from torch._inductor.scheduler import (
-    FusedSchedulerNode,
-    NopKernelSchedulerNode,
-    SchedulerNode,
-)
+from torch._inductor.scheduler import FusedSchedulerNode, NopKernelSchedulerNode, SchedulerNode
 from torch._inductor.virtualized import V
 
 from optsched.model.dependencies import find_cycle

@@ -24,11 +24,7 @@ from torch._inductor import config  # noqa: E402
 from optsched.plugins.inductor import enabled  # noqa: E402
 from optsched.plugins.inductor.sizes import kernels, meter  # noqa: E402
 from optsched.plugins.inductor.sizes.kernel_operands import Place  # noqa: E402
-from optsched.plugins.inductor.sizes.kernels import (  # noqa: E402
-    KernelMemory,
-    ReturnedTensor,
-    _FirstCall,
-)
+from optsched.plugins.inductor.sizes.kernels import KernelMemory, ReturnedTensor, _FirstCall  # noqa: E402
 from optsched.plugins.inductor.sizes.meter import Rise, measure_call  # noqa: E402
 from tests.support.compiled_memory import NO_CACHE, no_kernels  # noqa: E402
 from tests.support.small_networks import NETWORKS, training_step  # noqa: E402
