@@ -38,6 +38,7 @@ CALLS = 2
 AS_PLANNED, ALONE = "as planned", "left alone with a reason"
 OTHERS = "with blocks of a kernel library beside torch's"
 NAMED, DIFFERS = "with a cause in explain()", "that differ"
+NOT_RUN = "that PyTorch does not compile without the plugin"
 
 
 def measure_step(make: Callable[[], Step], seed: int = 0, **settings: Any) -> list[CompiledGraph]:
@@ -93,10 +94,23 @@ def compare_step(make: Callable[[], Step]) -> Iterator[tuple[str, str]]:
             calls = measure_step(make)
         again = calls if all(map(_is_right, calls)) else measure_step(make)
     except Exception as error:
-        yield DIFFERS, f"{type(error).__name__}: {str(error).splitlines()[0][:150]}"
+        kind = DIFFERS if _compiles(make) else NOT_RUN
+        yield kind, f"{type(error).__name__}: {str(error).splitlines()[0][:150]}"
         return
     for record, torchs in zip(calls, again, strict=True):
         yield kind_of(record, torchs), str(record)
+
+
+def _compiles(make: Callable[[], Step]) -> bool:
+    """Return True if a step runs without the plugin."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    try:
+        with config.patch(NO_CACHE), no_kernels():
+            make()()
+    except Exception:
+        return False
+    return True
 
 
 def _is_right(record: CompiledGraph) -> bool:

@@ -39,11 +39,13 @@ _SHOWN: Final = 8
 class OpenDimension:
     """A dimension of a graph input without a size.
 
-    `name` is its name in the file, or `INPUT.AXIS` if it has none; `rank` is the number of
-    dimensions of the input. It is `alone` if the input's other dimensions have sizes. Exporters may
-    write 0 for a size that they do not know; `is_zero` marks these.
+    `input` is the first input with it, and `name` its name in the file, or `INPUT.AXIS` if it has
+    none; `rank` is the number of dimensions of the input. It is `alone` if the input's other
+    dimensions have sizes. Exporters may write 0 for a size that they do not know; `is_zero` marks
+    these.
     """
 
+    input: str
     name: str
     axis: int
     rank: int
@@ -149,7 +151,7 @@ def open_dimensions(graph: Any, constants: Collection[str]) -> list[OpenDimensio
             is_zero = dim.HasField("dim_value") and dim.dim_value == 0
             kind = (rank, _given_name(dim) != "", is_float, len(axes) == 1, is_zero)
             # The first input with a name decides: all others with it have the same size.
-            found.setdefault(name, OpenDimension(name, axis, *kind))
+            found.setdefault(name, OpenDimension(value.name, name, axis, *kind))
     return list(found.values())
 
 

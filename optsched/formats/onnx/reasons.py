@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
-from optsched.formats.onnx.dims import integer_inputs
+from optsched.formats.onnx.dims import integer_inputs, open_dimensions
 from optsched.formats.onnx.model import initializers, subgraphs
 from optsched.formats.onnx.sequences import MADE_OF
 from optsched.formats.onnx.sizes import PROFILE, Types
@@ -81,7 +81,11 @@ def _by_operands(node: Any, types: Types, whole: Any) -> tuple[str, str]:
     read = [x for x in (*node.input, *results) if x and x not in weights]
     unknown = [x for x in read if x not in types.by_name]
     if unknown:
-        return f"follows from that of {show(unknown[0])}, unknown too", PROFILE
+        # Ops that ONNX Runtime replaces have no event in a profile, and so their inputs.
+        given = [x for x in open_dimensions(whole, ()) if x.input == unknown[0]]
+        sizes = " ".join(f"--dim {show(x.name)[1:-1]}=N" for x in given)
+        remedy = f"give {sizes}" if given else PROFILE
+        return f"follows from that of {show(unknown[0])}, unknown too", remedy
     # All operands are known, so it is the state that may change.
     if node.op_type in ("Loop", "Scan"):
         return "may change from one iteration to the next", PROFILE

@@ -240,6 +240,7 @@ def _open_shapes(model: Any, bits: Mapping[int, int]) -> dict[str, Shape]:
     Unlike the onnx package, the runtime follows no part of a shape through other ops, and makes up
     no names.
     """
+    _repeat_inputs(model.graph)
     shapes = _Shapes(model, lambda model: _infer(model, bits, follow=False))
     shapes.settle(loops=False)
     given = {
@@ -323,10 +324,19 @@ def _declare(graph: Any, values: Mapping[str, Any]) -> None:
 
 
 def _drop_shapes(graph: Any) -> None:
-    """Forget the shapes of all values but graph inputs, which may be outputs as well."""
+    """Forget the shapes of all values but graph inputs."""
     for each in _graphs(graph):
         del each.value_info[:]
-        given = {value.name for value in each.input}
         for value in each.output:
-            if value.type.HasField("tensor_type") and value.name not in given:
+            if value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
+    _repeat_inputs(graph)
+
+
+def _repeat_inputs(graph: Any) -> None:
+    """Give outputs that are inputs of a graph the inputs' types."""
+    for each in _graphs(graph):
+        given = {value.name: value for value in each.input}
+        for value in each.output:
+            if value.name in given:
+                value.type.CopyFrom(given[value.name].type)

@@ -413,6 +413,17 @@ def test_ops_in_bodies_may_have_the_name_of_one_outside(tmp_path: Path) -> None:
     assert read_recorded(path, profile=traced) == {"ort": (0, 1)}
 
 
+def test_sizes_that_a_profile_lacks_are_asked_for(tmp_path: Path) -> None:
+    # An op that ONNX Runtime replaces has no event.
+    nodes = [node("Mish", "x", "a", "m"), node("Mish", "a", "b", "o"), node("Neg", "b", "y", "n")]
+    made = model(nodes, [value("x", [None, 4])], opset=18)
+    traced = profile(tmp_path / "profile.json", ("n", "Neg", [{"float": [2, 4]}], []))
+    message = "that of 'x', unknown too; give --dim x.0=N$"
+    with pytest.raises(FormatError, match=message):
+        read(made, profile=traced)
+    assert sizes(read(made, {"x.0": 2}, traced))["a"] == 32
+
+
 def test_a_profile_of_another_model_is_refused(tmp_path: Path) -> None:
     other = profile(tmp_path / "other.json", ("t", "Softmax", [], []))
     with pytest.raises(
@@ -489,6 +500,11 @@ def test_outputs_that_are_weights_are_copied_and_those_that_are_inputs_are_not()
     assert copies == {"w": 8, "m": 8}
     assert [op.kind for op in graph.ops] == ["Sin"]
     assert peak_memory(graph, (0,)) == 64 + 8 + 8
+
+
+def test_an_output_that_is_an_input_has_the_inputs_shape() -> None:
+    made = model([node("Exp", "x", "y", "e")], outputs=[value("x", [None, 4]), value("y")])
+    assert sizes(read(made)) == {"x": 64, "y": 64}
 
 
 def test_half_floats_that_run_as_floats_are_named() -> None:
