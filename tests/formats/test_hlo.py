@@ -360,7 +360,7 @@ def test_asynchronous_ops_hold_what_they_work_on_until_they_are_done() -> None:
         ("f32[]", 4),
         ("pred[7]", 7),
         ("c64[2]{0:T(256)}", 2048),
-        ("bf16[<=8,2]", 32),
+        ("bf16[<=8,2]", 32 + 2 * 4),
         ("s4[5]{0}", 5),
         ("s4[5]{0:E(4)}", 3),
         ("f32[0,9]", 0),

@@ -25,6 +25,8 @@ ELEMENT_BITS: Final[dict[str, int]] = {
 }
 """Bits of an element by the name of its type. An opaque value is a pointer, a token is nothing."""
 
+_SIZE_BYTES: Final = 4
+"""Bytes of the size of a dimension that may change, in CpuExecutable::ShapeSizeBytes of XLA."""
 _DEEPEST: Final = 50
 _TENSOR: Final = re.compile(r"([a-z]\w*)\[([^\]\[(){}]{0,400})\](\{(?:[^{}]|\{[^{}]*\}){0,400}\})?")
 _BLANK: Final = re.compile(r"(?:[\s,]|/\*[^*]*\*/)*")
@@ -39,11 +41,16 @@ Names: TypeAlias = "str | tuple[Names, ...] | None"
 
 @dataclass(frozen=True, slots=True)
 class TensorShape:
-    """A tensor: element type, dimensions, layout."""
+    """A tensor: element type, dimensions, layout.
+
+    The sizes of an array that is `dynamic`, which has a bound in place of one, lie after its
+    elements, or before them where the layout says so.
+    """
 
     kind: str
     dims: tuple[int, ...]
     layout: Layout
+    dynamic: bool = False
 
     @property
     def size(self) -> int:
@@ -52,7 +59,9 @@ class TensorShape:
         if bits:
             bits = self.layout.bits or max(bits, 8)
         # Rounded up: seven elements of 4 bits take 4 bytes.
-        return -(-bits * self.layout.elements(self.dims) // 8) + self.layout.prefix
+        elements = -(-bits * self.layout.elements(self.dims) // 8)
+        after = _SIZE_BYTES * len(self.dims) if self.dynamic and not self.layout.prefix else 0
+        return elements + after + self.layout.prefix
 
     def size_in(self, space: int) -> int:
         """Bytes in a memory space; 0 if the tensor lies in another one."""
@@ -83,7 +92,8 @@ def parse_shape(text: str, start: int, depth: int = 0) -> tuple[ShapeTree, int]:
     if found[1] not in ELEMENT_BITS:
         raise FormatError(f"element type {show(found[1])} has no known size")
     dims = _dims(found[2])
-    return TensorShape(found[1], dims, parse_layout(found[3] or "", len(dims))), found.end()
+    layout = parse_layout(found[3] or "", len(dims))
+    return TensorShape(found[1], dims, layout, "<=" in found[2]), found.end()
 
 
 def _skip(text: str, at: int) -> int:
