@@ -143,14 +143,9 @@ def _write_certificate(args: argparse.Namespace, result: RecomputeResult) -> Non
 
 
 def _exit_code(results: Sequence[RecomputeResult]) -> int:
-    if any(x.stop_reason == "interrupted" for x in results):
-        return common.INTERRUPTED
-    statuses = {x.status for x in results}
-    if len(results) == 1 and "infeasible" in statuses:
-        return common.DOES_NOT_FIT
-    if "unknown" in statuses:
-        return common.NOTHING_FOUND
-    return common.UNPROVED if "feasible" in statuses else common.OK
+    """Return the worst code; of a front, a budget that is proved impossible is an answer."""
+    asked = [x for x in results if len(results) == 1 or x.status != "infeasible"]
+    return max((common.exit_code(x.status, x.stop_reason) for x in asked), default=common.OK)
 
 
 def explain_peak(args: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from optsched.runtime.shown import Told
 from optsched.solver.pack import pack
 from optsched.solver.recompute.bound import IMPOSSIBLE
 from optsched.solver.recompute.prove import Proof
+from optsched.solver.status import Status, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +86,9 @@ class RecomputeResult(Told):
     blocker: str = ""
 
     @property
-    def status(self) -> str:
-        """`optimal`, `feasible`, `infeasible` or `unknown`."""
-        if self.bound is None:
-            return "infeasible"
-        if self.extra is None:
-            return "unknown"
-        return "optimal" if self.extra <= self.bound else "feasible"
+    def status(self) -> Status:
+        """State of knowledge about the least extra cost within the budget."""
+        return judge(self.extra, self.bound or 0, refuted=self.bound is None)
 
     @property
     def extra_share(self) -> float | None:
