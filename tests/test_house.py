@@ -27,7 +27,7 @@ MOST_LINES = {
     "optsched/formats": 19_030,
     "optsched/joint": 5_520,
     "optsched/measure": 2_070,
-    "optsched/model": 9_420,
+    "optsched/model": 9_450,
     "optsched/ordering": 9_920,
     "optsched/packing": 4_010,
     "optsched/plugins": 9_990,

@@ -10,6 +10,7 @@ import io
 import json
 import random
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from optsched.cli import main
-from optsched.formats import write_graph
+from optsched.formats import read_module, write_graph
+from optsched.formats.fused import read_fused
 from optsched.model.builder import GraphBuilder
 
 NODE = 6
@@ -26,11 +28,19 @@ NODE = 6
 
 @dataclass(frozen=True)
 class File:
-    """A file in a folder of its own, and half of its bytes as a peak."""
+    """A file in a folder of its own, and a part of its bytes as a peak."""
 
     folder: tempfile.TemporaryDirectory[str]
     path: Path
     peak: int = 0
+    is_fused: bool = False
+
+
+def reading_seconds(file: File) -> float:
+    """Return the seconds of the processor that reading a file takes, without any command."""
+    started = time.process_time()
+    (read_fused if file.is_fused else read_module)(file.path)
+    return time.process_time() - started
 
 
 def step(ops: int) -> File:
@@ -86,7 +96,7 @@ def fused(parts: int) -> File:
     folder = tempfile.TemporaryDirectory()
     path = Path(folder.name) / "fused.json"
     path.write_text(json.dumps({"extra": {"fusion": fusion}}))
-    return File(folder, path)
+    return File(folder, path, is_fused=True)
 
 
 def said(*command: object) -> str:
@@ -103,22 +113,67 @@ def unfused_check(file: File) -> Callable[[float], str]:
     return lambda limit: said("check", file.path, made)
 
 
+def planned(file: File) -> Path:
+    """Return the path of a plan, which is made once."""
+    made = file.path.with_name("plan.json")
+    said("solve", file.path, "--time-limit", 1, "-o", made)
+    return made
+
+
+def with_plan(*command: str) -> Callable[[File], Callable[[float], str]]:
+    """Run a command that takes a file and a plan for it, which was made before."""
+
+    def case(file: File) -> Callable[[float], str]:
+        made = planned(file)
+        return lambda limit: said(command[0], file.path, made, *command[1:])
+
+    return case
+
+
+def limited(*command: str) -> Callable[[File], Callable[[float], str]]:
+    """Run a command on a file under a limit; `PEAK`, `PLAN` and `PAGE` are those of the file."""
+
+    def case(file: File) -> Callable[[float], str]:
+        beside = {"PLAN": file.path.with_suffix(".plan"), "PAGE": file.path.with_suffix(".html")}
+        words = {"PEAK": file.peak, **beside}
+        rest = [words.get(word, word) for word in command[1:]]
+        return lambda limit: said(command[0], file.path, *rest, "--time-limit", limit)
+
+    return case
+
+
+def hunted(file: File) -> Callable[[float], str]:
+    """Shrink a file."""
+    made = file.path.with_name("shrunk.json")
+    command = ("hunt", "--method", "lpmf", "--from", file.path, "-o", made)
+    return lambda limit: said(*command, "--time-limit", limit)
+
+
+def packed(file: File) -> Callable[[float], str]:
+    """Pack the live ranges of a plan, which are written before."""
+    table = file.path.with_name("ranges.csv")
+    said("export", planned(file), file.path, "--to", "minimalloc", "-o", table)
+    return lambda limit: said("pack", table, "--time-limit", limit)
+
+
 FILES: dict[str, Callable[[int], File]] = {"step": step, "fused": fused}
 """Makers of files for a number of ops."""
 COMMANDS: dict[str, tuple[str, Callable[[File], Callable[[float], str]]]] = {
-    "recompute": (
-        "step",
-        lambda f: lambda s: said("recompute", f.path, "--peak", f.peak, "--time-limit", s),
-    ),
-    "unfuse": ("fused", lambda f: lambda s: said("solve", f.path, "--unfuse", "--time-limit", s)),
+    "recompute": ("step", limited("recompute", "--peak", "PEAK")),
+    "recompute front": ("step", limited("recompute", "--points", "5")),
+    "unfuse": ("fused", limited("solve", "--unfuse")),
     "check unfused": ("fused", unfused_check),
+    "compare unfused": ("fused", limited("compare", "--unfuse")),
     "info": ("step", lambda f: lambda s: said("info", f.path)),
-    "solve file": ("step", lambda f: lambda s: said("solve", f.path, "--time-limit", s)),
-    "report file": (
-        "step",
-        lambda f: (
-            lambda s: said("report", f.path, "-o", f.path.with_suffix(".html"), "--time-limit", s)
-        ),
-    ),
+    "solve file": ("step", limited("solve")),
+    "solve and write": ("step", limited("solve", "-o", "PLAN")),
+    "solve in pools": ("step", limited("solve", "--pool", "fast=1MiB", "--pool", "slow")),
+    "report file": ("step", limited("report", "-o", "PAGE")),
+    "check plan": ("step", with_plan("check")),
+    "compare methods": ("step", limited("compare", "--methods", "program,lpmf")),
+    "explain file": ("step", limited("explain")),
+    "explain repeats": ("step", limited("explain", "--peak", "PEAK")),
+    "hunt from a file": ("step", hunted),
+    "pack ranges": ("step", packed),
 }
 """Commands by name: the file that each is for, and how it runs."""

@@ -75,3 +75,10 @@ def test_the_limit_of_a_packing_is_kept(case: str) -> None:
 @pytest.mark.parametrize("case", COMMANDS)
 def test_the_limit_of_a_command_is_kept_with_reading(case: str, ops: int) -> None:
     assert least_seconds(case, COMMANDS[case][0], ops, 2.0) <= allowed(2.0)
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("case", ["recompute", "solve file", "info"])
+def test_the_limit_of_a_large_file_is_kept_besides_reading(case: str) -> None:
+    found = [measure(case, COMMANDS[case][0], 100_000, 2.0) for _ in range(2)]
+    assert min(cast(float, x["seconds"]) - cast(float, x["allowed"]) for x in found) <= 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -147,6 +148,7 @@ def read_graph(args: argparse.Namespace, path: str | Path, *, ordered: bool = Tr
     """Read a graph with the memory model and the order rules of the options."""
     how = reading(args)
     graph = how.read(path) if ordered else how.read_unordered(path)
+    keep_from_collector()
     if args.inplace and not graph.inplace_candidates:
         _say_no_candidates(path)
     return graph
@@ -155,10 +157,16 @@ def read_graph(args: argparse.Namespace, path: str | Path, *, ordered: bool = Tr
 def read_module(args: argparse.Namespace, path: str | Path) -> Module:
     """Read all computations of a file with the memory model of the options."""
     module = reading(args).read_module(path)
+    keep_from_collector()
     # A module may have candidates in any computation.
     if args.inplace and not any(graph.inplace_candidates for graph in module.graphs.values()):
         _say_no_candidates(path)
     return module
+
+
+def keep_from_collector() -> None:
+    """Leave all objects so far out of garbage collections: a command uses its graph to its end."""
+    gc.freeze()
 
 
 def _say_no_candidates(path: str | Path) -> None:

@@ -35,17 +35,19 @@ if TYPE_CHECKING:
 
 
 def _info(args: argparse.Namespace) -> int:
-    from optsched.formats import Content, sniff_file
+    from optsched.formats import FORMATS, Content, sniff_file
     from optsched.reports.results import describe, info_text
 
-    row = sniff_file(args.graph)
-    if row.holds is Content.PACKING:
-        return _info_of_packing(args)
-    # A model with open dimensions still has facts to show.
     try:
         graph = common.read_graph(args, args.graph)
     except (FormatError, GraphError) as error:
+        # Recognized only now: a large file takes long to parse, and nearly all are graphs.
+        if sniff_file(args.graph).holds is Content.PACKING:
+            return _info_of_packing(args)
+        # A model with open dimensions still has facts to show.
         return _info_of_blocked(args, error)
+    assert graph.origin is not None
+    row = FORMATS[graph.origin.format]
     record = describe(graph)
     record["input_bytes_by_name"] = _input_bytes(args, row, graph)
     text = info_text(record)

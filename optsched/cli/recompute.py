@@ -36,7 +36,7 @@ def _recompute(args: argparse.Namespace) -> int:
     # A front has many plans, and one file holds one.
     if (args.output or args.certificate) and len(args.peak) != 1:
         raise UsageError("-o and --certificate are of one plan: give a single --peak")
-    results = _plan(args, priced(args, read_training_graph(args)))
+    results = _plan(args, read_training_graph(args))
     records = [recompute_record(result) for result in results]
     record = records[0] if len(records) == 1 else {"front": records}
     saved = _add_saving(results, record)
@@ -86,7 +86,9 @@ def _add_saving(results: Sequence[RecomputeResult], record: dict[str, Any]) -> s
 
 def read_training_graph(args: argparse.Namespace) -> Graph:
     """Read the graph without order rules and memory models that recompute does not have."""
-    return common.reading(args).read_unordered(args.graph).without_inplace()
+    graph = common.reading(args).read_unordered(args.graph).without_inplace()
+    common.keep_from_collector()
+    return graph
 
 
 def priced(args: argparse.Namespace, graph: Graph) -> Graph:
@@ -99,19 +101,19 @@ def priced(args: argparse.Namespace, graph: Graph) -> Graph:
 
 
 def _plan(args: argparse.Namespace, graph: Graph) -> Sequence[RecomputeResult]:
-    from optsched.solver.recompute.front import recompute
+    from optsched.solver.recompute.front import plan_budgets
     from optsched.solver.recompute.solve import Planner
 
     clock = common.clock(args)
+    planner = Planner(priced(args, graph), args.loss)
     peaks = [parse_bytes(text) for text in args.peak]
     if args.points is not None:
-        planner = Planner(graph, args.loss)
         top = planner.find_base(clock.share(0.1)).peak
         # No plan can need less than its largest op, so the front ends there.
         own = max(map(planner.problem.own_bytes, range(len(planner.problem.ops))), default=0)
         # Evenly spaced, the two ends included.
         peaks += [top - (top - own) * i // max(1, args.points - 1) for i in range(args.points)]
-    return recompute(graph, sorted(peaks, reverse=True), loss=args.loss, limits=clock)
+    return plan_budgets(planner, sorted(peaks, reverse=True), clock)
 
 
 def _write_plan(args: argparse.Namespace, result: RecomputeResult) -> None:
@@ -156,8 +158,9 @@ def explain_peak(args: argparse.Namespace) -> int:
     peak = parse_bytes(args.peak)
     # The next step down is a tenth, or a GiB where peaks are counted in those.
     less = GIB if peak >= 10 * GIB else max(1, peak // 10)
-    graph = priced(args, read_training_graph(args))
-    at, below = recompute(graph, [peak, peak - less], loss=args.loss, limits=common.clock(args))
+    graph = read_training_graph(args)
+    clock = common.clock(args)
+    at, below = recompute(priced(args, graph), [peak, peak - less], loss=args.loss, limits=clock)
     text = recompute_text(at)
     if at.extra is not None:
         text += f"\n{less:,} bytes less cost "

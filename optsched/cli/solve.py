@@ -75,7 +75,8 @@ def _solve(args: argparse.Namespace) -> int:
         )
     # The plan's file is of the graph under rules, as the checker reads it.
     graph = rules.apply(graph)
-    record = plan_record(result)
+    # Plan files have order and offsets of their own.
+    record = plan_record(result, listed=args.json)
     if graph.origin is not None and not slabs:
         record |= arena_fields(graph.origin.tails, result.slab)
     if asked is not None:

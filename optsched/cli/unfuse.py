@@ -165,6 +165,7 @@ def _search(args: argparse.Namespace, path: str | Path) -> tuple[FusionResult, F
     from optsched.solver.fusion.whole import against_least_whole
 
     fused = read_fused(path)
+    common.keep_from_collector()
     clock = common.clock(args)
     result = search_fusion(fused, clock.share(SEARCH_SHARE))
     if result.stop_reason is not StopReason.INTERRUPTED:

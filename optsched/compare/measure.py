@@ -67,6 +67,8 @@ class MethodRunner:
     """Seconds after which a foreign method is abandoned; None where its process can be ended
     instead."""
     orders: dict[str, tuple[Order, float]] = field(default_factory=dict)
+    peaks: dict[str, int] = field(default_factory=dict)
+    """Peaks of `orders` in bytes, from the checker."""
 
     def measure(self, method: Method) -> Outcome:
         """Run a method and return its figures, or its failure if it raises any error."""
@@ -117,10 +119,19 @@ class MethodRunner:
                 self.orders[name] = self._recorded_order(name), 0.0
             else:
                 make = method.function or ORDERINGS[name]
-                self.orders[name] = self._make_order(make, ours=make is OWN_ORDERINGS.get(name))
+                ours = make is OWN_ORDERINGS.get(name)
+                self.orders[name] = self._make_order(name, make, ours=ours)
         return self.orders[name]
 
-    def _make_order(self, make: Callable[..., Any], *, ours: bool) -> tuple[Order, float]:
+    def peak_of(self, method: Heuristic) -> int:
+        """Return the peak, in bytes, of the order that a method computes or is given."""
+        order, _ = self.order_of(method)
+        known = self.peaks.get(method.ordering or "")
+        return check_order(self.graph, tuple(map(int, order))) if known is None else known
+
+    def _make_order(
+        self, name: str, make: Callable[..., Any], *, ours: bool
+    ) -> tuple[Order, float]:
         started = time.perf_counter()
         # A foreign method gets a copy of the graph, because it might write to the arrays.
         graph = self.graph if ours else replace(self.graph)
@@ -130,7 +141,7 @@ class MethodRunner:
         found = list(found)
         named = bool(found) and isinstance(found[0], str)
         order = tuple(map(operator.index, order_ids(self.graph, found) if named else found))
-        check_order(self.graph, order)
+        self.peaks[name] = check_order(self.graph, order)
         return order, seconds
 
     def _recorded_order(self, method: str) -> tuple[int, ...]:
@@ -139,7 +150,7 @@ class MethodRunner:
             raise FormatError(origin.trouble)
         if origin is None or name not in origin.orders:
             raise AbsentError(f"the file records no order {name!r}")
-        check_order(self.graph, origin.orders[name])
+        self.peaks[method] = check_order(self.graph, origin.orders[name])
         return origin.orders[name]
 
     def plan_of(self, method: Method) -> Plan:

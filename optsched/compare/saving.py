@@ -16,7 +16,6 @@ from typing import Any
 from heuristics import PACKINGS
 from heuristics.portfolio import pack_apart
 from optsched.check.packing import check_packing
-from optsched.check.plan import check_order
 from optsched.compare.measure import DEFAULT_PACKING, MethodRunner
 from optsched.compare.methods import Heuristic, Method, parse_methods
 from optsched.compare.module import ModuleRunner
@@ -89,9 +88,7 @@ def _stock_plan(runner: MethodRunner, stock: Stock, method: Method, peak_only: b
     """Return the plan of a method; raise its error if it fails or its plan is invalid."""
     # Without offsets of its own, a framework has a peak and no slab.
     if peak_only and isinstance(method, Heuristic) and not isinstance(runner, ModuleRunner):
-        order, _ = runner.order_of(method)
-        ids = tuple(map(int, order))
-        return StockPlan(stock, method.name, check_order(runner.graph, ids), None)
+        return StockPlan(stock, method.name, runner.peak_of(method), None)
     found = runner.measure(method)
     if isinstance(found, Failed):
         raise UsageError(found.reason)

@@ -17,7 +17,6 @@ costs 4,000 ps by roofline (6,000 bytes at 1.5 bytes/ps), and 2,000 ps as a part
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -67,20 +66,19 @@ def with_costs(graph: Graph, model: CostModel | str | None = None) -> Graph:
             f"cost model {str(chosen)!r} needs {COST_UNIT!r}, but graph {graph.name!r} states "
             f"{graph.cost_unit!r}: use the cost model 'given' or 'bytes'"
         )
-    ops = tuple(replace(op, cost=_cost(graph, op, chosen)) for op in graph.ops)
+    costs = [_cost(graph, op, chosen) for op in graph.ops]
     device = ", 20 Tflop/s, 1.5 TB/s"
     units = {CostModel.FLOPS: COST_UNIT, CostModel.BYTES: "bytes read and written"}
-    return replace(graph, ops=ops, cost_unit=units.get(chosen, f"ps ({chosen}{device})"))
+    return graph.with_costs(costs, units.get(chosen, f"ps ({chosen}{device})"))
 
 
 def _cost(graph: Graph, op: Op, model: CostModel) -> int:
     if model is CostModel.FLOPS:
         return op.cost
     # A view that only renames bytes costs nothing.
-    if op.writes and all(graph.buffers[b].alias_of is not None for b in op.writes):
-        mutates = any(graph.buffers[b].mutates for b in op.writes)
-        if not mutates:
-            return 0
+    made = [graph.buffers[b] for b in op.writes]
+    if made and all(x.alias_of is not None and not x.mutates for x in made):
+        return 0
     flops = op.cost if graph.cost_unit == COST_UNIT else 0
     fused = model is CostModel.KERNEL and is_fusible(op.kind)
     read = {graph.roots[b] for b in op.reads}
@@ -88,7 +86,7 @@ def _cost(graph: Graph, op: Op, model: CostModel) -> int:
         # Fused, an op reads its other operands only, and its own result stays in a register.
         moved = sum(graph.buffers[b].size for b in read if not _is_fused(graph, b))
     else:
-        moved = sum(graph.buffers[b].size for b in (*read, *op.writes))
+        moved = sum([graph.buffers[b].size for b in (*read, *op.writes)])
     if model is CostModel.BYTES:
         return moved
     # The roofline: the slower one of arithmetic and memory decides.
@@ -141,5 +139,4 @@ def costs_of(graph: Graph, costs: Mapping[str, int], unit: str) -> Graph:
     missing = [op.name for op in graph.ops if op.name not in costs]
     if missing:
         raise FormatError(f"costs miss op {missing[0]!r} of graph {graph.name!r}")
-    ops = tuple(replace(op, cost=costs[op.name]) for op in graph.ops)
-    return replace(graph, ops=ops, cost_unit=unit or "given")
+    return graph.with_costs([costs[op.name] for op in graph.ops], unit or "given")

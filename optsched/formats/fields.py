@@ -110,9 +110,11 @@ def json_bytes(
     within an item, as for :func:`json.dumps`.
     """
     parts = []
+    # `json.dumps` would make an encoder per row.
+    encode = json.JSONEncoder(separators=separators).encode
     for key, value in document.items():
         if isinstance(value, list) and value and (rows is None or key in rows):
-            lines = ",\n".join("  " + json.dumps(row, separators=separators) for row in value)
+            lines = ",\n".join(["  " + encode(row) for row in value])
             text = f"[\n{lines}\n ]"
         else:
             text = json.dumps(value)

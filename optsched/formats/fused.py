@@ -24,6 +24,7 @@ from optsched.formats.native import graph_document, read_graph_document
 from optsched.formats.opening import open_source
 from optsched.formats.source import errors_named, label_of, write_bytes
 from optsched.model.fused import Bytes, FusedGraph, Triple
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.fold import fold
 
 KEY = "fusion"
@@ -54,6 +55,7 @@ def fused_document(fused: FusedGraph) -> dict[str, Any]:
     }
 
 
+@paused_collector()
 def read_fused(path: str | Path) -> FusedGraph:
     """Return the fused graph of a captured file.
 

@@ -89,18 +89,23 @@ def plan_document(
         document["slabs"] = slabs
     if plan.pools:
         document["capacities"] = dict(known.get("capacities") or {})
-        document["pool"] = {
-            graph.buffers[b].name: plan.pools[b]
-            for b, offset in enumerate(plan.offsets)
-            if offset is not None and graph.roots[b] == b
-        }
-    document["order"] = [graph.ops[v].name for v in plan.order]
-    document["offsets"] = {
-        graph.buffers[b].name: offset
-        for b, offset in enumerate(plan.offsets)
-        # Views lie where their roots do.
-        if offset is not None and graph.roots[b] == b
-    }
+    return document | places_document(graph, plan)
+
+
+def places_document(graph: Graph, plan: Plan) -> dict[str, Any]:
+    """Return order, offsets and pools of a plan by name, as its document states them."""
+    buffers, ops, offsets = graph.buffers, graph.ops, plan.offsets
+    # Views lie where their roots do.
+    placed = [
+        b
+        for b, (offset, root) in enumerate(zip(offsets, graph.roots, strict=True))
+        if offset is not None and root == b
+    ]
+    document: dict[str, Any] = {}
+    if plan.pools:
+        document["pool"] = {buffers[b].name: plan.pools[b] for b in placed}
+    document["order"] = [ops[v].name for v in plan.order]
+    document["offsets"] = {buffers[b].name: offsets[b] for b in placed}
     return document
 
 
@@ -133,13 +138,22 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
         claims["versions"] = {key: versions.text(key) for key in versions.value}
     if "trace" in top.value:
         claims["trace"] = [_read_event(i, x) for i, x in enumerate(top.items("trace"))]
-    names = top.texts("order")
-    if "recompute" in top.value and len(set(names)) < len(names):
+    if "recompute" in top.value and len(set(names := top.texts("order"))) < len(names):
         raise PlanError("plan runs ops again (recompute): check, report and export take it")
-    order = tuple(_planned_id(graph, graph.op_ids, x, "op") for x in names)
+    return read_places(graph, top), claims
+
+
+def read_places(graph: Graph, top: Record) -> Plan:
+    """Return the plan whose order, offsets and pools a document names; only names are checked."""
+    names = top.texts("order")
+    # All at once; the error about one that is not in the graph names it.
+    if not graph.op_ids.keys() >= set(names):
+        for name in names:
+            _planned_id(graph, graph.op_ids, name, "op")
+    order = tuple(map(graph.op_ids.__getitem__, names))
     offsets = _read_offsets(graph, Record(top.mapping("offsets"), "offsets"))
     pools = _read_pools(graph, Record(top.mapping("pool"), "pool")) if "pool" in top.value else ()
-    return Plan(order, offsets, pools), claims
+    return Plan(order, offsets, pools)
 
 
 def read_rules(document: Record, known: Collection[str] = _RULE_KEYS) -> dict[str, Any]:
@@ -166,10 +180,15 @@ def _read_event(number: int, value: object) -> dict[str, Any]:
 
 
 def _read_offsets(graph: Graph, record: Record) -> tuple[int | None, ...]:
+    roots, ids = graph.roots, list(map(graph.buffer_ids.get, record.value))
+    # All at once; the error about a name says what is wrong with it.
+    if None in ids or any(roots[b] != b for b in ids if b is not None):
+        ids = [_planned_root(graph, name, "an offset") for name in record.value]
     placed: list[int | None] = [None] * len(graph.buffers)
-    for name in record.value:
-        placed[_planned_root(graph, name, "an offset")] = record.count(name)
-    return tuple(placed[root] for root in graph.roots)
+    for b, (name, offset) in zip(ids, record.value.items(), strict=True):
+        # A call per buffer takes longer.
+        placed[b or 0] = offset if type(offset) is int and offset >= 0 else record.count(name)
+    return tuple([placed[root] for root in roots])
 
 
 def _read_pools(graph: Graph, record: Record) -> tuple[str, ...]:

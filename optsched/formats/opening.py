@@ -16,6 +16,7 @@ from optsched.formats.table import FORMATS, find_format
 from optsched.model.graph import Graph
 from optsched.model.module import Module, module_of
 from optsched.model.origin import Origin
+from optsched.runtime.collector import paused_collector
 from optsched.runtime.text import decoded, nearest
 
 _SUFFIXES = (".json", ".csv", ".tflite", ".onnx", ".pte", ".pt2", ".hlo", ".txt", ".pickle", ".pkl")
@@ -127,6 +128,8 @@ def refuse_options(row: Format, options: Mapping[str, Any]) -> None:
         raise UsageError(f"{row.name} files do not use a profile")
 
 
+# The collector would go through all values of a large file again and again.
+@paused_collector()
 def read_module_file(path: str | Path, options: Mapping[str, Any]) -> Module:
     """Read all computations of a file; a file with a single graph becomes a module of it."""
     check_options(Content.GRAPH, options)
@@ -141,6 +144,7 @@ def read_module_file(path: str | Path, options: Mapping[str, Any]) -> Module:
         return replace(found, graphs={**found.graphs, found.entry: entry})
 
 
+@paused_collector()
 def read_file(path: str | Path, wanted: Content, **options: Any) -> Any:
     """Read a file of any format with the wanted content."""
     check_options(wanted, options)

@@ -6,8 +6,10 @@ ascending and distinct.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import attrgetter
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
@@ -140,12 +142,25 @@ def distinct(values: IntArray) -> IntArray:
     return cast(IntArray, found[first])
 
 
-def build_rows(rows: Sequence[Iterable[int]]) -> Rows:
+def build_rows(rows: Sequence[Collection[int]]) -> Rows:
     """Pack rows, sorting their entries and removing duplicates."""
-    packed = [sorted(set(row)) for row in rows]
-    ptr = np.zeros(len(packed) + 1, np.int64)
-    np.cumsum([len(row) for row in packed], out=ptr[1:])
-    return Rows(ptr, np.array([i for row in packed for i in row], np.int64))
+    return distinct_rows(*flat_rows(rows), len(rows))
+
+
+def flat_rows(rows: Sequence[Collection[int]]) -> tuple[IntArray, IntArray]:
+    """Return the row and the value of each entry of some rows, in their order."""
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    entries = np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum()))
+    return np.repeat(np.arange(len(rows), dtype=np.int64), lengths), entries
+
+
+def distinct_rows(owners: IntArray, entries: IntArray, count: int) -> Rows:
+    """Return `count` rows of (owner, entry) pairs, entries ascending and distinct."""
+    width = int(entries.max(initial=0)) + 1
+    owners, entries = np.divmod(distinct(owners * width + entries), width)
+    ptr = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(owners, minlength=count), out=ptr[1:])
+    return Rows(ptr, entries)
 
 
 def pack_rows(owners: IntArray, entries: IntArray, count: int) -> Rows:
@@ -178,18 +193,22 @@ def build_arrays(graph: Wired, inplace: Sequence[tuple[int, int, int]]) -> Graph
     `inplace` lists the admissible `(op, output, root of the input)`, ascending.
     """
     n, m = len(graph.ops), len(graph.buffers)
-    roots, buffers = graph.roots, graph.buffers
+    buffers = graph.buffers
     made_by = [-1 if p is None else p for p in graph.producers]
     # Allocated by its producer, unless the buffer names another op.
     born_at = [p if b.birth is None else b.birth for p, b in zip(made_by, buffers, strict=True)]
     producer, birth = np.array(made_by, np.int64), np.array(born_at, np.int64)
-    reads: list[set[int]] = []
-    for v, op in enumerate(graph.ops):
-        used = {*op.reads, *op.uses}
-        # Whoever uses a view uses the bytes of its root, which the root's live range must know.
-        used.update([roots[b] for b in (*op.reads, *op.uses, *op.writes)])
-        reads.append({b for b in used if made_by[b] != v})
-    read = build_rows(reads)
+    named = [
+        flat_rows(list(map(attrgetter(key), graph.ops))) for key in ("reads", "uses", "writes")
+    ]
+    writer, written = named[2]
+    reader, used = (np.concatenate(both) for both in zip(*named[:2], strict=True))
+    # Whoever uses a view uses the bytes of its root, which the root's live range must know.
+    roots = np.array(graph.roots, np.int64)
+    reader = np.concatenate([reader, reader, writer])
+    used = np.concatenate([used, roots[used], roots[written]])
+    others = producer[used] != reader
+    read = distinct_rows(reader[others], used[others], n)
     user = transpose(read, m)
     pred = build_rows(graph.predecessors)
     keep, made = np.array(graph.kept, np.bool_), birth >= 0
@@ -199,7 +218,7 @@ def build_arrays(graph: Wired, inplace: Sequence[tuple[int, int, int]]) -> Graph
         succ=transpose(pred, n),
         read=read,
         user=user,
-        write=build_rows([op.writes for op in graph.ops]),
+        write=distinct_rows(writer, written, n),
         born=pack_rows(birth[made], np.flatnonzero(made), n),
         producer=producer,
         birth=birth,
@@ -223,10 +242,12 @@ def with_bytes(
     `inplace` is that of :func:`build_arrays`.
     """
     buffers = graph.buffers
-    size = np.array(
-        [0 if buffers[root].external else buffers[b].size for b, root in enumerate(graph.roots)],
-        np.int64,
-    )
+    size = np.array([buffer.size for buffer in buffers], np.int64)
+    # Most buffers have neither policy, and a property per buffer takes longer.
+    policies = [b for b, x in enumerate(buffers) if x.input is not None or x.output is not None]
+    outside = np.zeros(len(buffers), np.bool_)
+    outside[[b for b in policies if buffers[b].external]] = True
+    size[outside[np.array(graph.roots, np.int64)]] = 0
     # Made and never used: such bytes are allocated and released by the same op.
     unread = (np.diff(wired.user.ptr) == 0) & ~wired.keep
     made, lost = wired.birth >= 0, (wired.birth >= 0) & unread

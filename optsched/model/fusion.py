@@ -86,7 +86,8 @@ def finest_split(fused: FusedGraph, kept: Collection[int]) -> Split:
         links.setdefault(fused.node_of[users[0]], []).append(users)
     groups: list[Iterable[int]] = [*_single(fused)]
     for k, node in enumerate(fused.nodes):
-        groups += _split_node(fused, node, links.get(k, ()))
+        # Parts of a node that nothing ties together do not wait for each other in cycles.
+        groups += _split_node(fused, node, links[k]) if k in links else [(v,) for v in node]
     return arranged(fused, groups)
 
 

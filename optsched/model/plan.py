@@ -152,12 +152,14 @@ class Plan:
 
     def slabs(self, graph: Graph) -> dict[str, int]:
         """Return the slab of each pool by name: the largest `offset + size` in it."""
-        ends: dict[str, list[int]] = {}
-        for b, (offset, buffer) in enumerate(zip(self.offsets, graph.buffers, strict=True)):
+        ends: dict[str, int] = {}
+        own = self.pools or [buffer.pool for buffer in graph.buffers]
+        for pool, offset, buffer in zip(own, self.offsets, graph.buffers, strict=True):
             if offset is not None and buffer.alias_of is None:
-                pool = self.pools[b] if self.pools else buffer.pool
-                ends.setdefault(pool, [0]).append(offset + buffer.size)
-        return {pool: max(row) for pool, row in ends.items()}
+                end = offset + buffer.size
+                if end > ends.setdefault(pool, 0):
+                    ends[pool] = end
+        return ends
 
     def slab(self, graph: Graph) -> int:
         """Return the slab in bytes; the sum of all slabs if there are several pools."""

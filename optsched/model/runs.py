@@ -57,7 +57,11 @@ def runs_once(graph: Graph) -> dict[int, str]:
     shared = {b for group in graph.must_share for b in group}
     born = {buffer.birth for buffer in graph.buffers if buffer.birth is not None}
     found: dict[int, str] = {}
-    for v, op in enumerate(graph.ops):
+    rows = [*enumerate(graph.ops)]
+    # In most graphs this is the only reason.
+    if not (changed or shared or born):
+        rows = [(v, op) for v, op in rows if op.once]
+    for v, op in rows:
         written = [graph.buffers[b] for b in op.writes]
         stale = [b for b in (*op.reads, *op.uses) if graph.roots[b] in changed]
         # The first reason that applies is enough for a message.

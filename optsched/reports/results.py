@@ -48,8 +48,8 @@ _PROOF_WORDS = {
 }
 
 
-def plan_record(result: Result) -> dict[str, Any]:
-    """Return the record that `optsched solve --json` prints."""
+def plan_record(result: Result, *, listed: bool = True) -> dict[str, Any]:
+    """Return the record that `optsched solve --json` prints; `listed` as of `Result.to_dict`."""
     graph = result.graph
     if graph is None:
         raise UsageError("a result without its question has no record")
@@ -59,7 +59,7 @@ def plan_record(result: Result) -> dict[str, Any]:
         "ops": len(graph.ops),
         "buffers": len(graph.buffers),
         # The graph is too large for a record of its result.
-        **{key: value for key, value in result.to_dict().items() if key != "graph"},
+        **{key: value for key, value in result.to_dict(listed=listed).items() if key != "graph"},
         **refusal(graph, result),
         **({"slabs": slabs} if len(slabs) > 1 else {}),
         **_region_fields(graph, result),
@@ -320,9 +320,13 @@ def describe(graph: Graph) -> dict[str, Any]:
         "keep_apart": len(graph.keep_apart),
         "must_share": len(graph.must_share),
         # What the in-place model would admit, whether or not the graph is read in it.
-        "inplace_pairs": len(graph.without_streams().with_inplace().arrays.inplace_op),
+        "inplace_pairs": _count_pairs(graph) if graph.inplace_candidates else 0,
         "streams": list(graph.streams) if graph.on_streams else [],
     }
+
+
+def _count_pairs(graph: Graph) -> int:
+    return len(graph.without_streams().with_inplace().arrays.inplace_op)
 
 
 def counted_input_bytes(graph: Graph) -> int:

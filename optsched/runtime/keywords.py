@@ -50,12 +50,12 @@ def _checked(function: FunctionType) -> FunctionType:
 
     @wraps(function)
     def called(*args: Any, **named: Any) -> Any:
-        for name in named:
-            # Names are compared before the call: Python's message does not name the nearest one.
-            if known and name not in known:
-                shown = sorted(x for x in known - {"self"} if not x.startswith("_"))
-                label = function.__qualname__.removesuffix(".__init__")
-                raise KeywordError(f"{label}() has no argument {name!r}{nearest(name, shown)}")
+        # Names are compared before the call: Python's message does not name the nearest one.
+        if known and not known.issuperset(named):
+            name = next(name for name in named if name not in known)
+            shown = sorted(x for x in known - {"self"} if not x.startswith("_"))
+            label = function.__qualname__.removesuffix(".__init__")
+            raise KeywordError(f"{label}() has no argument {name!r}{nearest(name, shown)}")
         try:
             return function(*args, **named)
         # Our own errors say what is wrong already.

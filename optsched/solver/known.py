@@ -13,7 +13,8 @@ import numpy as np
 
 from optsched.check.plan import check_plan
 from optsched.errors import PlanError
-from optsched.formats.native_plan import plan_document, read_plan_document
+from optsched.formats.fields import Record
+from optsched.formats.native_plan import places_document, read_places
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.order_rules import moved_ops
@@ -370,4 +371,4 @@ class Known(Knowledge):
 @paused_collector()
 def written_plan(graph: Graph, plan: Plan) -> Plan:
     """Return a plan as it is read back from the file that is written of it."""
-    return read_plan_document(graph, plan_document(graph, plan))[0]
+    return read_places(graph, Record(places_document(graph, plan), "plan"))

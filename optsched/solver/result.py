@@ -253,8 +253,14 @@ class Result(Shown):
             raise UsageError(f"the result has no plan: {self.status}, {self.stop_reason}")
         return self.plan, self.graph
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain numbers and text, ready for JSON."""
+    def to_dict(self, *, listed: bool = True) -> dict[str, Any]:
+        """Return the result as plain numbers and text, ready for JSON.
+
+        Parameters
+        ----------
+        listed
+            False to leave out the order and the offsets, which are as long as the graph.
+        """
         numbers = ("capacity", "peak", "peak_bound", "slab", "slab_bound", "claimed_bound")
         return {
             "graph": None if self.graph is None else self.graph.name,
@@ -267,13 +273,16 @@ class Result(Shown):
             "gap": self.gap,
             "runtime": self.runtime,
             "compile_seconds": self.compile_seconds,
-            "order": None if self.plan is None else self.order,
-            "offsets": None if self.plan is None else self.offsets,
+            **(self._lists() if listed else {}),
             # Only if pools were given: readers of older files do not expect these keys.
             **self._spilled_numbers(),
             **({"among": self.restriction} if self.restriction else {}),
             **({"order_rules": rules} if (rules := self.order_record()) else {}),
         }
+
+    def _lists(self) -> dict[str, Any]:
+        known = self.plan is not None
+        return {"order": self.order if known else None, "offsets": self.offsets if known else None}
 
     def _spilled_numbers(self) -> dict[str, int]:
         names = ("spilled_bytes", "spilled_bound") if self.in_pools else ()

@@ -14,6 +14,7 @@ import pytest
 
 from optsched.cli import main
 from optsched.formats import write_graph
+from optsched.formats.source import parse_json
 from optsched.model.builder import GraphBuilder
 from tests.support.families.small import chain, diamond
 
@@ -229,6 +230,21 @@ def test_info_describes_a_packing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["info", str(packing), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["bound"], found["bytes_in_all"], found["saving"]["before"]) == (12, 18, 12)
+
+
+def test_info_parses_a_graph_once(
+    graph: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parsed: list[str] = []
+
+    def parse(text: str) -> object:
+        parsed.append(text)
+        return parse_json(text)
+
+    monkeypatch.setattr("optsched.formats.format.parse_json", parse)
+    assert main(["info", graph]) == 0
+    assert len(parsed) == 1
+    assert "diamond" in capsys.readouterr().out
 
 
 def test_options_of_graphs_are_refused_for_live_ranges(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ import pytest
 from optsched import GraphBuilder, pack, read_graph, recompute, write_graph
 from optsched.cli import main
 from optsched.formats.runs import runs_document
+from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import make_plan
 from optsched.model.runs import unroll
+from optsched.solver.recompute.problem import RecomputeProblem, make_problem
 
 
 @pytest.fixture
@@ -173,6 +176,22 @@ def test_a_front_is_monotone(step: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert "<svg" in page.read_text()
     _, out, _ = run(capsys, step, "--peak", "51", "--peak", "61")
     assert "budget" in out
+
+
+def test_a_front_makes_its_problem_once(
+    step: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[Graph] = []
+
+    def make(graph: Graph, loss: Sequence[str]) -> RecomputeProblem:
+        made.append(graph)
+        return make_problem(graph, loss)
+
+    monkeypatch.setattr("optsched.solver.recompute.solve.make_problem", make)
+    code, out, _ = run(capsys, step, "--points", "3", "--json")
+    assert code in (0, 3)
+    assert len(json.loads(out)["front"]) == 3
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize(

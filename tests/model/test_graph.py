@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -232,3 +233,14 @@ def test_ops_and_buffers_are_found_by_name() -> None:
 def test_an_unknown_name_is_answered_with_the_nearest(find: str, name: Any, text: str) -> None:
     with pytest.raises(UsageError, match=re.escape(text)):
         getattr(diamond(), find)(name)
+
+
+def test_costs_are_checked_like_those_of_a_new_graph() -> None:
+    graph = Graph("pair", (Op("make", writes=(0,)), Op("use", reads=(0,))), (Buffer("a", 8),))
+    priced = graph.with_costs([3, 0], "ps")
+    ops = (replace(graph.ops[0], cost=3), graph.ops[1])
+    assert priced == replace(graph, ops=ops, cost_unit="ps")
+    assert priced.predecessors == graph.predecessors
+    for wrong in (-1, 1.5, True, "3"):
+        with pytest.raises(GraphError, match="op 'use': cost"):
+            graph.with_costs([3, wrong], "ps")  # type: ignore[list-item]

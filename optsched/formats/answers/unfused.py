@@ -23,7 +23,7 @@ from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.check.fused import FusionCertificate
-    from optsched.model.fused import FusedGraph
+    from optsched.model.fused import FusedGraph, Split
 
 Groups = list[list[int]]
 
@@ -39,6 +39,8 @@ class UnfusedAnswer(Answer):
     """The groups of whole nodes that the file compares its split with; empty without any."""
     groups: Groups
     stated: StatedSplit
+    checks: dict[Split, CheckedSplit]
+    """Figures of the checker, by groups in their order."""
 
     def subject(self) -> None:
         """Read the parts of the fused nodes."""
@@ -49,6 +51,7 @@ class UnfusedAnswer(Answer):
     def read(self) -> None:
         """Read the groups, and check them and what the file states of them."""
         stated = self.stated = read_split_document(self.source.document)
+        self.checks = {}
         if stated.graph:
             check_graph(self.planned.graph, stated.graph, None)
         if stated.model not in ("", self.planned.graph.model_name):
@@ -73,12 +76,19 @@ class UnfusedAnswer(Answer):
 
     def _check(self, of: str, groups: Groups, figures: Mapping[str, int]) -> CheckedSplit:
         """Return the figures of groups, which must be those that the file states."""
-        checked = check_split(self.planned, groups)
+        checked = self._checked(groups)
         for what, value in figures.items():
             found = getattr(checked, what)
             if value != found:
                 raise PlanError(f"states {what} {value:,}{of}, it is {found:,}")
         return checked
+
+    def _checked(self, groups: Groups) -> CheckedSplit:
+        """Return the figures of groups; those of a split that cuts nothing are the whole nodes'."""
+        key = tuple(map(tuple, groups))
+        if key not in self.checks:
+            self.checks[key] = check_split(self.planned, groups)
+        return self.checks[key]
 
     def _require_whole(self) -> None:
         """Refuse a split in the place of the whole nodes."""
@@ -122,7 +132,7 @@ class UnfusedAnswer(Answer):
         return found
 
     def _point(self, groups: Groups) -> dict[str, int]:
-        checked = check_split(self.planned, groups)
+        checked = self._checked(groups)
         return {"peak": checked.peak, "kernels": checked.kernels, "traffic": checked.traffic}
 
     @property

@@ -129,9 +129,11 @@ class Oracle:
         return solved if solved.peak <= peak else None
 
 
-def follow(fused: FusedGraph, split: Split, near: Sequence[Sequence[int]]) -> Solved:
-    """Return a split in the order that is nearest to `near`, an order of other groups."""
-    graph = merge(fused, split)
+def follow(
+    fused: FusedGraph, split: Split, near: Sequence[Sequence[int]], graph: Graph | None = None
+) -> Solved:
+    """Return a split, whose graph may be known, in the order nearest to that of other groups."""
+    graph = graph or merge(fused, split)
     orders = (following(graph, split, near, last=last) for last in (True, False))
     peak, order = min((peak_memory(graph, order), order) for order in orders)
     return Solved(split, graph, order, peak, 0)

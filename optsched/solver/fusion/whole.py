@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from optsched.model.fused import FusedGraph
-from optsched.model.fusion import whole_split
+from optsched.model.fusion import merge, whole_split
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.fusion.oracle import Oracle, follow
@@ -35,7 +35,9 @@ def least_whole(fused: FusedGraph, near: Iterable[Sequence[Sequence[int]]] = ())
         Orders of groups, such as those of splits, whose nodes are tried in the nearest order.
     """
     split = whole_split(fused)
-    found = [follow(fused, split, groups) for groups in near]
+    orders = dict.fromkeys(tuple(map(tuple, groups)) for groups in near)
+    graph = merge(fused, split) if orders else None
+    found = [follow(fused, split, groups, graph) for groups in orders]
     if len(split) <= MOST_SEARCHED or not found:
         found.append(Oracle(fused, Clock.of(LIMITS)).solve(split))
     return measured(fused, min(found, key=lambda x: x.peak))

@@ -42,7 +42,13 @@ def recompute(
         One per budget, in the given order; a larger budget never has a larger extra cost.
     """
     clock = Clock.of(limits)
-    planner = Planner(graph, loss, known)
+    return plan_budgets(Planner(graph, loss, known), peaks, clock)
+
+
+def plan_budgets(
+    planner: Planner, peaks: Sequence[int], clock: Clock
+) -> tuple[RecomputeResult, ...]:
+    """Plan budgets, in bytes, with a planner that may know plans already: one result for each."""
     # Checking and showing the plans takes about half as long as making the problem did.
     clock = clock.share(1.0, reserve=0.0 if clock.limits.work else clock.seconds() / 2)
     found: dict[int, RecomputeResult] = {}

@@ -101,8 +101,11 @@ class Contracted:
     def used(self, nodes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the buffers that the op of some nodes reads, and those that it writes."""
         problem, (_, number, others) = self.problem, self.tables
-        made = [s for v in nodes for s in problem.makes[v]]
-        read = dict.fromkeys(s for v in nodes for s in problem.reads[v] if s not in made)
+        made, read = problem.makes[nodes[0]], problem.reads[nodes[0]]
+        if len(nodes) > 1:
+            made = tuple([s for v in nodes for s in problem.makes[v]])
+            read = tuple(dict.fromkeys([s for v in nodes for s in problem.reads[v]]))
+        read = tuple([s for s in read if s not in made])
         reads = tuple([number[s] for s in read])
         writes = tuple([number[s] for s in made if s in number])
         if not others:

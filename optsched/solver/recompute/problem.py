@@ -134,7 +134,7 @@ class RecomputeProblem:
 
     def made_bytes(self, node: int) -> int:
         """Return the bytes that one run of a node makes."""
-        return sum(self.storages[s].size for s in self.makes[node])
+        return sum([self.storages[s].size for s in self.makes[node]])
 
     def makers_read(self) -> list[set[int]]:
         """Return by node the nodes whose storages it reads."""
@@ -261,7 +261,7 @@ def make_problem(graph: Graph, loss: Sequence[str] = ()) -> RecomputeProblem:
             views[v] = maker
     ops = tuple(v for v in order if v not in views)
     node = {v: i for i, v in enumerate(ops)}
-    preds = tuple(tuple(sorted(node[u] for u in before[v])) for v in ops)
+    preds = tuple([tuple(sorted([node[u] for u in before[v]])) for v in ops])
     storages, fixed = _find_storages(graph, node, views)
     reads: list[list[int]] = [[] for _ in ops]
     makes: list[list[int]] = [[] for _ in ops]
@@ -336,21 +336,20 @@ def _find_storages(
     graph: Graph, node: dict[int, int], views: dict[int, int]
 ) -> tuple[tuple[Storage, ...], int]:
     """Return storages, and the bytes of inputs that are live throughout."""
+    roots, producers = graph.roots, graph.producers
     readers: dict[int, set[int]] = {}
-    viewed: set[int] = set()
     for v, op in enumerate(graph.ops):
-        used = {graph.roots[b] for b in (*op.reads, *op.uses, *op.writes)}
+        used = {roots[b] for b in (*op.reads, *op.uses, *op.writes)}
         if v in views:
-            viewed |= used
             continue
         for b in used:
-            if graph.producers[b] != v:
+            if producers[b] != v:
                 readers.setdefault(b, set()).add(node[v])
     found, fixed = [], 0
     for b, buffer in enumerate(graph.buffers):
-        if graph.roots[b] != b or buffer.size == 0 or buffer.external:
+        if roots[b] != b or buffer.size == 0 or b in graph.outside:
             continue
-        maker, rows = graph.producers[b], readers.get(b, set())
+        maker, rows = producers[b], readers.get(b, set())
         # Inputs that stay to the end are live in every schedule and at every step.
         if maker is None and graph.kept[b]:
             fixed += buffer.size
@@ -360,5 +359,6 @@ def _find_storages(
             # there and read by its maker.
             if buffer.birth is not None:
                 rows, at = rows | {at}, node[buffer.birth]
-            found.append(Storage(b, buffer.size, at, tuple(sorted(rows - {at})), graph.kept[b]))
+            others = rows - {at} if at in rows else rows
+            found.append(Storage(b, buffer.size, at, tuple(sorted(others)), graph.kept[b]))
     return tuple(found), fixed

@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 
-from optsched.check.runs import check_runs
+from optsched.check.runs import CheckedRuns, check_runs
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
@@ -74,6 +74,7 @@ class Planner:
     base: Schedule = field(init=False)
     pool: dict[Nodes, Schedule] = field(default_factory=dict)
     proofs: dict[int, Proof] = field(default_factory=dict)
+    checks: dict[Nodes, tuple[tuple[int, ...], CheckedRuns]] = field(default_factory=dict)
     turns: Iterator[int] = field(default_factory=count)
     """Seeds of random factors: each search of plans by eviction tries others."""
 
@@ -119,8 +120,7 @@ class Planner:
         best, proof = self.best(peak), self.proof(peak)
         bound = proved_bound(proof)
         # Runs of ops, with views, are what the checker and the caller understand.
-        sequence = None if best is None else self.problem.sequence(best.nodes)
-        checked = None if sequence is None else check_runs(self.problem.graph, sequence)
+        sequence, checked = (None, None) if best is None else self._checked(best.nodes)
         if checked is not None and checked.peak > peak:
             raise RuntimeError(f"a plan of peak {checked.peak} was kept for a budget of {peak}")
         # A plan below the bound would mean that the proof is wrong: stop rather than report it.
@@ -164,9 +164,16 @@ class Planner:
     def _keep(self, found: Schedule) -> Schedule:
         if found.nodes not in self.pool and self.problem.keeps_old(found.nodes):
             # Nodes and storages alone do not tell what an older copy needs.
-            checked = check_runs(self.problem.graph, self.problem.sequence(found.nodes))
+            _, checked = self._checked(found.nodes)
             found = replace(found, peak=max(found.peak, checked.peak))
         return self.pool.setdefault(found.nodes, found)
+
+    def _checked(self, nodes: Nodes) -> tuple[tuple[int, ...], CheckedRuns]:
+        """Return the sequence of ops of some nodes, and what the checker measures of it."""
+        if nodes not in self.checks:
+            sequence = self.problem.sequence(nodes)
+            self.checks[nodes] = sequence, check_runs(self.problem.graph, sequence)
+        return self.checks[nodes]
 
     def _plan(self, peak: int, clock: Clock) -> None:
         if self.base.peak > peak:
