@@ -107,7 +107,7 @@ def _since_section(args: argparse.Namespace, fleet: Fleet, changes: Sequence[Cha
     from optsched.reports.fleet import changes_table, changes_text
     from optsched.reports.tables import as_html, safe
 
-    text = changes_text(changes, args.diff, len(fleet.graphs))
+    text = changes_text(fleet, changes, args.diff)
     table = as_html(changes_table(changes, fleet.settings.objective)) if changes else ""
     return f"<h2>What changed</h2><p>{safe(text, 1000)}</p>{table}"
 
@@ -157,7 +157,7 @@ def _show_summary(args: argparse.Namespace, fleet: Fleet, changes: Sequence[Chan
     else:
         print_fleet(fleet, to, top=args.top)
     if changes is not None and not args.json:
-        print_line(to, changes_text(changes, args.diff, len(fleet.graphs)))
+        print_line(to, changes_text(fleet, changes, args.diff))
         if first := changes[: args.top or None]:
             print_table(to, changes_table(first, fleet.settings.objective), "--report has them")
         if len(first) < len(changes):

@@ -149,12 +149,17 @@ def summary(fleet: Fleet) -> str:
     )
 
 
-def changes_text(changes: Sequence[Change], since: str, total: int) -> str:
+def changes_text(fleet: Fleet, changes: Sequence[Change], since: str) -> str:
     """Return how many graphs changed since an earlier run, by kind, in a sentence."""
     counts = Counter(change.what for change in changes)
     kinds = [f"{counts[what]:,} {what}" for what in What if counts[what]]
-    same = total - sum(count for what, count in counts.items() if what is not What.GONE)
-    return f"since {since}: {', '.join([*kinds, f'{same:,} as before'])}"
+    planned = sum(graph.peak is not None for graph in fleet.graphs)
+    same = planned - sum(change.now is not None for change in changes)
+    kinds += [f"{same:,} as before"] if same or not kinds else []
+    # A file that never had a plan did not change.
+    without = len(fleet.graphs) - planned - counts[What.FAILS]
+    kinds += [f"{without:,} without a plan"] if without else []
+    return f"since {since}: {', '.join(kinds)}"
 
 
 def changes_table(changes: Sequence[Change], objective: Objective) -> Table:

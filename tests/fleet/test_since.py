@@ -96,7 +96,7 @@ def test_the_terminal_shows_the_first_changes(
     given = ["tune", str(models), "--store", store, "--work", "1000", "--allow-failed", "1"]
     assert main([*given, "--diff", store, "--top", "2"]) == 0
     said = capsys.readouterr().out
-    assert f"since {store}: 3 new, 1 as before" in said
+    assert f"since {store}: 3 new, 1 without a plan" in said
     assert "1 more change: --report has them" in said
 
 
