@@ -16,6 +16,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from optsched.runtime import kernel
@@ -27,17 +30,37 @@ COMPILING_SHARE = 0.1
 """Part of a limit that compiling adds to it at most, if somebody waits for the answer."""
 
 
+BUSY = 4
+"""Most wall time of a limit in processor time, in parts of the limit."""
+_by_processor = ContextVar("_by_processor", default=False)
+
+
+@contextmanager
+def processor_time() -> Iterator[None]:
+    """Have limits in seconds that begin in the body count processor time of this thread.
+
+    Then an answer does not depend on how busy the machine is. A limit still ends after
+    :data:`BUSY` times its seconds of wall time.
+    """
+    token = _by_processor.set(True)
+    try:
+        yield
+    finally:
+        _by_processor.reset(token)
+
+
 @dataclass
 class _Meter:
     """Meter of the time, or of the work done by all clocks that share it."""
 
     by_work: bool
     work: int = 0
+    by_processor: bool = field(default_factory=_by_processor.get)
 
     def now(self) -> float:
         if self.by_work:
             return float(self.work)
-        return time.monotonic() - compile_seconds()
+        return (time.thread_time() if self.by_processor else time.monotonic()) - compile_seconds()
 
 
 @dataclass
@@ -60,6 +83,8 @@ class Clock:
         self._compiled = compile_seconds()
         limit = self.limits.work if self._meter.by_work else self.limits.seconds
         self._end = None if limit is None else self._begun + limit
+        if limit is not None and self._meter.by_processor and not self._meter.by_work:
+            self._latest = self._started + BUSY * limit
 
     @classmethod
     def of(cls, limits: Limits | Clock) -> Clock:

@@ -46,7 +46,7 @@ from optsched.plugins.inductor.sizes.meter import missing_counter
 from optsched.plugins.inductor.wrapper.facts import Order, WrapperFacts
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
-from optsched.runtime.clock import Clock
+from optsched.runtime.clock import Clock, processor_time
 from optsched.runtime.limits import Limits, Proof
 from optsched.runtime.text import listed
 from optsched.store import PlanStore
@@ -120,7 +120,9 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         # Settings of an earlier graph must not decide about this one.
         self._leave_to_inductor()
         try:
-            answer = self._answer(nodes, name)
+            # Other processes, such as those that compile kernels, must not decide what is found.
+            with processor_time():
+                answer = self._answer(nodes, name)
         except Exception as error:
             # The compilation may have stopped half way, with the settings of our order.
             self._leave_to_inductor()

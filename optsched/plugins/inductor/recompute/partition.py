@@ -35,6 +35,7 @@ from optsched.plugins.inductor.recompute.joint_step import JointStep, PeakSettin
 from optsched.plugins.inductor.recompute.search import SplitSearch, search_clock
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.sources import sources_digest
+from optsched.runtime.clock import processor_time
 
 logger = logging.getLogger("optsched.plugins.inductor")
 
@@ -78,8 +79,10 @@ def split_within(
     how: dict[str, Any],
 ) -> Answer:
     """Return the split of a joint graph and its record; arguments as for :class:`JointStep`."""
-    clock = search_clock(settings.time_limit)
-    search = SplitSearch(JointStep(settings, name, joint, inputs, how), clock)
-    search.run()
-    modules, record = answer(search)
+    # Other processes must not decide what is found.
+    with processor_time():
+        clock = search_clock(settings.time_limit)
+        search = SplitSearch(JointStep(settings, name, joint, inputs, how), clock)
+        search.run()
+        modules, record = answer(search)
     return modules, replace(record, saved=saved_bytes(modules, search.step.outputs))
