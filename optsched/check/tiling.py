@@ -318,6 +318,9 @@ class _Run:
             there = self._right(t)
             for k in range(out.rows):
                 low, high = _demand(mapped[b], out.first + k, height)
+                if low == high:
+                    # A row of padding alone.
+                    continue
                 inside = tensor.first <= low and high <= tensor.first + tensor.rows
                 rows = there[low - tensor.first : high - tensor.first] if inside else [False]
                 right[k] &= all(rows)

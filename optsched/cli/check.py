@@ -40,14 +40,9 @@ def _check(args: argparse.Namespace) -> int:
 def asked(args: argparse.Namespace) -> Asked:
     """Return the question that the options ask: the plan's file has no say in it."""
     from optsched.formats.answers import Asked
-    from optsched.formats.answers.answer import QUESTION
 
     if args.costs is not None and args.cost is not None:
         raise UsageError("give either --cost or --costs, not both")
-    given = {name for name in common.changed(args) if name in QUESTION}
-    if args.inplace is False:
-        # That is so where ops run again, and nothing has to be refused.
-        given -= {"--inplace"}
     return Asked(
         args.graph,
         common.reading(args),
@@ -56,7 +51,7 @@ def asked(args: argparse.Namespace) -> Asked:
         loss=tuple(args.loss),
         peak=None if args.peak is None else parse_bytes(args.peak),
         price=lambda graph: priced(args, graph),
-        given=tuple(sorted(given)),
+        given=common.question_options(args),
     )
 
 

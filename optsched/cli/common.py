@@ -376,6 +376,15 @@ def changed(args: argparse.Namespace) -> list[str]:
     ]
 
 
+def question_options(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the options given that ask something of a plan file."""
+    from optsched.formats.answers.answer import QUESTION
+
+    found = {name for name in changed(args) if name in QUESTION}
+    # That is so where ops run again, and nothing has to be refused.
+    return tuple(sorted(found - {"--inplace"} if args.inplace is False else found))
+
+
 def refuse_graph_options(args: argparse.Namespace, path: str) -> None:
     """Raise UsageError for options that live ranges have no use for; they would be passed over."""
     if unused := [name for name in changed(args) if name in OF_GRAPHS]:

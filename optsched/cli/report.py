@@ -109,7 +109,9 @@ def _answers(args: argparse.Namespace, graph: Graph) -> dict[str, Answer]:
 
     # A file of that name comes first, as a method may be called like one.
     files = [name for name in args.plan if Path(name).exists() or name == "-"]
-    found = {name: open_answer(name, Asked(graph, verb="show")) for name in files}
+    given = common.question_options(args)
+    asked = Asked(graph, verb="show", given=given, file=args.graph)
+    found = {name: open_answer(name, asked) for name in files}
     for name, answer in found.items():
         if "" not in answer.parts:
             raise UsageError(f"{name}: report shows plans of one graph, this is {answer.holds}")
@@ -117,14 +119,19 @@ def _answers(args: argparse.Namespace, graph: Graph) -> dict[str, Answer]:
 
 
 def _shown_graph(args: argparse.Namespace, graph: Graph, answers: Mapping[str, Answer]) -> Graph:
-    """Return the graph of the plans: with one op per run if one of them has repeats."""
-    repeated = [name for name, answer in answers.items() if answer.parts[""][0].variant]
+    """Return the graph of the plans: with an op per run or band if one of them has such."""
+    from optsched.formats import Content
+
+    # Without stages a tiled graph has pieces and views of its own, too.
+    own = [x for x, y in answers.items() if y.holds is Content.TILED or y.parts[""][0].variant]
     # Two graphs cannot be on one page.
-    if repeated and len(args.plan) > 1:
-        raise UsageError(
-            f"{repeated[0]}: a plan with repeats has a graph of its own: show it alone"
-        )
-    return answers[repeated[0]].parts[""][0] if repeated else graph
+    if own and len(args.plan) > 1:
+        raise UsageError(f"{own[0]}: {answers[own[0]].holds} has a graph of its own: show it alone")
+    # Methods do not keep the rows of a tensor together, as tiled plans must.
+    if own and answers[own[0]].holds is Content.TILED and (args.best or args.methods):
+        name = "--best" if args.best else "--methods"
+        raise UsageError(f"{own[0]}: {Content.TILED}: no {name} for it; optsched tile finds others")
+    return answers[own[0]].parts[""][0] if own else graph
 
 
 def _named_plan(

@@ -39,9 +39,9 @@ def explain_text(record: dict[str, Any]) -> str:
     """Return the text of the JSON record of an explanation."""
     # Names come from files; they must not move the cursor of a terminal.
     record = _shown(record)
-    order = f"order with {record['variant']}" if record["variant"] else "order"
+    kind = f" with {record['variant']}" if record["variant"] else ""
     lines = [
-        f"{record['graph']}: no {order} has a peak below {spelled_bytes(record['bound'])}",
+        f"{record['graph']}: no order{kind} has a peak below {spelled_bytes(record['bound'])}",
         f"  (memory model: {record['memory_model']})",
         *_because(record),
     ]
@@ -71,7 +71,7 @@ def explain_text(record: dict[str, Any]) -> str:
             "it is not known whether a better order exists"
         )
     else:
-        lines.append("an order with this peak was found, so the peak is minimal")
+        lines.append(f"an order with this peak was found, so the peak is minimal{kind}")
     return "\n".join(lines)
 
 

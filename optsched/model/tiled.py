@@ -14,8 +14,10 @@ of Y are there from their band on. The pieces of a tensor lie one after another,
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
@@ -202,10 +204,24 @@ class TiledGraph:
         more = {v: count - 1 for v, count in runs.items()}
         return tail.total(more, len(self.tensors) - arena, slices, joined)
 
+    def is_among(self, order: Sequence[int], bands: int) -> bool:
+        """Return True if an order runs one stage after another, each of up to `bands` bands."""
+        runs = [stage for stage, _ in groupby(self.ops[v].stage for v in order) if stage >= 0]
+        return len({*runs}) == len(runs) and all(x.bands <= bands for x in self.tiling.stages)
+
     def _start(self, plan: Plan, place: Place) -> int | None:
         # A piece that is never live has no offset; then another one of the place may.
         rows = ((plan.offsets[piece], shift) for piece, shift in place.pieces)
         return next((at - shift for at, shift in rows if at is not None), None)
+
+
+def family(bands: int) -> str:
+    """Return in words the tilings that bounds are about, after the word "tilings".
+
+    Stages that read one tensor may need less if their bands take turns, so that a bound on stages
+    which run one after another is none on all tilings.
+    """
+    return f"in rows, stage by stage, into up to {bands} bands"
 
 
 def joins_of(bands: int, most_joined: int = MOST_JOINED) -> list[int]:

@@ -9,7 +9,7 @@ from optsched.reports.page import short_page
 from optsched.reports.scatter import Axis, Mark, Shape, scatter
 from optsched.reports.tables import Table, as_html, make_table, safe
 from optsched.runtime.bytes import format_bytes, unit_of
-from optsched.runtime.text import counted, listed, percent
+from optsched.runtime.text import counted, listed, percent, percent_down
 from optsched.solver.recompute.result import RecomputeResult
 
 SHOWN = 12
@@ -66,7 +66,7 @@ def recompute_text(result: RecomputeResult) -> str:
             f"{head} is impossible, however often forward ops run again, proved: {result.blocker}"
             f"; {loss}"
         )
-    bound = _share(result, result.bound)
+    bound = "-" if result.bound is None else percent_down(result.bound, result.total, 2)
     if result.extra is None:
         text = f"{head}: no plan found; any with forward repeats has at least {bound} extra compute"
         return f"{text}; {loss}"

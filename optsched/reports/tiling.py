@@ -13,7 +13,7 @@ from optsched.reports.slab_figure import STYLE, slab_figure
 from optsched.reports.tables import Table, as_html, make_table, safe
 from optsched.reports.view import plan_view
 from optsched.runtime.bytes import unit_of
-from optsched.runtime.text import counted, percent
+from optsched.runtime.text import counted, percent, percent_down
 from optsched.solver.status import Status
 from optsched.solver.tiling.result import TilingPoint, TilingResult
 
@@ -141,14 +141,13 @@ def _cost_verdict(result: TilingResult, best: TilingPoint) -> str:
     family = f"no {result.family} that fits costs less"
     if best.bound is None:
         return _at_least(result)
-    return f"{family}, proved" if best.proved else f"{family} than {_share(result, best.bound)}"
-
-
-def _share(result: TilingResult, extra: int) -> str:
-    return percent(result.share(extra), 1)
+    least = percent_down(best.bound, result.rows.cost)
+    return f"{family}, proved" if best.proved else f"{family} than {least}"
 
 
 def _at_least(result: TilingResult) -> str:
+    if result.bound <= 0:
+        return "no bound is proved"
     return f"no {result.family} has less than {result.bound:,} bytes"
 
 

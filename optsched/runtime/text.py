@@ -136,6 +136,18 @@ def percent(share: float, digits: int = 1, unit: str = " %") -> str:
     return f"{text}{unit}"
 
 
+def percent_down(part: int, whole: int, digits: int = 1) -> str:
+    """Return a share in percent, rounded down: a bound that is rounded up may be wrong.
+
+    Examples
+    --------
+    >>> percent_down(1, 600), percent(1 / 600), percent_down(-1, 600)
+    ('0.1 %', '0.2 %', '-0.2 %')
+    """
+    scale = 10 ** (digits + 2)
+    return percent(part * scale // max(1, whole) / scale, digits)
+
+
 def named(what: str, text: str) -> str:
     """Return a message with the name of the thing it is about before it, once.
 

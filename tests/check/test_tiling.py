@@ -132,3 +132,43 @@ def test_a_certificate_holds_up_to_its_bytes() -> None:
         check_tiling_bound(rows, replace(certificate, bound=certificate.bound + 1))
     with pytest.raises(PlanError, match="names an op and a number of bands"):
         check_tiling_bound(rows, TilingCertificate(10, 8, 9))
+
+
+def test_rows_of_padding_alone_need_no_rows() -> None:
+    # Rows of padding below the input were looked for beyond its end, so that the plan was refused.
+    build = GraphBuilder("padded", alignment=16)
+    build.input("x", 128)
+    build.op("pad", reads=["x"], writes={"y": 224})
+    build.output("y")
+    pad = RowOp(1, (RowMap(0, pad=1),), cost=1)
+    tiled = tiled_graph(Rows(build.build(), (pad,), (8, 14), (16, 16)), Tiling((Stage((0,), 2),)))
+    slab, plan = least_slab(tiled, range(len(tiled.ops)))
+    assert check_tiled(tiled, plan).head == slab < 128 + 224
+
+
+def read_by_two() -> Rows:
+    """Return two ops on rows of one input, whose bands may take turns."""
+    build = GraphBuilder("branch", alignment=16)
+    build.input("x", 256)
+    build.op("left", reads=["x"], writes={"a": 128})
+    build.op("right", reads=["x"], writes={"b": 128})
+    build.op("join", reads=["a", "b"], writes={"y": 16})
+    build.output("y")
+    left = RowOp(1, (RowMap(0),), cost=1)
+    right = RowOp(2, (RowMap(0, window=2),), rule=RowRule.SAME, cost=1)
+    return Rows(build.build(), (left, right, "reads all rows"), (8, 8, 8, 0), (32, 16, 16, 0))
+
+
+def test_bounds_are_about_stages_one_after_another() -> None:
+    # Rows of x die early if the stages take turns, which "no tiling has less" had passed over.
+    rows = read_by_two()
+    found = tile(rows, extra=1.0, objective="head", bands=4, limits=Limits(seconds=20))
+    tiled = tiled_graph(rows, Tiling((Stage((0,), 2), Stage((1,), 2))))
+    turns = (0, 1, 2, 5, 6, 7, 8, 3, 4, 9, 10, 11)
+    _, plan = least_slab(tiled, turns)
+    assert check_tiled(tiled, plan).head < found.bound
+    listed = range(len(tiled.ops))
+    among = [tiled.is_among(order, bands) for order in (turns, listed) for bands in (1, 2, 4)]
+    assert among == [False, False, False, False, True, True]
+    assert found.family == "tiling in rows, stage by stage, into up to 4 bands"
+    assert found.family in repr(found)

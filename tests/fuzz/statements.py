@@ -2,12 +2,13 @@
 
     python -m tests.fuzz statements --count 2000 --seed 0
 
-Kinds are plain plans, plans of modules, plans with repeats, and plans of unfused kernels. Each
-random graph is planned, and everything that the program then says is compared with enumeration:
-text, JSON, report page, store, certificate, and the objects in Python. A bound is at most the least
-value of the question asked; a sentence that something is least, and is not so for all plans of the
-graph, names the plans that it is about. Then claims of the files are changed, one at a time: each
-change is refused, or listed as not verified. The last line counts statements and wrong ones.
+Kinds are plain plans, plans of modules, plans with repeats, plans of unfused kernels, and plans in
+row bands, if TFLite's packages are here. Each random graph is planned, and everything that the
+program then says is compared with enumeration: text, JSON, report page, store, certificate, and the
+objects in Python. A bound is at most the least value of the question asked; a sentence that
+something is least, and is not so for all plans of the graph, names the plans that it is about. Then
+claims of the files are changed, one at a time: each change is refused, or listed as not verified.
+The last line counts statements and wrong ones.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from optsched.model.graph import Graph
 from optsched.model.module import Module
 from optsched.model.training import find_loss, forward_ops, with_barrier
 from optsched.store import PlanStore
+from tests.fuzz.tiled_statements import judge_tiled
 from tests.support.brute import least_joint, orders
 from tests.support.brute_fusion import brute_force, least_peak, random_fused, random_stages
 from tests.support.brute_recompute import least_extra, training_graph
@@ -47,10 +49,12 @@ FORGED = 5
 """Changed claims per file."""
 LEAST = re.compile(
     r"smallest possible|needs less|no slab is smaller|[Tt]he minimum (?:peak|slab)|"
-    r"[Nn]o (?:peak|slab|plan|order|orders) (?:has|below|is|within)|is optimal|is minimal"
+    r"[Nn]o (?:peak|slab|head|plan|order|orders) (?:has|below|is|within)|is optimal|is minimal"
 )
 """Words that say that something is least."""
-ABOUT = re.compile(r"among|these repeats|forward ops|^\s*L\d |of this order|of its order")
+ABOUT = re.compile(
+    r"among|these repeats|this tiling|forward ops|^\s*L\d |of this order|of its order"
+)
 """Words that name the plans that this is about, or explain a kind of proof."""
 
 
@@ -133,6 +137,37 @@ class Case:
             if code == 0 and not listed:
                 yield f"changed {what} is not refused or listed: {change}"
             self.counts["listed" if code == 0 else "refused"] += 1
+
+    def page(self, path: str, plan: str) -> str:
+        """Return the parts of a report page that are text, which need no package."""
+        from optsched.formats.answers import Asked, open_answer
+        from optsched.reports.report import make_report
+        from optsched.reports.sections import facts, line_keys, proof_section
+
+        graph, chosen = open_answer(plan, Asked(path)).parts[""]
+        made = make_report(graph, solve(graph, time_limit=2), [("plan", chosen, ())])
+        keys = "\n".join(line_keys(made.result, made.views[0]))
+        return f"{facts(made.result, made.views[0])}\n{proof_section(made)}\n{keys}"
+
+    def common_changes(self, stated: Changes) -> list[tuple[str, Changes]]:
+        """Return changes of claims that all plan files of one graph have."""
+        more = int(self.rng.integers(1, 9))
+        event = {"microseconds": 1, "incumbent": 1, "bound": 0, "source": "x"}
+        found: dict[str, Changes] = {
+            "peak": {"peak": stated["peak"] + more},
+            "slab": {"slab": stated["slab"] + more},
+            "peak bound": {"peak_bound": stated["peak"] + more, "peak_proof": "L2"},
+            "slab bound": {"slab_bound": stated["slab"] + more, "slab_proof": "L5"},
+            "name": {"graph": "zzz", "contents": "00"},
+            "memory model": {"memory_model": "another"},
+            "dims": {"dims": {"batch": more}},
+            "key": {"surplus": 1},
+        }
+        if stated["peak"] > 1 and stated["slab"] > 1:
+            # Of no bytes nothing is claimed.
+            found["true bound"] = {"peak_bound": stated["peak"], "peak_proof": "L3"}
+            found["trace"] = {"trace": [event]}
+        return [*found.items()]
 
 
 # Plans with repeats.
@@ -247,19 +282,7 @@ def _said_of_runs(case: Case, step: Step, path: str, plan: str) -> Iterator[str]
         yield f"report bounds the peak by {record['peak_bound']}, {step.least} is possible"
     if repeats:
         yield from (f"report says {x!r}" for x in case.loose(text))
-        yield from (f"page says {x!r}" for x in case.loose(_page(case, path, plan)))
-
-
-def _page(case: Case, path: str, plan: str) -> str:
-    """Return the parts of a report page that are text, which need no package."""
-    from optsched.formats.answers import Asked, open_answer
-    from optsched.reports.report import make_report
-    from optsched.reports.sections import facts, line_keys, proof_section
-
-    graph, chosen = open_answer(plan, Asked(path)).parts[""]
-    made = make_report(graph, solve(graph, time_limit=2), [("plan", chosen, ())])
-    keys = "\n".join(line_keys(made.result, made.views[0]))
-    return f"{facts(made.result, made.views[0])}\n{proof_section(made)}\n{keys}"
+        yield from (f"page says {x!r}" for x in case.loose(case.page(path, plan)))
 
 
 def _repeat_changes(case: Case, plan: str) -> list[tuple[str, Changes]]:
@@ -273,28 +296,7 @@ def _repeat_changes(case: Case, plan: str) -> list[tuple[str, Changes]]:
         "peak of the question": {"recompute": own | {"peak": max(0, stated["peak"] - more)}},
         "key": {"recompute": own | {"surplus": 1}},
     }
-    return [*changes.items(), *_common_changes(case, stated)]
-
-
-def _common_changes(case: Case, stated: Changes) -> list[tuple[str, Changes]]:
-    """Return changes of claims that all plan files of one graph have."""
-    more = int(case.rng.integers(1, 9))
-    event = {"microseconds": 1, "incumbent": 1, "bound": 0, "source": "x"}
-    found: dict[str, Changes] = {
-        "peak": {"peak": stated["peak"] + more},
-        "slab": {"slab": stated["slab"] + more},
-        "peak bound": {"peak_bound": stated["peak"] + more, "peak_proof": "L2"},
-        "slab bound": {"slab_bound": stated["slab"] + more, "slab_proof": "L5"},
-        "name": {"graph": "zzz", "contents": "00"},
-        "memory model": {"memory_model": "another"},
-        "dims": {"dims": {"batch": more}},
-        "key": {"surplus": 1},
-    }
-    if stated["peak"] > 1 and stated["slab"] > 1:
-        # Of no bytes nothing is claimed.
-        found["true bound"] = {"peak_bound": stated["peak"], "peak_proof": "L3"}
-        found["trace"] = {"trace": [event]}
-    return [*found.items()]
+    return [*changes.items(), *case.common_changes(stated)]
 
 
 # Plain plans.
@@ -317,7 +319,7 @@ def judge_plain(case: Case) -> Iterator[str]:
         yield from (f"check says {x!r}" for x in case.loose(text))
     if record.get("bound", 0) > (found or (0,))[0]:
         yield f"check proves {record['bound']}"
-    yield from case.forged([path, plan], 1, _common_changes(case, json.loads(_read(plan))))
+    yield from case.forged([path, plan], 1, case.common_changes(json.loads(_read(plan))))
 
 
 def _read(path: str) -> str:
@@ -357,7 +359,7 @@ def judge_module(case: Case) -> Iterator[str]:
         more += [("repeats", {"recompute": {"peak": 1, "extra": 0, "cost_unit": ""}})]
         changes = [
             (f"{what} of {name}", {"computations": stated["computations"] | {name: row | change}})
-            for what, change in [*_common_changes(case, row), *more]
+            for what, change in [*case.common_changes(row), *more]
         ]
         yield from case.forged([path, plan], 1, changes)
 
@@ -423,5 +425,6 @@ KINDS: dict[str, Callable[[Case], Iterator[str]]] = {
     "plain": judge_plain,
     "module": judge_module,
     "unfused": judge_unfused,
+    "tiled": judge_tiled,
 }
 """Kinds of plan files; those of :data:`optsched.formats.answers.KINDS`."""

@@ -60,6 +60,8 @@ class Asked:
         True if the plan's file may say that ops write in place, where only its bytes matter.
     verb
         Word for the use of the plan in messages.
+    file
+        Path of the file of a `graph` that is read already; None if it has none.
     """
 
     graph: str | Path | Graph | Module
@@ -73,6 +75,7 @@ class Asked:
     options: Mapping[str, Any] | None = None
     adapts: bool = False
     verb: str = "check"
+    file: str | Path | None = None
 
     def one_graph(self) -> Graph:
         """Return the graph, without order rules."""
@@ -136,7 +139,8 @@ class Proved:
     def record(self) -> dict[str, Any]:
         """Return the bound for JSON: as a bound only if it is one of the question asked."""
         fields = {"bound": self.bound} | ({"bound_proof": self.proof} if self.proof else {})
-        return fields if self.covers else {"restricted_bound": fields | {"among": self.among}}
+        fields |= {"among": self.among} if self.among else {}
+        return fields if self.covers else {"restricted_bound": fields}
 
 
 class Answer(ABC):

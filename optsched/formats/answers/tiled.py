@@ -14,6 +14,7 @@ from optsched.formats.answers.plain import GraphAnswer
 from optsched.formats.format import Content, Format, Source
 from optsched.formats.tiling import read_certificate, read_tilable, read_tiled
 from optsched.model.question import Question
+from optsched.model.tiled import family
 from optsched.runtime.limits import Objective
 from optsched.runtime.text import counted
 
@@ -32,9 +33,11 @@ class TiledAnswer(GraphAnswer):
 
     def subject(self) -> None:
         """Read the row maps of the untiled model; its graph alone does not have them."""
-        if not isinstance(self.asked.graph, str | Path):
-            raise UsageError(f"{self.path}: {self.holds}: give the untiled model's file")
-        self.rows = read_tilable(self.asked.graph).rows
+        file = self.asked.file or self.asked.graph
+        if not isinstance(file, str | Path):
+            text = f"{self.path}: {self.holds} needs the untiled model's file (.tflite)"
+            raise UsageError(f"{text}, got graph {file.name!r}; give both files to optsched check")
+        self.rows = read_tilable(file).rows
         self.planned = self.rows.graph
 
     def read(self) -> None:
@@ -72,9 +75,10 @@ class TiledAnswer(GraphAnswer):
         """Check a certificate of a bound on the head of all tilings."""
         check_tiling_bound(self.rows, certificate)
         head, bound = self.record["head"], certificate.bound
-        if bound > head and all(x.bands <= certificate.bands for x in self.tiled.tiling.stages):
+        is_among = self.tiled.is_among(self.plan.order, certificate.bands)
+        if bound > head and is_among:
             raise PlanError(f"proves that no head is below {bound:,}, and the plan's is {head:,}")
-        among = f"tilings in rows into up to {certificate.bands} bands"
+        among = f"tilings {family(certificate.bands)}"
         words = f"proved: no head below {bound:,} bytes among {among}"
-        words += ": the head is minimal" if bound == head else ""
+        words += ": the head is minimal among them" if bound == head and is_among else ""
         return Proved(bound, words, True, "", among, quantity=Objective.SLAB)

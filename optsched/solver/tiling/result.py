@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from optsched.model.plan import Plan, Planned
 from optsched.model.rows import Rows, Tail
-from optsched.model.tiled import TiledGraph
+from optsched.model.tiled import TiledGraph, family
 from optsched.runtime.limits import StopReason
 from optsched.runtime.shown import Told
 from optsched.runtime.text import percent
@@ -111,12 +111,14 @@ class TilingResult(Told):
         if self.best is None:
             refuted = self.capacity is not None and self.bound > self.capacity
             return Status.INFEASIBLE if refuted else Status.UNKNOWN
+        is_least = self.size(self.best) <= self.bound + self.slack
         if self.capacity is not None:
             proved = self.best.proved
         elif self.extra is not None:
-            proved = self.size(self.best) <= self.bound + self.slack
+            proved = is_least
         else:
-            proved = all(point.proved for point in self.front)
+            # A front goes down to the smallest plan of all.
+            proved = is_least and all(point.proved for point in self.front)
         return Status.OPTIMAL if proved else Status.FEASIBLE
 
     def share(self, extra: int) -> float:
@@ -126,10 +128,10 @@ class TilingResult(Told):
     @property
     def family(self) -> str:
         """The plans that bounds are about, in words."""
-        return f"tiling in rows into up to {self.bands} bands"
+        return f"tiling {family(self.bands)}"
 
     def __repr__(self) -> str:
         best = "no plan" if self.best is None else f"arena {self.size(self.best):,}"
         if self.best is not None:
             best += f" at {percent(self.share(self.best.extra), 1)} more multiplications"
-        return f"TilingResult({self.status}, {best}, bound {self.bound:,})"
+        return f"TilingResult({self.status}, {best}, bound {self.bound:,} of {self.family})"

@@ -319,17 +319,20 @@ class Tiler:
         top = self.size(self.untiled)
         paths = [x for found in self.paths.sweep(top, top) for x in found]
         pairs = non_dominated([(x.total, x.extra) for x in paths])
-        sizes = [size for size, _ in reversed(pairs) if size < top]
-        count = min(points - 1, len(sizes))
+        smaller = [pair for pair in reversed(pairs) if pair[0] < top]
+        count = min(points - 1, len(smaller))
         # Evenly spaced, the smallest one included.
-        picked = [sizes[(k + 1) * len(sizes) // count - 1] for k in range(count)]
+        picked = [smaller[(k + 1) * len(smaller) // count - 1] for k in range(count)]
         found = [self.untiled]
-        for k, size in enumerate(picked):
+        for k, (size, extra) in enumerate(picked):
             if self.clock.expired():
                 break
             with self._until(self.clock.share(1 / (len(picked) - k))):
                 # The size of a path is a sum, which the tail of its plan may exceed.
                 point = self.within(size + self.slack)
+                # A plan that is larger than the load of its path is on the front, too.
+                path = self.paths.smallest(extra) if point is None else None
+                point = point if path is None else self.plan(path, path.total)[0]
             if point is not None:
                 found.append(point)
         kept = non_dominated([(self.size(x), x.extra) for x in found])
