@@ -211,9 +211,9 @@ def _apply(args: argparse.Namespace) -> int:
         "load": done.load,
     }
     record |= arena_fields(done.tails, slab)
-    graph, load = _measured(args, done, record)
+    load = _measured(args, done, record)
     text = f"{args.output}: {done.moved} of {ops} ops moved, slab {slab:,} bytes"
-    text = add_saving(graph, record, text, peak=done.checked.peak, slab=slab)
+    text = add_saving(done.graph, record, text, peak=done.checked.peak, slab=slab)
     advice = _unless_too_little(args.min_gain, load, record)
     # A file without the plan needs its own array.
     code = arena_code(record) if advice == load else []
@@ -223,20 +223,19 @@ def _apply(args: argparse.Namespace) -> int:
     return common.OK
 
 
-def _measured(args: argparse.Namespace, done: Applied, record: dict[str, Any]) -> tuple[Graph, str]:
-    """Return the graph and how to load the file with its plan, for ONNX models as measured."""
+def _measured(args: argparse.Namespace, done: Applied, record: dict[str, Any]) -> str:
+    """Return how to load the file with its plan, for ONNX models as measured."""
     # A model written to standard output has no path from which a session could be measured.
     if done.format != "onnx" or args.output == "-":
-        return done.graph, done.load
-    from optsched.measure.before import with_measured
+        return done.load
     from optsched.measure.ort_settings import find_settings
 
     best = find_settings(args.graph, args.output, done.graph)
     if best is None:
-        return done.graph, done.load
+        return done.load
     record["load"] = best.load
     record["held"] = best.to_dict()
-    return with_measured(done.graph, best.default), f"{best}\n{best.load}"
+    return f"{best}\n{best.load}"
 
 
 def _unless_too_little(least: float, load: str, record: dict[str, Any]) -> str:

@@ -63,19 +63,29 @@ def add_checked_saving(
 ) -> str:
     """Put the saving of a checked plan into its record; return it before the lines.
 
-    The peak is compared with that of the framework's own order, which the checker replays as it
-    does the plan's. A bound counts only if it is one of the question asked.
+    The peak is compared with what the framework was seen to hold, or else with that of its own
+    order, which the checker replays as it does the plan's. A bound counts only if it is one of the
+    question asked.
     """
+    from optsched.formats import session_of
     from optsched.formats.held import held_among
     from optsched.model.graph import Graph
 
-    # The peak and not the slab: offsets of the framework's own plan would take a packer.
-    title, before = _own_peak(answer)
     covers = proved is not None and proved.covers and proved.quantity is Objective.PEAK
     bound, among = (proved.bound, proved.among) if proved and covers else (None, "")
-    if isinstance(answer.planned, Graph):
-        among = held_among(answer.planned, among)
-    found = Saving(Objective.PEAK, "peak", before, record["peak"], bound, title, among=among)
+    what, title = answer.planned, ""
+    if isinstance(what, Graph):
+        among = held_among(what, among)
+    if isinstance(what, Graph) and session_of(what) is not None:
+        from optsched.compare.saving import saving, stock_plan
+
+        own, bounds = stock_plan(what, peak_only=True), None if bound is None else (bound, bound)
+        of = {"peak": record["peak"], "slab": None, "bounds": bounds, "among": among}
+        found = saving(own, objective=Objective.PEAK, **of)
+    else:
+        # The peak and not the slab: offsets of the framework's own plan would take a packer.
+        title, before = _own_peak(answer)
+        found = Saving(Objective.PEAK, "peak", before, record["peak"], bound, title, among=among)
     record["saving"] = found.to_dict()
     # The framework's own order is one; whole nodes may run in many.
     known = [f"{title}: in the best order known"] if isinstance(answer.planned, FusedGraph) else []

@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from optsched.solver.result import Result
 
 
+PATIENCE = 10.0
+"""Most seconds to wait for what the model's runtime holds, after the search."""
+
+
 def _solve(args: argparse.Namespace) -> int:
     from optsched.compare.saving import figures_of
-    from optsched.formats import read_plan, write_plan
-    from optsched.measure.before import PATIENCE, Before
+    from optsched.formats import read_plan, session_of, write_plan
     from optsched.reports.arena import arena_fields, within_fields
     from optsched.reports.results import plan_record, plan_text, trace_rows
     from optsched.solver.pipeline import solve
@@ -55,7 +58,8 @@ def _solve(args: argparse.Namespace) -> int:
     rules = common.reading(args).order_rules(graph, baseline.order if baseline else None)
     asked, tail = common.capacity(args), common.tail(args, graph)
     seconds = common.limits(args).seconds
-    before = Before(args.graph, graph)
+    # Beside the search.
+    session = session_of(graph)
     with ProgressLine(seconds=seconds) as show:
         result = solve(
             graph,
@@ -83,9 +87,9 @@ def _solve(args: argparse.Namespace) -> int:
         record |= within_fields(asked, tail, result.slab)
     text = plan_text(result, record)
     # The saving is against the framework, which has no rules.
-    patience = PATIENCE if seconds is None else min(PATIENCE, 0.2 * seconds + 0.5)
-    entry = before.put_into(module.graphs[module.entry], patience)
-    text = add_saving(entry, record, text, **figures_of(result))
+    if session is not None and seconds is not None:
+        session.held(min(PATIENCE, 0.2 * seconds + 0.5))
+    text = add_saving(module.graphs[module.entry], record, text, **figures_of(result))
     text += tiling_hint(args, result.status == "infeasible")
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)

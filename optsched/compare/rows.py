@@ -141,7 +141,8 @@ class StockPlan:
     """Peak and slab, in bytes, of the plan that a file's framework makes on its own.
 
     The slab is None if the framework has a peak only. It is `estimated` if the framework's rules
-    tell the bytes that it holds, but not for this memory model or file.
+    tell the bytes that it holds, but not for this memory model or file; so are all bytes that could
+    not be `measured` for a `reason`.
     """
 
     stock: Stock
@@ -149,6 +150,8 @@ class StockPlan:
     peak: int
     slab: int | None
     estimated: bool = False
+    reason: str = ""
+    measured: bool = False
 
     def value(self, quantity: Objective) -> int | None:
         """Return the bytes of a quantity."""

@@ -21,9 +21,9 @@ from optsched.compare.methods import Heuristic, Method, parse_methods
 from optsched.compare.module import ModuleRunner
 from optsched.compare.rows import Comparison, Failed, MethodRow, StockPlan
 from optsched.errors import OptschedError, PlanError, UsageError
-from optsched.formats import FORMATS, PackingTable, sniff_file, stock_of
+from optsched.formats import FORMATS, PackingTable, session_of, sniff_file, stock_of
 from optsched.formats.format import FILE_ORDER, Stock
-from optsched.formats.held import held_among
+from optsched.formats.held import fused_among, held_among
 from optsched.model.graph import Graph
 from optsched.model.module import Module
 from optsched.model.pools import sum_of_slabs
@@ -57,25 +57,31 @@ def stock_plan(what: Graph | Module, *, peak_only: bool = False) -> StockPlan | 
         True if the slab is not asked for: packing takes longer than all else for a large graph.
     """
     entry = what if isinstance(what, Graph) else what.graphs[what.entry]
-    if entry.origin is not None and entry.origin.measured is not None:
-        own = stock_of(entry)
-        stock = replace(own, title=own.measured_title, peak_only=True)
-        return StockPlan(stock, own.methods[0], entry.origin.measured, None)
+    session, reason = session_of(entry), ""
+    if session is not None:
+        if isinstance(held := session.held(), int):
+            own = stock_of(entry)
+            title, counts = own.measured_title, own.measured_counts
+            stock = replace(own, title=title, peak_only=True, counts=counts, counts_apart=counts)
+            return StockPlan(stock, own.methods[0], held, None, measured=True)
+        reason = held
     runner = _runner(what)
     # The framework's own method first, and the file's order if that fails.
     for candidate in (stock_of(entry), FILE_ORDER):
         for method in parse_methods(candidate.methods):
             # A failing heuristic costs this figure only.
             with suppress(Exception):
-                return _stock_plan(runner, candidate, method, peak_only or candidate.peak_only)
+                found = _stock_plan(runner, candidate, method, peak_only or candidate.peak_only)
+                return replace(found, reason=reason)
     return None
 
 
 def plan_not_compared(what: Graph | Module, methods: Sequence[Method]) -> StockPlan | None:
-    """Return the plan of :func:`stock_plan`, or None if its method is one of those compared."""
+    """Return the plan of :func:`stock_plan`; None if its method is compared, and nothing is run."""
     entry = what if isinstance(what, Graph) else what.graphs[what.entry]
     own = set(stock_of(entry).methods)
-    return None if any(method.name in own for method in methods) else stock_plan(what)
+    is_compared = any(method.name in own for method in methods)
+    return None if is_compared and session_of(entry) is None else stock_plan(what)
 
 
 def _runner(what: Graph | Module) -> MethodRunner:
@@ -148,8 +154,11 @@ def saving(
         after, bound = (
             None if x is None else -(-x // stock.block) * stock.block for x in (after, bound)
         )
+    if known.measured and before is not None and bound is not None and before < bound:
+        among = fused_among(among)
     against = stock.title if is_slab or stock.peak_only else stock.order_title
-    against += ", estimated" if is_slab and known.estimated else ""
+    against += ", estimated" if known.reason or (is_slab and known.estimated) else ""
+    against += f" ({known.reason})" if known.reason else ""
     return Saving(quantity, noun, before, after, bound, against, known.method, among)
 
 
@@ -162,7 +171,7 @@ def stock_row(found: Comparison) -> MethodRow | None:
 def comparison_saving(found: Comparison) -> Saving:
     """Return the saving of the best plan of a comparison against the framework's own method."""
     row, known = stock_row(found), found.own_plan
-    if row is not None:
+    if known is None and row is not None:
         used = found.stock if row.method in found.stock.methods else FILE_ORDER
         known = _as_held(StockPlan(used, row.method, row.peak, row.slab), found.graph)
     return saving(

@@ -29,6 +29,7 @@ from optsched.formats.format import (
     FileFacts,
     Format,
     InputBytes,
+    Session,
     Source,
     Stock,
 )
@@ -108,6 +109,12 @@ def stock_of(graph: Graph) -> Stock:
     """Return the way in which the framework of a graph's file plans on its own."""
     row = None if graph.origin is None else FORMATS.get(graph.origin.format)
     return FILE_ORDER if row is None else row.stock
+
+
+def session_of(graph: Graph) -> Session | None:
+    """Return the default session of a graph's file, which begins to run; None without a runtime."""
+    row = None if graph.origin is None else FORMATS.get(graph.origin.format)
+    return None if row is None or row.session is None else row.session(graph)
 
 
 def own_order(graph: Graph) -> tuple[str, tuple[int, ...]]:

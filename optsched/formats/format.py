@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
@@ -52,11 +52,11 @@ class Source:
 
     `data` are the decompressed bytes. `name` is the file's name without folder and suffixes; it
     names a graph that has no name. `folder` is the file's folder, for formats with separate data
-    files.
+    files, and `path` its path; both are empty for a pipe.
     """
 
-    def __init__(self, data: bytes, name: str = "graph", folder: str = "") -> None:
-        self.data, self.name, self.folder = data, name, folder
+    def __init__(self, data: bytes, name: str = "graph", folder: str = "", path: str = "") -> None:
+        self.data, self.name, self.folder, self.path = data, name, folder, path
         # What the reader of the graph leaves for that of its orders.
         self.kept: dict[str, Any] = {}
 
@@ -150,6 +150,8 @@ class Stock:
         any the order of the file.
     measured_title
         Name of the way in which the framework's bytes are measured where it is installed.
+    measured_counts
+        Words for what the bytes include if those before are measured.
     block
         Bytes to which the framework's allocator rounds up each buffer.
     """
@@ -163,7 +165,16 @@ class Stock:
     order_title: str = "the file's order"
     orders: tuple[str, ...] = ()
     measured_title: str = ""
+    measured_counts: str = ""
     block: int = 1
+
+
+class Session(Protocol):
+    """A model that runs in its runtime with default settings, in a process of its own."""
+
+    def held(self, seconds: float = ...) -> int | str:
+        """Return the bytes held, or the reason why they are not known after some seconds."""
+        ...
 
 
 FILE_ORDER = Stock("the file's order, packed greedily by size", ("program",))
@@ -222,6 +233,9 @@ class Format:
     tails
         `tails(source)` returns what the framework keeps after the slab, as
         :attr:`~optsched.model.origin.Origin.tails`; it takes the same options as `orders`.
+    session
+        `session(graph)` returns a run of the graph's file in its runtime with default settings,
+        which :attr:`Session.held` measures; None if the runtime is not run to know what it holds.
     writes_in_place
         True if `held` counts bytes that ops overwrite once, as the graph does with in-place pairs.
     describe
@@ -255,6 +269,7 @@ class Format:
     order_options: Collection[str] = ()
     held: Callable[..., int | None] | None = None
     tails: Callable[..., tuple[ArenaTail, ...]] | None = None
+    session: Callable[[Graph], Session] | None = None
     writes_in_place: bool = False
     describe: Callable[[Source], FileFacts] | None = None
     endings: Collection[str] = ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from optsched.model.graph import Graph
 
+_FUSE = "plan convert --to onnx-fused"
+
 
 def held_among(graph: Graph, among: str) -> str:
     """Return the plans that a bound is about; where the runtime holds other bytes, it is said."""
@@ -12,4 +14,10 @@ def held_among(graph: Graph, among: str) -> str:
     if IN_FLOATS not in graph.memory_model:
         return among
     # The bound is one on the file's ops, and others run.
-    return f"{among or 'plans'} in half floats, where floats run (plan convert --to onnx-fused)"
+    return f"{among or 'plans'} in half floats, where floats run ({_FUSE})"
+
+
+def fused_among(among: str) -> str:
+    """Return the plans that a bound is about where the runtime was seen to hold less than it."""
+    # A session fuses ops, so that fewer bytes than the bound contradict nothing.
+    return among if _FUSE in among else f"{among or 'plans'} of the file's ops, not fused ({_FUSE})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -28,8 +29,8 @@ _GENERAL = {"input_bytes", "pins", "graph", "dims", "profile"}
 
 def open_source(path: str | Path) -> Source:
     """Return a file's content, named after the file."""
-    folder = "" if is_pipe(path) else str(Path(path).parent)
-    return Source(read_bytes(path), stem_of(path), folder)
+    folder, full = ("", "") if is_pipe(path) else (str(Path(path).parent), os.path.abspath(path))
+    return Source(read_bytes(path), stem_of(path), folder, full)
 
 
 def stem_of(path: str | Path) -> str:
@@ -89,7 +90,7 @@ def _origin_of(row: Format, source: Source, options: Mapping[str, Any], graph: G
         origin = Origin(row.name, read_orders(row, source, options))
     except FormatError as error:
         origin = Origin(row.name, trouble=str(error))
-    return replace(origin, held=_held(row, source, options, graph))
+    return replace(origin, held=_held(row, source, options, graph), file=source.path)
 
 
 def _held(row: Format, source: Source, options: Mapping[str, Any], graph: Graph) -> dict[str, int]:

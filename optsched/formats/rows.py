@@ -239,6 +239,7 @@ ROWS: Final = (
         describe=later("onnx.describe", "describe"),
         apply=later("onnx.order", "reorder"),
         companions=later("onnx.model", "external_files"),
+        session=later("onnx.session", "session_of"),
         load="""Load with:
 import onnxruntime
 
@@ -251,7 +252,7 @@ session = onnxruntime.InferenceSession({output!r}, options)""",
         extra="onnx",
         title="an ONNX model",
         stock=Stock(
-            "ONNX Runtime's own order and memory pattern, estimated (optsched measure tells)",
+            "ONNX Runtime's own order and memory pattern",
             ("ort+best_fit_start",),
             "arena",
             counts="in-place as ONNX Runtime does; kernel scratch not counted",
@@ -259,6 +260,7 @@ session = onnxruntime.InferenceSession({output!r}, options)""",
             order_title="ONNX Runtime's own order",
             orders=("ort",),
             measured_title="a default session of ONNX Runtime, measured",
+            measured_counts="kernel scratch counted before, not after (optsched measure tells)",
             block=64,
         ),
         endings=(".onnx",),

@@ -24,13 +24,13 @@ from optsched.formats import read_recorded
 from optsched.formats.apply import apply_plan
 from optsched.formats.companions import copy_companions, require_companions
 from optsched.formats.format import Content, Source
-from optsched.formats.onnx.dims import set_dimensions
-from optsched.formats.onnx.model import external_files, initializers, operation_nodes, parse_model
+from optsched.formats.onnx.model import external_files, operation_nodes, parse_model
 from optsched.formats.onnx.order import reorder_onnx
 from optsched.formats.onnx.rules import BLOCK
+from optsched.formats.onnx.session import CHILD, describe_inputs, request
+from optsched.formats.onnx.session_child import with_zeros
 from optsched.formats.opening import extra_named, open_source, opened
 from optsched.formats.source import label_of, write_bytes
-from optsched.measure.ort_child import with_zeros
 from optsched.measure.ort_names import show_hidden
 from optsched.measure.ort_ran import IN_ORDER, what_ran
 from optsched.measure.request import Request
@@ -153,7 +153,7 @@ def write_fused(path: str, output: str) -> int:
             raise FormatError(f"expected an ONNX model, got {row.holds} ({row.name})")
         require_companions(source.folder, external_files(source))
         _require()
-        from optsched.measure.ort_child import open_session
+        from optsched.formats.onnx.session_child import open_session
 
         with tempfile.TemporaryDirectory() as folder:
             made = str(Path(folder, "fused.onnx"))
@@ -179,18 +179,13 @@ def _require() -> None:
         raise MissingDependencyError("onnxruntime", "runtimes")
 
 
-def request(path: str, inputs: Sequence[Mapping[str, Any]], **settings: Any) -> dict[str, Any]:
-    """Return a run of a model with attributes of the session's options."""
-    return {"path": path, "inputs": inputs, "settings": settings}
-
-
 # In one process for all runs: starting it takes longer than running a small model.
 def run_all(runs: Sequence[Mapping[str, Any]], folder: str) -> list[dict[str, Any]]:
     """Run sessions in a process whose blocks are counted; one that ends badly is an error."""
     file = Path(folder, "runs.json")
     file.write_text(json.dumps(runs), "utf-8")
     with counted_environment() as environment:
-        command = [sys.executable, "-m", "optsched.measure.ort_child", str(file)]
+        command = [sys.executable, "-m", CHILD, str(file)]
         ran = subprocess.run(command, env=environment, capture_output=True, check=False)
     if ran.returncode:
         lines = ran.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
@@ -263,32 +258,6 @@ def _notes(ops: int, left: int) -> tuple[str, ...]:
 
 def _count_ops(path: str) -> int:
     return len(operation_nodes(parse_model(Path(path).read_bytes()).graph))
-
-
-def describe_inputs(path: str, dims: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return names, element types, shapes and values of the inputs to feed.
-
-    A value is `fixed` if it is that of a dimension.
-    """
-    from onnx import TensorProto, helper
-
-    model = parse_model(open_source(path).data)
-    set_dimensions(model, dims)
-    weights = set(initializers(model.graph))
-    found = []
-    for value in model.graph.input:
-        # A dimension that gives the value of an input has made a constant of it.
-        if value.name in weights and value.name not in dims:
-            continue
-        tensor = value.type.tensor_type
-        is_text = tensor.elem_type == TensorProto.STRING
-        kind = "string" if is_text else helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
-        shape = [dim.dim_value for dim in tensor.shape.dim]
-        number = dims.get(value.name, 1)
-        fixed = value.name in dims
-        row = {"name": value.name, "type": kind, "shape": shape, "value": number, "fixed": fixed}
-        found.append(row)
-    return found
 
 
 def _weight_bytes(path: str) -> int:

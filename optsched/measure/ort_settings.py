@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from optsched.errors import OptschedError
-from optsched.measure.before import is_measured_here
-from optsched.measure.onnxruntime import BASIC, OFF, describe_inputs, request, run_all
+from optsched.formats.onnx.session import describe_inputs, request, session_of
+from optsched.measure.onnxruntime import BASIC, OFF, run_all
 from optsched.measure.ort_ran import IN_ORDER
 from optsched.model.graph import Graph
 
@@ -98,20 +98,20 @@ def find_settings(path: str, planned: str, graph: Graph) -> SessionSettings | No
     graph
         Graph of the model, with the sizes of its open dimensions.
     """
-    if not is_measured_here():
+    # The original model as users run it by default, then the planned one in all ways.
+    default = session_of(graph).held()
+    if isinstance(default, str):
         return None
     try:
         inputs = describe_inputs(path, dict(graph.dims))
-        # The original model as users run it by default, then the planned one in all ways.
-        runs = [request(path, inputs)]
-        runs += [request(planned, inputs, **settings) for settings in CANDIDATES]
+        runs = [request(planned, inputs, **settings) for settings in CANDIDATES]
         with tempfile.TemporaryDirectory() as folder:
-            default, *found = run_all(runs, folder)
+            found = run_all(runs, folder)
     except OptschedError:
         return None
     # Settings with which the runtime fails are left out; others may still run.
     held = [(run["held"], i) for i, run in enumerate(found) if "held" in run]
-    if not held or "held" not in default:
+    if not held:
         return None
     fewest, best = min(held)
-    return SessionSettings(CANDIDATES[best], fewest, default["held"], planned)
+    return SessionSettings(CANDIDATES[best], fewest, default, planned)

@@ -65,8 +65,8 @@ class Origin:
     tails
         Bytes that the framework keeps after the slab, by size of pointers; empty for a
         framework that has the slab to itself.
-    measured
-        Bytes that the framework was seen to hold for the file with default settings, if it was run.
+    file
+        Path of the file; empty if it was read from a pipe.
 
     Examples
     --------
@@ -82,4 +82,4 @@ class Origin:
     trouble: str = ""
     held: Mapping[str, int] = field(default_factory=dict)
     tails: tuple[ArenaTail, ...] = ()
-    measured: int | None = None
+    file: str = ""

@@ -44,7 +44,7 @@ def record_savings(records: Iterable[StoredRecord]) -> list[Saving]:
 def _saving(record: StoredRecord, given: Record) -> Saving:
     quantity = Objective(given.text("quantity"))
     noun, against, method = (
-        readable(given.text(name), 80) for name in ("noun", "against", "method")
+        readable(given.text(name), 200) for name in ("noun", "against", "method")
     )
     after = record.slab if quantity is Objective.SLAB else record.peak
     # A bound of 0 says nothing.

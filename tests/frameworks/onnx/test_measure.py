@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,11 @@ onnxruntime = pytest.importorskip(
     "onnxruntime", reason="ONNX Runtime is not installed: make test-frameworks"
 )
 
+from optsched import compare_methods, read_graph, solve  # noqa: E402
 from optsched.cli import main  # noqa: E402
-from optsched.measure.onnxruntime import request, run_all  # noqa: E402
+from optsched.formats.onnx import session  # noqa: E402
+from optsched.formats.onnx.session import request  # noqa: E402
+from optsched.measure.onnxruntime import run_all  # noqa: E402
 from optsched.measure.ort_settings import SessionSettings  # noqa: E402
 from tests.frameworks.onnx.build import model as net  # noqa: E402
 from tests.frameworks.onnx.build import node, value  # noqa: E402
@@ -201,20 +206,119 @@ def test_a_file_is_kept_where_a_plan_gains_too_little(
     assert "Keep your file: it needs 573,440 bytes, and 294,912 with" in capsys.readouterr().out
 
 
-def test_before_is_what_a_default_session_holds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_every_command_has_the_before_of_a_default_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, plan = str(MODELS / "forks.onnx"), str(tmp_path / "plan.json")
-    first = "arena 573,440 -> 294,912 bytes (-49 %) against a default session of ONNX Runtime, mea"
-    assert main(["solve", model, "-o", plan]) == 0
-    assert capsys.readouterr().out.startswith(first)
-    assert main(["apply", model, plan, "-o", str(tmp_path / "planned.onnx")]) == 0
-    assert capsys.readouterr().out.startswith(first)
+    model, plan, store = (str(tmp_path / x) for x in ("forks.onnx", "plan.json", "plans.db"))
+    shutil.copy(MODELS / "forks.onnx", model)
+    # One session for all of them; before, compare, check, report, tune and Python estimated.
+    commands = (
+        ["solve", model, "-o", plan],
+        ["solve", model, "--objective", "peak"],
+        ["info", model],
+        ["check", model, plan],
+        ["apply", model, plan, "-o", str(tmp_path / "planned.onnx")],
+        ["explain", model],
+        ["report", model, plan, "--trace", str(tmp_path / "page.json")],
+        ["convert", model, "-o", str(tmp_path / "graph.json")],
+        ["compare", model, "--methods", "lpmf,optsched"],
+        ["compare", model, "--methods", "ort+best_fit_start,optsched"],
+        ["tune", model, "--store", store, "--budget", "20s"],
+        ["store", "ls", store],
+    )
+    for command in commands:
+        assert main(command) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert first.startswith("arena 573,440 "), (command, first)
+        assert " a default session of ONNX Runtime, measured" in first, (command, first)
     assert main(["measure", model, plan]) == 0
     assert "held 573,440 -> 294,912 bytes" in capsys.readouterr().out
-    monkeypatch.setattr("optsched.measure.before.is_measured_here", lambda: False)
-    assert main(["solve", model]) == 0
-    assert "estimated (optsched measure tells)" in capsys.readouterr().out
+    graph = read_graph(model)
+    for found in (solve(graph), compare_methods(graph, methods=["lpmf", "optsched"])):
+        first = "arena 573,440 -> 294,912 bytes (-49 %) against a default session of ONNX Runtime"
+        assert found.summary().startswith(first)
+
+
+def test_a_session_is_run_once_for_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[list[str]] = []
+    popen = session.subprocess.Popen
+
+    def counted(command: list[str], **options: Any) -> Any:
+        started.append(command)
+        return popen(command, **options)
+
+    monkeypatch.setattr(session.subprocess, "Popen", counted)
+    model, plan = str(tmp_path / "forks.onnx"), str(tmp_path / "plan.json")
+    shutil.copy(MODELS / "forks.onnx", model)
+    for command in (["solve", model, "-o", plan], ["check", model, plan], ["info", model]):
+        assert main(command) == 0
+    # A compiler makes the counter.
+    assert sum(session.CHILD in command for command in started) == 1
+    assert capsys.readouterr().out.count(" session of ONNX Runtime, measured") == 3
+
+
+def test_before_is_estimated_where_no_session_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, plan = str(tmp_path / "forks.onnx"), str(tmp_path / "plan.json")
+    shutil.copy(MODELS / "forks.onnx", model)
+    monkeypatch.setattr(session, "find_spec", lambda name: None)
+    for command in (["solve", model, "-o", plan], ["check", model, plan], ["info", model]):
+        assert main(command) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert ", estimated (onnxruntime is not installed)" in first, command
+
+
+def test_workers_say_why_they_estimate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, store = str(tmp_path / "forks.onnx"), str(tmp_path / "plans.db")
+    shutil.copy(MODELS / "forks.onnx", model)
+    # Without a C compiler, in the processes of workers as well.
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for command in (
+        ["compare", model, "--methods", "lpmf,optsched"],
+        ["tune", model, "--store", store, "--budget", "20s"],
+        ["store", "ls", store],
+    ):
+        assert main(command) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert ", estimated (no C compiler (cc) to count blocks)" in first, command
+
+
+def test_a_model_that_no_session_runs_is_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "net.onnx")
+    # A fraction has no remainder in this version of the operator.
+    text = """<ir_version: 8, opset_import: ["" : 17, "other" : 1]>
+    net (float[64] x) => (float[64] y) { h = Tanh(x) y = Mod(h, x) }"""
+    onnx.save(onnx.parser.parse_model(text), path)
+    assert main(["solve", path]) == 0
+    assert ", estimated (ONNX Runtime does not run it: " in capsys.readouterr().out
+    data = Path(path).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert main(["solve", "-"]) == 0
+    assert ", estimated (the model has no file)" in capsys.readouterr().out
+    slow = tmp_path / "slow.onnx"
+    shutil.copy(MODELS / "forks.onnx", slow)
+    assert isinstance(found := session.session_of(read_graph(slow)).held(0.0), str)
+    assert found == "a session took more than 0.0 s"
+
+
+def test_a_session_below_the_bound_fuses_ops(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session.Session, "held", lambda *_: 200_000)
+    model, plan, proof = (str(tmp_path / x) for x in ("forks.onnx", "plan.json", "proof.json"))
+    shutil.copy(MODELS / "forks.onnx", model)
+    assert main(["solve", model, "-o", plan, "--certificate", proof]) == 0
+    words = "smallest possible among plans of the file's ops, not fused (plan convert --to onnx-fu"
+    assert words in capsys.readouterr().out
+    assert main(["check", model, plan, proof]) == 0
+    assert words in capsys.readouterr().out
 
 
 def test_the_settings_in_words() -> None:
