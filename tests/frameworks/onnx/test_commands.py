@@ -185,3 +185,20 @@ def test_the_headline_proves_nothing_of_half_floats_that_run_as_floats(
             headline = capsys.readouterr().out.replace("\n", " ")
             assert "smallest possible" in headline
             assert (words in headline) == named, headline
+
+
+def test_check_proves_nothing_of_half_floats_that_run_as_floats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half = onnx.TensorProto.FLOAT16
+    path, plan, proof = (str(tmp_path / x) for x in ("half.onnx", "plan.json", "proof.json"))
+    ends = [value("x", kind=half)], [value("y", kind=half)]
+    words = "smallest possible among plans in half floats, where floats run (plan convert --to onnx"
+    for kind, named in (("Sin", True), ("Transpose", False)):
+        onnx.save(net([node(kind, "x", "a"), node(kind, "a", "y")], *ends), path)
+        assert main(["solve", path, "-o", plan, "--certificate", proof]) == 0
+        capsys.readouterr()
+        assert main(["check", path, plan, proof]) == 0
+        headline = capsys.readouterr().out.splitlines()[0]
+        assert "smallest possible" in headline
+        assert (words in headline) == named, headline

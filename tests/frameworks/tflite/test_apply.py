@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -374,6 +376,31 @@ def test_three_commands_from_the_model_to_the_interpreter(
     run = run_model(out.read_bytes(), size)
     assert run.head + run.tail <= 54 * 1024 < run_model(original).head
     assert model.read_bytes() == original
+
+
+def test_a_plan_that_saves_nothing_says_to_keep_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, plan, out = (str(tmp_path / x) for x in ("model.tflite", "plan.json", "flash.tflite"))
+    chain = TfliteNet()
+    x = chain.input(1, 8, 8, 2)
+    chain.outputs = [chain.op("RELU", [chain.op("RELU", [x], 1, 8, 8, 2)], 1, 8, 8, 2)]
+    for net, saves in ((models.inception(), True), (chain, False)):
+        Path(model).write_bytes(net.bytes())
+        assert main(["solve", model, "-o", plan]) == 0
+        saving = re.search(r"arena ([\d,]+) (?:-> ([\d,]+) )?bytes", capsys.readouterr().out)
+        assert saving is not None
+        assert bool(saving[2]) is saves
+        keep = f"Keep your file: it needs {saving[1]} bytes, and {saving[2] or saving[1]} with the"
+        # A gain of 90 % is never reached.
+        for least, kept in ((["--min-gain", "90"], True), ([], not saves)):
+            assert main(["apply", model, plan, "-o", out, *least]) == 0
+            text = capsys.readouterr().out
+            assert (keep in text, "Flash this file" in text) == (kept, not kept), text
+            assert "0 of" in text or saves
+            assert main(["apply", model, plan, "-o", out, *least, "--json"]) == 0
+            load = json.loads(capsys.readouterr().out)["load"]
+            assert load.startswith("Keep your file" if kept else "Flash this file")
 
 
 def test_what_does_not_fit_is_proved_and_named(

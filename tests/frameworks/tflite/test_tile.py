@@ -12,7 +12,10 @@ pytest.importorskip("tflite", reason="the schema package is not installed: make 
 pytest.importorskip("flatbuffers", reason="test models need it: make test-frameworks")
 
 import optsched
+from optsched import read_graph
 from optsched.cli.commands import main
+from optsched.errors import UsageError
+from optsched.formats.answers import Asked, open_answer
 from optsched.formats.tflite.graph import read_tflite
 from optsched.formats.tflite.model import read_model
 from optsched.formats.tflite.tail import arena_tail
@@ -151,3 +154,32 @@ def test_the_function_answers_as_the_command(model: Path) -> None:
     assert result.best is not None
     assert result.best.arena <= 110_000
     assert result.best.proved
+
+
+def test_a_plan_in_row_bands_is_shown_with_its_model(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, page = str(tmp_path / "plan.json"), str(tmp_path / "page.html")
+    stated = record(capsys, "tile", str(model), "--extra", "3%", "--objective", "head", "-o", plan)
+    shown = record(capsys, "report", str(model), plan, "-o", page, "--time-limit", "5")
+    assert shown["plans"][0]["slab"] <= stated["head"] < shown["plans"][0]["slab"] + 16
+    assert shown["among"] == shown["saving"]["among"] == "orders with this tiling"
+    assert shown["slab_bound"] <= stated["head"] < shown["saving"]["before"]
+    assert "among orders with this tiling" in Path(page).read_text()
+    for option, why in (
+        (["--best"], "no --best for it; optsched tile finds others"),
+        (["--methods", "lpmf"], "no --methods for it; optsched tile finds others"),
+        (["--align", "64"], "no --align for it; --align is about the reading of graphs"),
+        ([plan], "a plan in row bands has a graph of its own: show it alone"),
+    ):
+        code, out, err = run(capsys, "report", str(model), plan, *option, "-o", page)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "a plan in row bands" in err
+        assert why in err
+    # Where a graph is given, no row maps are there to check it.
+    lines = ["compare", str(model), "--plan", f"mine={plan}", "--methods", "lpmf"]
+    _, out, _ = run(capsys, *lines)
+    words = " ".join(out.split())
+    assert "a plan in row bands needs the untiled model's file (.tflite), got graph 'net'" in words
+    with pytest.raises(UsageError, match=r"got graph 'net'; give both files to optsched check"):
+        open_answer(plan, Asked(read_graph(model)))

@@ -323,6 +323,10 @@ def test_another_version_of_jax(
         small().compile()
     assert caplog.text.count("nothing is changed") == 1
     assert records() == ()
+    # Where people look for what became of their modules.
+    line = f"jax {jax.__version__} is not one of {optsched.plugins.xla.TESTED_JAX}x from 0.10.2 on"
+    assert optsched.plugins.explain() == f"xla: {line}: nothing is changed"
+    forget()
 
 
 def test_two_threads_compile_at_once() -> None:
