@@ -129,11 +129,27 @@ def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Na
             near = nearest_word(name, known)
             hint = f": did you mean {near!r}?" if near else f" (see optsched {given[0]} --help)"
             raise UsageError(f"{given[0]} has no option {name!r}{hint}")
-    if unknown:
+    if left := _filled(args, unknown):
         raise UsageError(
-            f"{given[0]}: unexpected argument {unknown[0]!r} (see optsched {given[0]} --help)"
+            f"{given[0]}: unexpected argument {left[0]!r} (see optsched {given[0]} --help)"
         )
     return args
+
+
+def _filled(args: argparse.Namespace, texts: list[str]) -> list[str]:
+    """Use files that follow options for the ones that are missing; return what is left."""
+    left = list(texts)
+    # argparse takes files that may be missing from before the first option only.
+    for action in args.parser._actions:
+        known = getattr(args, action.dest, None)
+        if action.option_strings or any(text.startswith("-") for text in left):
+            continue
+        if action.nargs == "?" and known is None and left:
+            setattr(args, action.dest, left.pop(0))
+        elif action.nargs == "*":
+            setattr(args, action.dest, [*(known or []), *left])
+            left = []
+    return left
 
 
 def _report_compiling() -> None:

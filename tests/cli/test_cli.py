@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from optsched import GraphBuilder
 from optsched.cli import main
 from optsched.cli.commands import COMMANDS, make_parser
 from optsched.cli.examples import EXAMPLES
@@ -449,6 +450,26 @@ def test_help_of_a_command(name: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert said[0].startswith(f"usage: optsched {name} ")
     assert said[0].rstrip().splitlines()[-1].endswith("optsched help")
     assert "options:\n" not in said[0]
+
+
+def test_files_may_follow_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build = GraphBuilder("pair")
+    build.op("a", writes={"x": 8})
+    build.op("b", reads=["x"], writes={"y": 8})
+    graph, plan, proof, out = (str(tmp_path / x) for x in ("g.json", "p.json", "c.json", "o.csv"))
+    write_graph(build.build(), graph)
+    assert main(["solve", "--work", "100", "-o", plan, graph, "--certificate", proof]) == 0
+    for line in (
+        ["check", graph, "--first", "a", plan, "--json", proof],
+        ["export", plan, "--to", "csv", "-o", out, graph],
+        ["report", graph, "--trace", str(tmp_path / "t.json"), plan, "--time-limit", "5"],
+    ):
+        capsys.readouterr()
+        assert main(line) == 0
+        said = capsys.readouterr().out
+        assert '"bound": 16' in said or "bytes" in said
+    assert main(["check", graph, plan, "--first", "a", proof, "more"]) == 2
+    assert "unexpected argument 'more'" in capsys.readouterr().err
 
 
 def test_help_shows_options_in_groups() -> None:
