@@ -332,7 +332,7 @@ class Tiler:
                 point = self.within(size + self.slack)
                 # A plan that is larger than the load of its path is on the front, too.
                 path = self.paths.smallest(extra) if point is None else None
-                point = point if path is None else self.plan(path, path.total)[0]
+                point = point if path is None else self.plan(path, path.total)
             if point is not None:
                 found.append(point)
         kept = non_dominated([(self.size(x), x.extra) for x in found])
