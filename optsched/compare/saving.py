@@ -61,8 +61,9 @@ def stock_plan(what: Graph | Module, *, peak_only: bool = False) -> StockPlan | 
     if session is not None:
         if isinstance(held := session.held(), int):
             own = stock_of(entry)
-            title, counts = own.measured_title, own.measured_counts
-            stock = replace(own, title=title, peak_only=True, counts=counts, counts_apart=counts)
+            said = own.counts + own.measured_counts, own.counts_apart + own.measured_counts
+            stock = replace(own, title=own.measured_title, peak_only=True)
+            stock = replace(stock, counts=said[0], counts_apart=said[1])
             return StockPlan(stock, own.methods[0], held, None, measured=True)
         reason = held
     runner = _runner(what)

@@ -151,7 +151,7 @@ class Stock:
     measured_title
         Name of the way in which the framework's bytes are measured where it is installed.
     measured_counts
-        Words for what the bytes include if those before are measured.
+        Words to add to those for what the bytes include, if those before are measured.
     block
         Bytes to which the framework's allocator rounds up each buffer.
     """
