@@ -137,7 +137,7 @@ def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Na
 
 
 def _filled(args: argparse.Namespace, texts: list[str]) -> list[str]:
-    """Use files that follow options for the ones that are missing; return what is left."""
+    """Use files that follow options for the ones that are missing; return all others."""
     left = list(texts)
     # argparse takes files that may be missing from before the first option only.
     for action in args.parser._actions:
