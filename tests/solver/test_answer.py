@@ -24,10 +24,10 @@ def figures(result: Result) -> tuple[Any, ...]:
 
 def random_question(rng: np.random.Generator, graph: Graph) -> dict[str, Any]:
     """Return arguments of a question, without the pairs that exclude each other."""
-    if rng.random() < 0.2:
-        return {"pools": [Pool("a", int(rng.integers(1, 60))), Pool("b")]}
     asked: dict[str, Any] = {"objective": str(rng.choice(["slab", "peak"]))}
     if rng.random() < 0.3:
+        asked["pools"] = [Pool("a", int(rng.integers(1, 60))), Pool("b")]
+    elif rng.random() < 0.3:
         asked["capacity"] = int(rng.integers(0, 200))
     if rng.random() < 0.5 and not graph.on_streams:
         asked["inplace"] = True
@@ -37,7 +37,7 @@ def random_question(rng: np.random.Generator, graph: Graph) -> dict[str, Any]:
         asked["order_rules"] = OrderRules(first=[graph.ops[0].name])
     elif rng.random() < 0.5:
         asked["max_moved"] = int(rng.integers(0, len(graph.ops)))
-        asked["fewest_moves"] = bool(rng.random() < 0.5)
+        asked["fewest_moves"] = bool(rng.random() < 0.5) and "pools" not in asked
     return asked
 
 
