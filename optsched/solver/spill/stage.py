@@ -86,7 +86,8 @@ def spill(known: Known, resume: Resume, warm_start: Plan | None) -> None:
     bound = spilled_bound(own_pools, own, order, part)
     known.shortage = own_shortage(own_pools, own)
     known.features |= Feature.SPILL
-    known.plan = None
+    # The capacity was that of the own pool, which no longer holds everything.
+    known.plan, known.capacity = None, None
     orders = [x for x in orders_to_pack(own_pools.graph, given, part) if known.question.allows(x)]
     known.merge(Finding("spilled bytes", bounds=(Bound(SPILLED, bound, Proof.BOUND),)))
     for finding in pack_orders(known, own_pools, orders, bound, clock):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -21,7 +22,7 @@ from optsched.model.plan import Plan
 from optsched.model.pools import Pool
 from optsched.model.question import Question
 from optsched.model.selection import select
-from optsched.runtime.limits import Limits, StopReason
+from optsched.runtime.limits import Event, Limits, StopReason
 from optsched.solver.pipeline import answer, solve
 from optsched.solver.result import Result
 from optsched.solver.status import Status
@@ -374,6 +375,23 @@ def test_a_search_in_pools_is_resumed() -> None:
         assert first.spilled_bound <= later.spilled_bound <= later.spilled_bytes
         resumed += 1
     assert resumed >= 2
+
+
+def test_an_interrupt_leaves_a_plan_that_spills() -> None:
+    graph = random_graph(np.random.default_rng(3), 60, max_size=50, features=frozenset())
+    least, pressed = solve(graph, work=20_000).peak_bound, []
+
+    def press(event: Event) -> None:
+        # Just when the bound shows that something must be spilled.
+        if not pressed and event.bound > least * 3 // 4:
+            pressed.append(event)
+            signal.raise_signal(signal.SIGINT)
+
+    pools = [Pool("main", least * 3 // 4), Pool("last")]
+    found = solve(graph, pools=pools, limits=LIMITS, on_event=press)
+    check(graph, pools, found)
+    assert pressed
+    assert (found.status, found.stop_reason) == (Status.FEASIBLE, StopReason.INTERRUPTED)
 
 
 @pytest.mark.parametrize("engine", ["cpsat", "milp"])
