@@ -120,6 +120,9 @@ def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Na
     # argparse would print all commands; the nearest one helps more.
     if not given[0].startswith("-") and given[0] not in COMMANDS:
         raise UsageError(f"unknown command {given[0]!r}{nearest(given[0], [*COMMANDS, 'help'])}")
+    actions = COMMANDS[given[0]].actions if given[0] in COMMANDS else {}
+    if actions and given[1:] and not given[1].startswith("-") and given[1] not in actions:
+        raise UsageError(f"{given[0]} has no action {given[1]!r}{nearest(given[1], [*actions])}")
     # Unknown options are taken here, since argparse suggests nothing.
     args, unknown = parser.parse_known_args(given)
     for text in unknown:

@@ -178,6 +178,7 @@ def _merge(args: argparse.Namespace) -> int:
 
 def _take(args: argparse.Namespace, bring: Callable[[PlanStore, str], Taken]) -> int:
     """Add the records of several files to a store; a file that cannot be read is skipped."""
+    is_new = not Path(args.store).exists()
     store, troubles = _open(args.store, make=True), []
     counts = dict.fromkeys(("new", "known", "refused"), 0)
     for path in args.files:
@@ -190,6 +191,10 @@ def _take(args: argparse.Namespace, bring: Callable[[PlanStore, str], Taken]) ->
         for name in counts:
             counts[name] += getattr(taken, name)
         troubles += [f"{path}: {text}" for text in taken.troubles]
+    # Nothing could be read: the store is not made.
+    if is_new and len(store) == 0:
+        store.path.unlink()
+        raise OptschedError("; ".join(troubles[:3]) or f"{', '.join(args.files)}: no records")
     text = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     return _end(args, counts, f"{args.store}: {text}", troubles)
 

@@ -131,7 +131,6 @@ def front_page(results: Sequence[RecomputeResult], saved: str = "") -> str:
 def front_picture(results: Sequence[RecomputeResult]) -> str:
     """Return an SVG: budgets to the right, extra compute up; dots are plans, ticks are bounds."""
     known = [x for x in results if x.status != "infeasible"]
-    # Both axes start at 0, so that lengths can be compared.
     most = max((x.budget for x in results), default=1) or 1
     # The highest known share of compute is the top of the picture.
     top = max((x.extra or x.bound or 0 for x in known), default=0) or 1

@@ -1,4 +1,6 @@
-"""A picture of points in two quantities: SVG with labeled axes from 0, in the color of the page.
+"""A picture of points in two quantities: SVG with labeled axes, in the color of the page.
+
+Upwards the axis starts at 0; to the right it starts near the first point if all lie far from 0.
 
 Example: a plan of 10 MB with 3 % extra compute is a dot, the bound at its budget a tick.
 """
@@ -35,7 +37,7 @@ class Mark(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """An axis from 0: the quantity at its end, the name in words, and the quantity of a label's 1.
+    """An axis: the quantity at its end, the name in words, and the quantity of a label's 1.
 
     An axis of bytes that is labeled in KiB has the scale 1,024.
     """
@@ -46,13 +48,18 @@ class Axis(NamedTuple):
 
 
 def scatter(marks: Iterable[Mark], across: Axis, up: Axis) -> str:
-    """Return an SVG of marks; quantities of 0 lie on the axes, `end` is at least 1."""
-    parts = [_drawn(mark, across.end, up.end) for mark in marks]
+    """Return an SVG of marks; `end` is at least 1."""
+    marks = tuple(marks)
+    least = min((mark.x for mark in marks), default=0)
+    # Points that fill the last tenth of an axis from 0 could not be told apart.
+    start = 0.95 * least if least > 0.5 * across.end else 0.0
+    parts = [_drawn(mark, (start, across.end), up.end) for mark in marks]
     lines = f"M{_EDGE} {_EDGE // 2}V{_HEIGHT - _EDGE}H{_WIDTH - _EDGE // 2}"
     parts.append(f'<path d="{lines}" fill="none" stroke="currentColor"/>')
     # Names of axes have lines of their own, so that a label may stand at the end.
-    for value in ticks(0, 1.07 * across.end / across.scale, 6):
-        at = f'x="{_x(value * across.scale, across.end)}" y="{_HEIGHT - _EDGE + 18}"'
+    beyond = across.end + 0.07 * (across.end - start)
+    for value in ticks(start / across.scale, beyond / across.scale, 6):
+        at = f'x="{_x(value * across.scale, (start, across.end))}" y="{_HEIGHT - _EDGE + 18}"'
         parts.append(f'<text {at} text-anchor="middle">{value:,g}</text>')
     for value in ticks(0, 1.07 * up.end / up.scale, 4):
         at = f'x="{_EDGE - 8}" y="{_y(value * up.scale, up.end) + 4:.1f}"'
@@ -68,16 +75,17 @@ def scatter(marks: Iterable[Mark], across: Axis, up: Axis) -> str:
     )
 
 
-def _x(value: float, end: float) -> float:
-    return round(_EDGE + (_WIDTH - 2 * _EDGE) * value / end, 1)
+def _x(value: float, ends: tuple[float, float]) -> float:
+    start, end = ends
+    return round(_EDGE + (_WIDTH - 2 * _EDGE) * (value - start) / (end - start), 1)
 
 
 def _y(value: float, end: float) -> float:
     return round(_HEIGHT - _EDGE - (_HEIGHT - 2 * _EDGE) * value / end, 1)
 
 
-def _drawn(mark: Mark, most: float, top: float) -> str:
-    x, y = _x(mark.x, most), _y(mark.y, top)
+def _drawn(mark: Mark, ends: tuple[float, float], top: float) -> str:
+    x, y = _x(mark.x, ends), _y(mark.y, top)
     word = ""
     if mark.word:
         # Towards the middle, so that a word at an edge is not cut off.

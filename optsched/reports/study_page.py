@@ -85,11 +85,11 @@ def _charts(study: Study, savings: dict[str, Saving]) -> str:
     shown = methods_with_columns(study)
     bars = charts.saving_bars(savings, 3 * LARGEST) if len(study.comparisons) > 1 else ""
     return (
-        f"<h2>Performance profile</h2>{charts.profile_chart(study, shown)}"
+        (f"<h2>Largest savings</h2>{bars}" if "<tr>" in bars else "")
+        + f"<h2>Performance profile</h2>{charts.profile_chart(study, shown)}"
         "<p class=soft>The higher a curve, the more graphs a method solves within that factor; its "
         "left end is the share on which it is optimal, or as good as the best known.</p>"
         f"<details><summary>in figures</summary>{as_html(profile_table(study))}</details>"
-        + (f"<h2>Largest savings</h2>{bars}" if "<tr>" in bars else "")
     )
 
 

@@ -187,6 +187,8 @@ def nearest(text: str, known: Sequence[str]) -> str:
 
 
 SYNONYMS = {
+    "get": "show",
+    "list": "ls",
     "load": "read_graph",
     "read": "read_graph",
     "open": "read_graph",

@@ -100,7 +100,7 @@ def test_upkeep(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         (["show", "STORE", "GRAPH", "--plan", "STORE"], "overwrite"),
         (["revoke", "STORE", "--engine", "x"], "is not a rule"),
         (["export", "STORE", "-o", "STORE"], "overwrite"),
-        (["sl", "STORE"], "invalid choice"),
+        (["sl", "STORE"], "has no action 'sl'"),
         (["ls", "STORE", "--nothing"], "no option"),
         ([], "required"),
     ],
