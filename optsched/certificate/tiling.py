@@ -15,13 +15,11 @@ def certify_tiling(rows: Rows, bands: int, clock: Clock) -> TilingCertificate:
     Raises
     ------
     UsageError
-        If there are too many stages to examine, or no time for it.
+        If there are too many stages to examine, or too little time.
     """
     found = find_obstacle(rows, bands, clock)
     if found.op < 0:
-        raise UsageError(
-            "no certificate: too many stages, too little time, or shared rows left unread"
-        )
+        raise UsageError("no certificate: too many stages to examine, or too little time")
     certificate = TilingCertificate(found.bound, bands, found.op)
     check_tiling_bound(rows, certificate)
     return certificate

@@ -66,6 +66,7 @@ class _Bound:
             for b in (*op.reads, *op.uses):
                 self.users[self.graph.roots[b]].add(v)
         self.after = self._closure()
+        self.wanted: dict[tuple[int, int], range] = {}
 
     def _closure(self) -> list[set[int]]:
         """Return by op all ops that must run after it."""
@@ -86,13 +87,11 @@ class _Bound:
         return found
 
     def check(self) -> None:
-        if self.rows.leaves_rows:
-            raise PlanError("ops leave rows of shared tensors unread, which no certificate counts")
         name = self.graph.ops[self.op].name
         used = self.graph.ops[self.op]
         own = {self.graph.roots[b] for b in (*used.reads, *used.writes, *used.uses)}
-        whole = own | self._held([self.op])
-        if (needed := self._bytes(whole)) < self.bound:
+        needed = self._bytes(own) + self._left(self._held([self.op]) - own)
+        if needed < self.bound:
             raise PlanError(f"op {name!r} needs {needed:,} bytes as it is, not {self.bound:,}")
         for number, stage in enumerate(self._stages()):
             if number >= MOST_STAGES:
@@ -102,6 +101,42 @@ class _Bound:
     def _bytes(self, buffers: set[int]) -> int:
         rows = (self.graph.buffers[b] for b in buffers)
         return sum(buffer.size for buffer in rows if not buffer.external)
+
+    def _left(self, buffers: set[int]) -> int:
+        """Return bytes of buffers that stay live until their last reader, whichever it is."""
+        return sum(self._least(b) for b in buffers if not self.graph.buffers[b].external)
+
+    def _least(self, b: int) -> int:
+        size, height = self.graph.buffers[b].size, self.rows.heights[b]
+        if len(self.users[b]) < 2 or self.graph.kept[b] or not height:
+            return size
+        fewest = min(len(self._rows_wanted(v, b)) for v in self.users[b])
+        return size if fewest >= height else min(size, fewest * self.rows.row_bytes[b])
+
+    def _rows_wanted(self, v: int, b: int) -> range:
+        if (v, b) not in self.wanted:
+            self.wanted[v, b] = self._find_wanted(v, b)
+        return self.wanted[v, b]
+
+    def _find_wanted(self, v: int, b: int) -> range:
+        """Return the rows of a buffer that an op reads in any tiling, from the first to the last.
+
+        A result that leaves a stage has all rows; inside, those that its readers want.
+        """
+        own, every = self.rows.ops[v], range(self.rows.heights[b])
+        if not isinstance(own, RowOp) or b not in {x.buffer for x in own.maps}:
+            return every
+        made = range(self.rows.heights[own.output])
+        if self.users[own.output] and self.graph.buffers[own.output].output is None:
+            inner = [self._rows_wanted(u, own.output) for u in self.users[own.output]]
+            ends = [row for rows in inner if rows for row in (rows[0], rows[-1])]
+            made = range(min(ends), max(ends) + 1) if ends else range(0)
+        if not made:
+            return range(0)
+        x = next(x for x in own.maps if x.buffer == b)
+        low = (made[0] * x.stride - x.pad) // x.up
+        high = (made[-1] * x.stride - x.pad + x.window - 1) // x.up
+        return range(max(0, low), min(len(every), high + 1))
 
     def _held(self, ops: Sequence[int]) -> set[int]:
         """Return what is live while ops run, in any order: made before, and read after them."""
@@ -173,7 +208,7 @@ class _Bound:
         later = set().union(*(self.after[v] for v in stage)) - own
         inputs = {b for b in read - made if not self.graph.buffers[b].external}
         dying = {b for b in inputs if not self.graph.kept[b] and not self.users[b] & later}
-        held = self._bytes(self._held(stage) - dying)
+        held = self._left(self._held(stage) - dying)
         result = self._op(stage[-1]).output
         # Enough without any rows: such inputs are there at the start, the whole result at the end.
         whole = {b for b in dying if self.users[b] <= own}

@@ -156,7 +156,7 @@ def _explain(args: argparse.Namespace) -> int:
     figures = {"peak": found.peak, "slab": None, "bounds": (found.bound, found.bound)}
     objective = Objective.PEAK
     text = add_saving(graph, record, text, **figures, among=among, objective=objective)
-    text += tiling_hint(args, not found.interrupted)
+    text += tiling_hint(args, found.peak == found.bound and not (among or found.interrupted))
     common.print_result(args, record, text)
     return common.INTERRUPTED if found.interrupted else common.OK
 

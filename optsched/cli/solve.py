@@ -90,7 +90,7 @@ def _solve(args: argparse.Namespace) -> int:
     if session is not None and seconds is not None:
         session.held(min(PATIENCE, 0.2 * seconds + 0.5))
     text = add_saving(module.graphs[module.entry], record, text, **figures_of(result))
-    text += tiling_hint(args, result.status == "infeasible")
+    text += tiling_hint(args, result.status == "infeasible", asked)
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)
     try:

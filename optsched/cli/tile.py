@@ -52,25 +52,35 @@ def _tile(args: argparse.Namespace) -> int:
     return common.exit_code(result.status, result.stop_reason)
 
 
-def tiling_hint(args: argparse.Namespace, wanted: bool) -> str:
-    """Return in one line what tiling saves where no order does; empty if it saves nothing."""
+def tiling_hint(args: argparse.Namespace, wanted: bool, capacity: int | None = None) -> str:
+    """Return in one line what tiling saves where no order needs less; empty if it saves nothing.
+
+    With a capacity, the line tells if tiling fits it.
+    """
     if args.json or not wanted:
         return ""
     from optsched.formats.tiling import read_tilable
     from optsched.runtime.limits import Limits
+    from optsched.solver.status import Status
     from optsched.solver.tiling.solve import tile
 
     if not str(args.graph).removesuffix(".gz").endswith(".tflite"):
         return ""
+    asked: dict[str, Any] = {"extra": HINT_EXTRA} if capacity is None else {"capacity": capacity}
     # A hint must not take longer than the answer, or fail it.
     with suppress(OptschedError):
         model = read_tilable(args.graph)
         limits = Limits(seconds=min(HINT_SECONDS, args.time_limit))
-        found = tile(model.rows, extra=HINT_EXTRA, tail=model.tail("32"), limits=limits)
+        tail = model.tail(getattr(args, "tail", None) or "32")
+        found = tile(model.rows, **asked, tail=tail, limits=limits)
+        if found.status is Status.INFEASIBLE:
+            return f"\n  no {found.family} fits either, proved"
         if found.best is not None and found.best.arena < found.untiled.arena:
-            share = found.best.arena / found.untiled.arena
+            share = f"{found.best.arena / found.untiled.arena:.2f} of the arena"
             more = percent(found.share(found.best.extra), 1)
-            return f"\n  no order helps; optsched tile: {share:.2f} of it at {more} more work"
+            fits = "" if capacity is None else f", which fits {capacity:,} bytes,"
+            line = f"no order needs less; optsched tile: {share}{fits} at {more} more"
+            return f"\n  {line} multiplications"
     return ""
 
 

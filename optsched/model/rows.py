@@ -16,10 +16,10 @@ input for rows 2 and 3 of its output.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cached_property
 from math import gcd, lcm
 
 from optsched.errors import GraphError, UsageError
@@ -164,19 +164,45 @@ class Rows:
         if any(min(x.window, x.stride, x.up) < 1 for x in op.maps):
             raise GraphError(f"op {name!r}: window, stride and up must be at least 1")
 
-    @property
-    def leaves_rows(self) -> bool:
-        """True if an op leaves rows unread of a tensor that others read: they may die before it."""
-        users = Counter(b for op in self.graph.ops for b in {*op.reads, *op.uses})
-        for op in (op for op in self.ops if isinstance(op, RowOp)):
-            height = self.heights[op.output]
-            for x in op.maps:
-                reaches = x.needs(0, 1)[0] <= 0 and (
-                    x.needs(height - 1, height)[1] >= self.heights[x.buffer]
-                )
-                if users[x.buffer] > 1 and not (reaches and x.stride <= x.window):
-                    return True
-        return False
+    @cached_property
+    def least_bytes(self) -> tuple[int, ...]:
+        """Bytes by buffer that stay live, at least, when some of its readers have run.
+
+        Example: two convolutions read 8 rows, one of them at stride 2. If that one comes last, it
+        leaves the last row unread, and 7 rows stay live.
+        """
+        graph, found = self.graph, [buffer.size for buffer in self.graph.buffers]
+        users: list[set[int]] = [set() for _ in found]
+        for v, op in enumerate(graph.ops):
+            for b in (*op.reads, *op.uses):
+                users[graph.roots[b]].add(v)
+        # Rows of each buffer that no tiling leaves out.
+        needed = [(0, height) for height in self.heights]
+        for v in reversed(range(len(graph.ops))):
+            made = self.ops[v]
+            own = users[made.output] if isinstance(made, RowOp) else set()
+            # The result of a stage has all rows.
+            if isinstance(made, RowOp) and own and graph.buffers[made.output].output is None:
+                needed[made.output] = _hull(self._read(u, made.output, needed) for u in own)
+        for b, own in enumerate(users):
+            if len(own) > 1:
+                rows = (self._read(v, b, needed) for v in own)
+                fewest = min(high - low for low, high in rows)
+                if fewest < self.heights[b]:
+                    found[b] = min(found[b], fewest * self.row_bytes[b])
+        return tuple(found)
+
+    def _read(self, v: int, b: int, needed: list[tuple[int, int]]) -> tuple[int, int]:
+        """Return the rows of a buffer that an op reads, of its output's that are needed."""
+        op = self.ops[v]
+        x = next((x for x in op.maps if x.buffer == b), None) if isinstance(op, RowOp) else None
+        if x is None or not isinstance(op, RowOp):
+            return 0, self.heights[b]
+        first, last = needed[op.output]
+        if first >= last:
+            return 0, 0
+        low, high = x.needs(first, last)
+        return max(0, low), max(0, low, min(self.heights[b], high))
 
     @property
     def cost(self) -> int:
@@ -229,6 +255,11 @@ class Rows:
         if len(given) > 1 or (0, 0) in given:
             return None
         return Band(tuple(found), given.pop())
+
+
+def _hull(rows: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    kept = [(low, high) for low, high in rows if low < high] or [(0, 0)]
+    return min(low for low, _ in kept), max(high for _, high in kept)
 
 
 @keywords

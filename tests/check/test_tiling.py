@@ -119,8 +119,12 @@ def test_rows_that_only_earlier_ops_read_are_dead_in_a_stage() -> None:
     found = tile(rows, capacity=112, objective="head", limits=Limits(seconds=20))
     assert found.best is not None
     assert found.bound <= found.best.head == 112
-    with pytest.raises(PlanError, match="ops leave rows of shared tensors unread"):
-        check_tiling_bound(rows, TilingCertificate(1, 48, 0))
+    # If o2 comes last, it wants rows 0 to 3 of x; o0 wants rows 0 to 4.
+    assert rows.least_bytes == (64, 16, 16, 32)
+    certificate = certify_tiling(rows, 48, Clock.of(Limits(seconds=20)))
+    assert certificate.bound <= 112
+    with pytest.raises(PlanError, match=r"runs with fewer than|needs .* bytes as it is"):
+        check_tiling_bound(rows, replace(certificate, bound=113))
 
 
 def test_a_certificate_holds_up_to_its_bytes() -> None:

@@ -149,7 +149,10 @@ def network(
     ptr = np.searchsorted(banded[:, 5], np.arange(len(stages) + 1))
     # By stage and position at which it can run: stage, start, end, live bytes.
     table = [
-        (t, number[position], number[position | x.mask], live[position])
+        (
+            *(t, number[position], number[position | x.mask]),
+            live[position] - lattice.unread(x.mask, position),
+        )
         for t, x in enumerate(stages)
         if ptr[t] < ptr[t + 1]
         for position in x.positions
@@ -207,7 +210,7 @@ def _whole(lattice: Lattice, number: Mapping[int, int], live: Mapping[int, int])
     rows = []
     for position, k in number.items():
         for v in lattice.ready(position):
-            load = lattice.whole(v, live[position])
+            load = lattice.whole(v, position, live[position])
             rows.append((k, number[position | 1 << v], load, 0, 0, v, -1, load, load))
     return np.array(rows, np.int64).reshape(-1, 9)
 
@@ -218,7 +221,10 @@ def _banded(
     """Return the arcs of stages by count, without what depends on the position."""
     rows = lattice.rows
     costs = [op.cost * rows.heights[op.output] if isinstance(op, RowOp) else 0 for op in rows.ops]
-    dies = np.array([sum(rows.graph.buffers[b].size for b in x.dead) for x in stages], np.int64)
+    # As counted between ops: an input that others read before has its least bytes.
+    sizes, least = [buffer.size for buffer in rows.graph.buffers], rows.least_bytes
+    dying = [sum(sizes[b] if b >= 0 else least[-1 - b] for b in x.dying) for x in stages]
+    dies = np.array(dying, np.int64)
     cost = np.array([sum(costs[v] for v in x.ops) for x in stages], np.int64)
     stage, column = np.nonzero(figures[:, :, FIGURES.down] >= 0)
     found = figures[stage, column]

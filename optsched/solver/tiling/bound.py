@@ -35,8 +35,6 @@ def find_obstacle(rows: Rows, bands: int, clock: Clock) -> Obstacle:
     after = _after(lattice)
     least = [_needed(lattice, after, [v]) for v in range(count)]
     found = candidates(rows)
-    if rows.leaves_rows:
-        return Obstacle(0, -1)
     if not found.complete:
         # Stages that were not listed hold unknown ops; only kept bytes are certain.
         return Obstacle(lattice.live(0), -1)
@@ -74,7 +72,7 @@ def _across(lattice: Lattice, after: list[int], own: int) -> dict[int, int]:
         later |= after[v]
     before, later = before & ~own, later & ~own
     return {
-        span.buffer: span.size
+        span.buffer: span.least
         for span in lattice.spans
         # Made before, as inputs are, and read after or kept.
         if not span.made & ~before and (span.kept or span.users & later)

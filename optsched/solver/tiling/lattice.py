@@ -30,6 +30,8 @@ class Span(NamedTuple):
     """The op that makes it; 0 for an input."""
     users: int
     kept: bool
+    least: int
+    """Bytes at least when some users have run, which may leave rows that no other one reads."""
 
 
 @dataclass(frozen=True)
@@ -117,24 +119,43 @@ class Lattice:
             mask = sum(1 << v for v in users[b])
             maker = graph.producers[b]
             made = 0 if maker is None else 1 << maker
+            least = buffer.size if graph.kept[b] else self.rows.least_bytes[b]
             lives = mask or made or graph.kept[b]
             if graph.roots[b] == b and not buffer.external and buffer.size and lives:
-                found.append(Span(b, buffer.size, made, mask, graph.kept[b]))
+                found.append(Span(b, buffer.size, made, mask, graph.kept[b], least))
         return found
 
     def live(self, position: int) -> int:
-        """Return the bytes live between two ops."""
+        """Return the bytes live between two ops, at least."""
         return sum(
-            span.size
+            span.least if span.users & position else span.size
             for span in self.spans
             if span.made & ~position == 0 and (span.kept or span.users & ~position)
         )
 
-    def whole(self, v: int, live: int) -> int:
+    def whole(self, v: int, position: int, live: int) -> int:
         """Return the bytes live while an op runs as it is, at a position with `live` bytes."""
         graph = self.rows.graph
         own = (graph.buffers[b] for b in graph.ops[v].writes)
-        return live + sum(buffer.size for buffer in own if not buffer.external)
+        # It reads all rows, also those that others leave unread.
+        more = sum(
+            span.size - span.least
+            for span in self.spans
+            if span.size > span.least and span.users >> v & 1 and span.users & position
+        )
+        return live + more + sum(buffer.size for buffer in own if not buffer.external)
+
+    def unread(self, ops: int, position: int) -> int:
+        """Return the bytes of rows that may die in a stage, though their buffers live on."""
+        rest = ~(position | ops)
+        return sum(
+            span.size - span.least
+            for span in self.spans
+            if span.size > span.least
+            and span.users & ops
+            and span.users & rest
+            and not (span.users & position or span.made & ops)
+        )
 
     def listed(self, ops: int) -> list[int]:
         """Return ops, given as bits, in the order in which ops are listed."""

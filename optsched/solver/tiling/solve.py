@@ -95,7 +95,7 @@ class Tiler:
         self.net: Network = network(
             lattice, self.bands, self.counted, self.clock, self.untiled.head
         )
-        self.exact = self.exact and self.net.complete and not self.rows.leaves_rows
+        self.exact = self.exact and self.net.complete
         self.paths = Paths(self.net, self.counted.model, self.clock)
         self.sides = sides(self.net, self.clock)
         self.known = Paths(self.sides, self.counted.model, self.clock)

@@ -129,6 +129,31 @@ def test_questions_that_cannot_be_asked(
     assert message in err
 
 
+def test_other_commands_point_to_tiling_where_no_order_needs_less(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, shown, _ = run(capsys, "explain", str(model))
+    found = record(capsys, "tile", str(model), "--extra", "5%")
+    share = found["arena"] / found["arena_before"]
+    assert f"no order needs less; optsched tile: {share:.2f} of the arena at" in shown
+    code, shown, _ = run(capsys, "solve", str(model), "--capacity", "110KB")
+    assert code == 4
+    assert "optsched tile: 0.5" in shown
+    assert "of the arena, which fits 110,000 bytes, at " in shown
+    _, shown, _ = run(capsys, "solve", str(model), "--capacity", "40KB")
+    assert "no tiling in rows into up to 48 bands fits either, proved" in shown
+    # Nothing is said where the model fits, and where bands save nothing.
+    _, shown, _ = run(capsys, "solve", str(model), "--capacity", "1MB")
+    assert "optsched tile" not in shown
+    net = TfliteNet(1, INT8)
+    net.outputs = [net.dense(net.input(1, 64, name="x"), 32)]
+    dense = tmp_path / "dense.tflite"
+    dense.write_bytes(net.bytes())
+    _, shown, _ = run(capsys, "explain", str(dense))
+    assert "an order with this peak was found" in shown
+    assert "optsched tile" not in shown
+
+
 def test_files_that_cannot_be_tiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tests.support.families.small import diamond
 
