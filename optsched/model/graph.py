@@ -73,6 +73,8 @@ class Graph(Told):
 
     Attributes
     ----------
+    op_ids, buffer_ids
+        Ids of the ops and of the buffers by name.
     roots, kept, producers, predecessors
         Derived, see :mod:`optsched.model.wiring` and :mod:`optsched.model.dependencies`.
 
@@ -102,6 +104,8 @@ class Graph(Told):
     dims: tuple[tuple[str, int], ...] = field(default=(), repr=False, compare=False)
     origin: Origin | None = field(default=None, repr=False, compare=False)
     variant: str = field(default="", repr=False, compare=False)
+    op_ids: dict[str, int] = field(init=False, repr=False, compare=False)
+    buffer_ids: dict[str, int] = field(init=False, repr=False, compare=False)
     roots: tuple[int, ...] = field(init=False, repr=False, compare=False)
     kept: tuple[bool, ...] = field(init=False, repr=False, compare=False)
     producers: tuple[int | None, ...] = field(init=False, repr=False, compare=False)
@@ -110,11 +114,11 @@ class Graph(Told):
     @paused_collector()
     def __post_init__(self) -> None:
         expect("name of a graph", self.name, str)
-        _check_names("op", [op.name for op in self.ops])
-        _check_names("buffer", [buffer.name for buffer in self.buffers])
-        _check_sizes(self.buffers)
         # The class is frozen; derived fields are set once, here.
         put = object.__setattr__
+        put(self, "op_ids", _ids_by_name("op", [op.name for op in self.ops]))
+        put(self, "buffer_ids", _ids_by_name("buffer", [x.name for x in self.buffers]))
+        _check_sizes(self.buffers)
         put(self, "roots", find_roots(self.buffers))
         put(self, "kept", find_kept(self.buffers, self.roots))
         put(self, "producers", find_producers(self.ops, self.buffers))
@@ -141,16 +145,6 @@ class Graph(Told):
     def __repr__(self) -> str:
         ops, buffers = counted(len(self.ops), "op"), counted(len(self.buffers), "buffer")
         return f"Graph({self.name!r}, {ops}, {buffers})"
-
-    @cached_property
-    def op_ids(self) -> dict[str, int]:
-        """Ids of the ops by name."""
-        return {op.name: v for v, op in enumerate(self.ops)}
-
-    @cached_property
-    def buffer_ids(self) -> dict[str, int]:
-        """Ids of the buffers by name."""
-        return {buffer.name: b for b, buffer in enumerate(self.buffers)}
 
     def op(self, name: str) -> Op:
         """Return the op with this name; raise UsageError, with the nearest name, if none has it.
@@ -354,7 +348,12 @@ def _check_inplace(graph: Graph) -> None:
             )
 
 
-def _check_names(what: str, names: Sequence[str]) -> None:
+def _ids_by_name(what: str, names: Sequence[str]) -> dict[str, int]:
+    """Return ids by name; raise an error for a name that is missing or occurs twice."""
+    if {str}.issuperset(map(type, names)):
+        found = {name: i for i, name in enumerate(names)}
+        if len(found) == len(names) and "" not in found:
+            return found
     seen: dict[str, int] = {}
     for position, name in enumerate(names):
         if not isinstance(name, str) or not name:
@@ -364,6 +363,7 @@ def _check_names(what: str, names: Sequence[str]) -> None:
                 f"{what} {name!r} is defined twice (numbers {seen[name]} and {position})"
             )
         seen[name] = position
+    return seen
 
 
 def _check_sizes(buffers: Sequence[Buffer]) -> None:
