@@ -233,6 +233,30 @@ def drop_weights(graph: Any) -> None:
             drop_weights(inner)
 
 
+def light_copy(model: Any) -> Any:
+    """Return a copy of a ModelProto without the data of large initializers of its main graph."""
+    made = type(model)()
+    for source, target in ((model, made), (model.graph, made.graph)):
+        for key, value in source.ListFields():
+            if key.name == "initializer":
+                for tensor in value:
+                    # As a whole a copy would take the bytes of all weights once more.
+                    _copy_light(tensor, target.initializer.add())
+            elif key.name != "graph" and key.type != key.TYPE_MESSAGE:
+                setattr(target, key.name, value)
+            elif key.name != "graph":
+                getattr(target, key.name).MergeFrom(value)
+    return made
+
+
+def _copy_light(tensor: Any, target: Any) -> None:
+    if tensor.ByteSize() <= 2 * _KEPT_BYTES:
+        target.CopyFrom(tensor)
+    else:
+        target.name, target.data_type = tensor.name, tensor.data_type
+        target.dims.extend(tensor.dims)
+
+
 def _check_graph(graph: Any, outer: set[str], where: str) -> None:
     """Refuse values that are made twice, or read before they are made; cycles are among these."""
     known = {*outer, *initializers(graph), *(value.name for value in graph.input)}
