@@ -165,7 +165,7 @@ def recompute(
     >>> build.op("back", reads=["x", "tangents_1"], writes={"g": 1})
     >>> build.output("g")
     >>> result = recompute(build.build(), peak=12)
-    >>> result.status, result.extra, [repeat.op for repeat in result.repeats]
+    >>> result.status.value, result.extra, [repeat.op for repeat in result.repeats]
     ('optimal', 0, [])
     """
     from optsched.formats.costs import costs_of, with_costs

@@ -30,10 +30,10 @@ MOST_LINES = {
     "optsched/model": 9_492,
     "optsched/ordering": 9_920,
     "optsched/packing": 4_010,
-    "optsched/plugins": 9_990,
+    "optsched/plugins": 10_040,
     "optsched/reports": 5_930,
     "optsched/runtime": 3_650,
-    "optsched/solver": 13_125,
+    "optsched/solver": 13_290,
     "optsched/store": 2_830,
 }
 """Maximum of lines by room, without the lines of rooms inside it; `heuristics` is one room."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from optsched.reports.page import short_page
@@ -37,6 +38,7 @@ def recompute_record(result: RecomputeResult) -> dict[str, Any]:
         "stop_reason": str(result.stop_reason),
         "seconds": round(result.seconds, 3),
         "why_impossible": result.blocker,
+        "checkpoints": None if result.checkpoints is None else asdict(result.checkpoints),
         "not_counted": "outputs written over inputs (in place)",
         "repeats": [
             {
@@ -87,7 +89,25 @@ def recompute_text(result: RecomputeResult) -> str:
         lines.append(f"  {repeat.op} runs again{times} ({cost}): {saved}")
     if len(result.repeats) > SHOWN:
         lines.append(f"  and {len(result.repeats) - SHOWN} more")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_checkpoint_lines(result)])
+
+
+def _checkpoint_lines(result: RecomputeResult) -> list[str]:
+    """Return the nearest plan that PyTorch's eager mode has, and what is lost."""
+    found = result.checkpoints
+    if found is None:
+        return []
+    cost = _share(result, found.extra)
+    lines = [
+        f"  as torch.utils.checkpoint of {listed([*found.modules], SHOWN)}: "
+        f"peak {found.peak:,} bytes, {cost} extra compute"
+    ]
+    if found.lost or found.added:
+        lines.append(
+            f"    unlike the plan, {counted(len(found.lost), 'op')} outside of them not repeated, "
+            f"{counted(len(found.added), 'op')} inside repeated as well; all of a module at once"
+        )
+    return lines
 
 
 def _share(result: RecomputeResult, cost: int | None) -> str:

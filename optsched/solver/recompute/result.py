@@ -16,6 +16,7 @@ from optsched.runtime.shown import Told
 from optsched.solver.pack import pack
 from optsched.solver.recompute.bound import IMPOSSIBLE
 from optsched.solver.recompute.prove import Proof
+from optsched.solver.recompute.regions import Checkpoints, checkpoints
 from optsched.solver.status import Status, judge
 
 
@@ -124,6 +125,11 @@ class RecomputeResult(Told):
     def repeats(self) -> tuple[Repeat, ...]:
         """Ops that run again, the most expensive first; views are left out."""
         return repeats_of(self.graph, self.sequence or ())
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints | None:
+        """The nearest plan of `torch.utils.checkpoint`; None if that saves nothing."""
+        return checkpoints(self.graph, self.loss, self.sequence or ())
 
     @property
     def gap(self) -> float:

@@ -9,7 +9,9 @@ the parameters are its outputs.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from optsched.errors import FormatError, MissingDependencyError, UsageError
@@ -18,6 +20,8 @@ from optsched.model.graph import Graph
 from optsched.runtime.keywords import keywords
 
 Loss = Callable[..., Any]
+MODULE = "module"
+"""Key of a node's notes."""
 
 
 @keywords
@@ -51,8 +55,8 @@ def capture_step(
     Returns
     -------
     Graph
-        Forward ops, loss and backward ops; sizes in bytes. Plan it with :func:`solve` or
-        :func:`recompute`, or write it with :func:`write_graph`.
+        Forward ops, loss and backward ops, named `MODULE/OP`; sizes in bytes. Plan it with
+        :func:`solve` or :func:`recompute`, or write it with :func:`write_graph`.
 
     Raises
     ------
@@ -80,12 +84,50 @@ def capture_step(
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     inputs, target = _divide(batch, loss)
-    traced = _trace(model, inputs, target, loss)
+    with _named_modules(model) as preserved, preserved:
+        traced = _trace(model, inputs, target, loss)
+    modules = {node.name: node.meta.get("custom", {}).get(MODULE) for node in traced.graph.nodes}
     if fake_cuda:
         from optsched.plugins.inductor.capture import fake_cuda as device
 
         device.move_graph(traced, ())
-    return from_fx(traced, name=name or type(model).__name__)
+    graph = from_fx(traced, name=name or type(model).__name__)
+    # The path of a module tells where an op is, and what checkpoints of modules are near to a plan.
+    named = (
+        replace(op, name=f"{m}/{op.name}") if (m := modules.get(op.name)) else op
+        for op in graph.ops
+    )
+    return replace(graph, ops=tuple(named))
+
+
+@contextmanager
+def _named_modules(model: Any) -> Iterator[Any]:
+    """Note the module of each node that is traced within; yield a context that keeps notes."""
+    from torch.fx import traceback
+
+    entered: list[Any] = []
+
+    def enter(name: str) -> Callable[..., None]:
+        def hook(*_: Any) -> None:
+            note = traceback.annotate({MODULE: name})
+            note.__enter__()
+            entered.append(note)
+
+        return hook
+
+    def leave(*_: Any) -> None:
+        entered.pop().__exit__(None, None, None)
+
+    hooks = []
+    for name, module in model.named_modules():
+        if name:
+            hooks.append(module.register_forward_pre_hook(enter(name)))
+            hooks.append(module.register_forward_hook(leave, always_call=True))
+    try:
+        yield traceback.preserve_node_meta()
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _divide(batch: Any, loss: Loss | None) -> tuple[Any, tuple[Any, ...]]:
