@@ -115,7 +115,8 @@ def _layout_of_file(
         with opened(plan, holds) as (_, source):
             return layout_of_document(source.document)
     if graph is None:
-        file = "module's" if holds is Content.MODULE_PLAN else "graph's"
+        files = {Content.MODULE_PLAN: "module's", Content.TILED: "untiled model's"}
+        file = files.get(holds, "graph's")
         raise UsageError(f"{plan}: {holds.removeprefix('a ')}; give the {file} file as well")
     if isinstance(graph, str | Path):
         options = with_planned_dims(graph, plan, options)

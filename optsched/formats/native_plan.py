@@ -120,7 +120,7 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
     check_format(top, PLAN_FORMAT)
     top.refuse_unknown(_PLAN_KEYS)
     if "tiling" in top.value:
-        raise PlanError("plan is of a model in row bands (tiling): give it to check")
+        raise PlanError("plan is of a model in row bands: give it to check with the model's file")
     claims: dict[str, Any] = {"graph": top.text("graph"), "inplace": top.flag("inplace", False)}
     claims |= {key: top.count(key) for key in NUMBERS}
     claims |= {key: top.count(key) for key in BOUNDS if key in top.value}

@@ -14,7 +14,7 @@ pytest.importorskip("flatbuffers", reason="test models need it: make test-framew
 import optsched
 from optsched import read_graph
 from optsched.cli.commands import main
-from optsched.errors import UsageError
+from optsched.errors import PlanError, UsageError
 from optsched.formats.answers import Asked, open_answer
 from optsched.formats.tflite.graph import read_tflite
 from optsched.formats.tflite.model import read_model
@@ -208,3 +208,7 @@ def test_a_plan_in_row_bands_is_shown_with_its_model(
     assert "a plan in row bands needs the untiled model's file (.tflite), got graph 'net'" in words
     with pytest.raises(UsageError, match=r"got graph 'net'; give both files to optsched check"):
         open_answer(plan, Asked(read_graph(model)))
+    with pytest.raises(UsageError, match="in row bands; give the untiled model's file as well"):
+        optsched.export_plan(plan, tmp_path / "plan.csv", to="csv")
+    with pytest.raises(PlanError, match=r"in row bands: give it to check with the model's file"):
+        optsched.read_plan(plan, read_graph(model))
