@@ -15,6 +15,7 @@ from optsched.model.rows import RowMap, RowOp, RowRule, Rows
 from optsched.model.tiled import Stage, TiledGraph, TiledKind, Tiling
 from optsched.model.tiling import tiled_graph
 from optsched.solver.pack import pack
+from optsched.solver.packing_result import PackingResult
 
 Maps = list[tuple[str, dict[str, int]]]
 
@@ -148,11 +149,19 @@ def _orders(tiled: TiledGraph) -> Iterator[list[int]]:
 
 def least_slab(tiled: TiledGraph, order: Sequence[int]) -> tuple[int, Plan]:
     """Return the least slab of a tiled graph in an order, proved, and a plan with it."""
+    result, plan = packed(tiled, order)
+    assert result.slab is not None
+    assert result.slab == result.slab_bound
+    return result.slab, plan
+
+
+def packed(
+    tiled: TiledGraph, order: Sequence[int], seconds: float = 20
+) -> tuple[PackingResult, Plan]:
+    """Return a packing of a tiled graph in an order, and its plan."""
     from optsched.model.places import placed
 
     problem, ids = places_problem(tiled, order)
-    result = pack(problem, time_limit=20)
+    result = pack(problem, time_limit=seconds)
     assert result.offsets is not None
-    assert result.slab is not None
-    assert result.slab == result.slab_bound
-    return result.slab, placed(tiled, order, ids, result.offsets)
+    return result, placed(tiled, order, ids, result.offsets)
