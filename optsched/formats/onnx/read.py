@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +24,7 @@ from optsched.formats.onnx.model import (
     drop_weights,
     find_constants,
     initializers,
+    light_copy,
     name_graph,
     operation_nodes,
     opset_of,
@@ -133,7 +133,7 @@ def _work_out(
     source: Source, dims: Mapping[str, int], profile: str | Path | None, must_be_closed: bool
 ) -> _Known:
     model = parse_model(source.data)
-    given = deepcopy(model) if dims and not can_fix(model.graph) else model
+    given = light_copy(model) if dims and not can_fix(model.graph) else model
     set_dimensions(model, dims)
     types: dict[str, TensorType] = {}
     if profile is not None:
