@@ -283,7 +283,9 @@ class _StudyRun:
             return Skipped(
                 slot.path, f"no method found a plan{what}: {'; '.join(reasons)}", bad=True
             )
-        return replace(found, path=slot.path, digest=opened.digest)
+        # A graph in memory has no file.
+        path = slot.path if slot.held is None else ""
+        return replace(found, path=path, digest=opened.digest)
 
 
 def _last_event(outcome: Outcome) -> Event | None:
