@@ -14,6 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,6 +51,7 @@ _EXTENDED: Final = {"graph_optimization_level": "ORT_ENABLE_EXTENDED"}
 ROUNDING = "blocks rounded up"
 FUSED = "ops that ONNX Runtime runs instead"
 MOVED = "another order"
+OPEN = "not in place for dimensions that the file leaves open"
 SCRATCH = "kernel scratch, measured,"
 ZEROS = "integer inputs are 0, as ONNX Runtime does not run the model with 1"
 _AT_BASIC: Final = 4
@@ -218,10 +220,25 @@ def _held(
         # What cannot be measured stays unexplained.
         with suppress(OptschedError):
             ran = what_ran(lambda runs: run_all(runs, folder), asked, folder)
+            beside = peak_memory(_in_place_as(ran.graph, graph), tuple(order))
+            parts[OPEN], rounded = beside - rounded, beside
             kinds = (Counter(op.kind for op in each.ops) for each in (ran.graph, graph))
             parts[MOVED if next(kinds) == next(kinds) else FUSED] = ran.tensors - rounded
             parts[SCRATCH] = ran.held - ran.tensors
     return Held(planned, held, {what: value for what, value in parts.items() if value})
+
+
+def _in_place_as(ran: Graph, graph: Graph) -> Graph:
+    """Return a graph in blocks whose ops write in place where those of the graph that ran do.
+
+    Of ops that ONNX Runtime replaces nothing is known: theirs stay as they are.
+    """
+    names = {(ran.buffers[b].name, ran.buffers[source].name) for _, b, source in ran.inplace}
+    made = {b.name for b in ran.buffers}
+    pairs = [(graph.buffers[b].name, graph.buffers[source].name) for _, b, source in graph.inplace]
+    every = zip(graph.inplace, pairs, strict=True)
+    kept = tuple(x for x, pair in every if pair in names or not made.issuperset(pair))
+    return MemoryModel(align=BLOCK).apply(replace(graph, inplace=kept))
 
 
 def _with_reuse(apart: Held, held: int) -> Held:

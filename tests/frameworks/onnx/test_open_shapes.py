@@ -17,7 +17,9 @@ pytest.importorskip("onnxruntime", reason="the extra runtimes is not installed")
 from optsched import apply_plan, peak_memory, read_graph, solve
 from optsched.formats import read_recorded
 from optsched.formats.onnx.rules import BLOCK
-from optsched.measure.onnxruntime import request, run_all
+from optsched.measure import measure_model
+from optsched.measure.onnxruntime import OPEN, request, run_all
+from optsched.measure.request import Request
 from optsched.model.memory_model import MemoryModel
 from tests.frameworks.onnx.build import (
     BOOL,
@@ -154,6 +156,19 @@ def test_the_planned_file_states_no_stale_shape(tmp_path: Path, stated: Sequence
     held = peak_memory(MemoryModel(align=BLOCK).apply(graph), range(len(graph.ops)))
     assert after["held"] == held == ROWS * COLUMNS * 4 + BLOCK
     assert before["held"] == 2 * ROWS * COLUMNS * 4
+
+
+def test_dimensions_that_the_file_leaves_open_are_named_as_the_cause(tmp_path: Path) -> None:
+    made = chain(shape=UNNAMED)
+    (path := tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    graph = read_graph(path, dims={"x.0": ROWS})
+    plan = solve(graph, time_limit=1).plan
+    found = measure_model(Request(str(path), graph, plan, {"dims": {"x.0": ROWS}}))
+    size = ROWS * COLUMNS * 4
+    assert found.before.causes == {"blocks rounded up": BLOCK - 4, OPEN: size - BLOCK}
+    assert found.after is not None
+    assert found.after.causes == {"blocks rounded up": BLOCK - 4}
+    assert (found.before.held, found.after.held) == (2 * size, size + BLOCK)
 
 
 def _open_names(made: Any) -> set[str]:
