@@ -26,7 +26,7 @@ WIDTHS = (18, 12, 7, 6, 8, 6, 8, 6, 36, 0)
 ALLOWED = 1.2, 1.0
 """A limit may be passed by this factor, and by as many seconds besides."""
 LARGE = 30_000
-"""Ops beyond which a command may take as long besides as reading the file takes."""
+"""Ops beyond which a command may take as many seconds besides as reading the file does."""
 PATIENCE = 30
 """A case is ended after this many times what it is allowed."""
 
@@ -78,12 +78,13 @@ def measured(case: str, shape: str, ops: int, limit: float) -> tuple[tuple[objec
     """Measure one case in a process of its own; return its row, and whether it is too late."""
     command = [sys.executable, "-m", "experiments.limits", "--one", "--shape", shape]
     command += ["--case", case, "--ops", str(ops), "--limit", str(limit)]
+    patience = PATIENCE * allowed(limit) * max(1, ops // LARGE)
     try:
         done = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=PATIENCE * allowed(limit)
+            command, check=False, capture_output=True, text=True, timeout=patience
         )
     except subprocess.TimeoutExpired:
-        return (case, shape, ops, limit, f"> {PATIENCE * allowed(limit):.0f} by the clock"), True
+        return (case, shape, ops, limit, f"> {patience:.0f} by the clock"), True
     if done.returncode:
         return (case, shape, ops, limit, done.stderr.strip().splitlines()[-1]), True
     found = json.loads(done.stdout)
@@ -97,7 +98,8 @@ def measure(case: str, shape: str, ops: int, limit: float) -> dict[str, object]:
     if case in COMMANDS:
         file = FILES[shape](ops)
         run = COMMANDS[case][1](file)
-        may_take += reading_seconds(file) if ops > LARGE else 0.0
+        if ops > LARGE:
+            may_take = ALLOWED[0] * limit + reading_seconds(file)
     elif case in SOLVES:
         run = SOLVES[case](SHAPES[shape](ops))
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -132,29 +132,44 @@ class Master:
                 rows.round(v, q, least)
         return Master(rows)
 
-    def separate(self, values: np.ndarray, most: int) -> int:
-        """Add rows that a solution violates, at most some "round" of each node; count them."""
+    def separate(self, values: np.ndarray, most: int, clock: Clock) -> int:
+        """Add rows that a solution violates, at most some "round" of each node; count them.
+
+        Nodes and sizes that the time does not suffice for are left out: rows only raise the bound.
+        """
         added = separate_pairs(self.rows, values)
         for v in self.rows.active:
-            sizes = sorted({*self.rows.fits[v][0].values()})
-            pairs = [(q, least) for q in sizes for least in (0, *sizes) if least <= q]
-            found = [(self._violation(values, v, *pair), *pair) for pair in pairs]
+            if clock.expired():
+                break
             # The most violated rows first; a few of them do most of the work.
-            for short, q, least in sorted(found, reverse=True)[:most]:
+            for short, q, least in sorted(self._violations(values, v, clock), reverse=True)[:most]:
                 if short > VIOLATED:
                     added += self.rows.round(v, q, least)
         return added
 
-    def _violation(self, values: np.ndarray, v: int, q: int, least: int) -> float:
-        """Return how many pieces of q bytes a solution lacks in a row "round"."""
-        sizes, need = self.rows.large(v, least)
-        if need <= 0 or q <= 0:
-            return 0.0
-        bytes_ = np.fromiter(sizes.values(), np.int64, len(sizes))
-        rest = (need - 1) % q + 1
-        parts = bytes_ // q * float(rest) + np.minimum(rest, bytes_ % q)
-        released = 1 - values[np.fromiter(sizes, np.int64, len(sizes))]
-        return (rounded(need, need, q) - float(parts @ released)) / rest
+    def _violations(
+        self, values: np.ndarray, v: int, clock: Clock
+    ) -> Iterator[tuple[float, int, int]]:
+        """Yield how many pieces of q bytes a solution lacks in a row "round", q and `least`."""
+        fits, need = self.rows.fits[v]
+        # Sorted by size, so that storages of at least some bytes are the end of a row.
+        sizes = np.array(sorted(fits.values()), np.int64)
+        columns = sorted(fits, key=fits.__getitem__)
+        released = 1 - values[np.array(columns, np.int64)]
+        below = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+        distinct = sorted({*fits.values()})
+        for q in filter(None, distinct):
+            if clock.expired():
+                return
+            parts, rests = (sizes // q).astype(float), sizes % q
+            for least in (0, *(x for x in distinct if x <= q)):
+                first = int(np.searchsorted(sizes, least))
+                lacking = need - below[first]
+                if lacking > 0:
+                    rest = (lacking - 1) % q + 1
+                    piece = parts[first:] * rest + np.minimum(rest, rests[first:])
+                    found = rounded(lacking, lacking, q) - float(piece @ released[first:])
+                    yield found / rest, q, least
 
     def _bound(self, branches: Branches) -> None:
         """Bound the sums of columns of these branches, and no others."""

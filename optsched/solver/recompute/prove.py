@@ -106,7 +106,7 @@ def _tighten(master: Master, target: int, clock: Clock) -> Relaxed | None:
     for _ in range(ROUNDS):
         if best is None or best.bound >= target or clock.expired():
             break
-        if not master.separate(best.values, 2):
+        if not master.separate(best.values, 2, clock):
             break
         found = master.relax(_seconds(clock))
         # No time for another round, or rows that did not help.
@@ -173,7 +173,7 @@ class _Search:
             if found is None:
                 return []
             # Some rows violated by the new solution often save further branches.
-            if found.bound < self.target and self.master.separate(found.values, 1):
+            if found.bound < self.target and self.master.separate(found.values, 1, self.clock):
                 found = self.master.relax(_seconds(self.clock), branches) or found
             sides.append(_Node(branches, found))
         node.parts = (columns, most, sides[0], sides[1])
