@@ -11,13 +11,7 @@ GROUP = re.compile(r"^(\w+(?:, \w+)+)\n((?:[ \t]+\S.*\n?|\n)+)", re.MULTILINE)
 
 
 def split_names(text: str) -> str:
-    r"""Return a docstring in which each parameter has an entry of its own.
-
-    Examples
-    --------
-    >>> split_names("Parameters\n----------\na, b\n    Sizes.\n")
-    'Parameters\n----------\na\n    Sizes.\nb\n    Sizes.\n'
-    """
+    """Return a docstring in which each parameter has an entry of its own."""
     head, mark, rest = text.partition("Parameters\n----------\n")
 
     def split(found: re.Match[str]) -> str:
