@@ -160,6 +160,7 @@ class Worker:
         try:
             return self.pool.submit(compare_case, case, self.folder).result()
         except BrokenProcessPool:
+            self.pool.shutdown()
             self.start()
             return "ONNX Runtime aborts"
 
@@ -213,6 +214,7 @@ def main(count: int = 500, seed: int = 0, *, cases: bool = False, only: str = ""
                         f"{predicted} {' '.join(each.ops)}",
                         flush=True,
                     )
+        worker.pool.shutdown()
     seconds = time.perf_counter() - started
     print("; ".join(f"{what} {number}" for what, number in totals.items()), f"({seconds:.0f} s)")
     return int(totals[UNEXPLAINED] > 0 or totals["outputs"] > 0)
