@@ -44,11 +44,12 @@ def least_whole(fused: FusedGraph, near: Iterable[Sequence[Sequence[int]]] = ())
 
 
 def against_least_whole(result: FusionResult) -> FusionResult:
-    """Return a result whose whole nodes have the best order known, if a split is below them.
+    """Return a result whose whole nodes have the best order known.
 
-    The split is given up if they then need no more than it does.
+    A split is given up if they then need no more than it does.
     """
-    if result.saved <= 0:
+    is_large = len(result.whole.groups) > MOST_SEARCHED
+    if result.whole.peak <= result.bound or (is_large and result.saved <= 0):
         return result
     least = least_whole(result.fused, [result.best.groups])
     if least.peak >= result.whole.peak:
