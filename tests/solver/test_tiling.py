@@ -57,6 +57,12 @@ def test_a_work_limit_gives_one_answer_at_any_speed(
     assert found[0] == found[1]
 
 
+def test_stages_at_several_positions_are_not_left_out() -> None:
+    # 240 bytes were proved once, with the load of a stage's first count in place of the least one.
+    found = tile(random_rows(5439), extra=0.0, bands=3, objective="head", limits=Limits(seconds=20))
+    assert found.bound <= 224
+
+
 def test_a_tail_that_grows_leaves_a_model_untiled() -> None:
     rows = random_rows(14)
     free = tile(rows, extra=1.0, limits=Limits(seconds=20))

@@ -158,8 +158,9 @@ def network(
         for position in x.positions
     ]
     pairs = np.array(table, np.int64).reshape(-1, 4)
-    low = np.minimum.reduceat(banded[:, 2], ptr[pairs[:, 0]]) if len(pairs) else pairs[:, 3]
-    rough = np.column_stack((pairs[:, 1:3], low + pairs[:, 3]))
+    least_of = np.full(len(stages), OUT_OF_REACH, np.int64)
+    np.minimum.at(least_of, banded[:, 5], banded[:, 2])
+    rough = np.column_stack((pairs[:, 1:3], least_of[pairs[:, 0]] + pairs[:, 3]))
     least = _least_load(len(positions), [*whole[:, :3].tolist(), *rough.tolist()])
     cheap = {(k, v): end for k, end, load, _, _, v, *_ in whole.tolist() if load <= least}
     needless = np.array([_runs_whole(stages[t].ops, k, cheap) for t, k, _, _ in table], bool)
