@@ -15,6 +15,7 @@ from optsched.joint.oracle import portion
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.parts import Gap, gaps_between
 from optsched.model.places import places_problem
+from optsched.model.sharing import Rectangle
 from optsched.model.tiled import Stage, TiledKind, Tiling
 from optsched.model.tiling import tiled_graph
 from optsched.runtime.clock import Clock
@@ -73,30 +74,32 @@ def stage_problem(net: Network, stage: int, count: int, way: int) -> tuple[Packi
     held = 0
     runs = [op for op in tiled.ops if op.stage == 0 and op.kind != TiledKind.JOIN]
     last = first + len(runs)
-    kept = []
+    kept: list[tuple[int, int, list[Rectangle]]] = []
+    is_cut = False
     for i in range(len(problem)):
         table = [
             (max(a, first), min(b, last), low, high)
             for a, b, low, high in problem.rectangles(i)
             if a < last and b > first
         ]
-        whole = (first, last, 0, int(problem.size[i]))
-        if table and table != [whole]:
-            kept.append((i, table))
+        size = int(problem.size[i])
+        if table and table != [(first, last, 0, size)]:
+            # Rows that are dead during the whole of the stage take no bytes of it.
+            low, high = min(x[2] for x in table), max(x[3] for x in table)
+            is_cut |= high - low < size
+            kept.append((i, high - low, [(a, b, c - low, d - low) for a, b, c, d in table]))
         elif table and buffers.get(int(ids[i])) in variant.dead:
-            held += int(problem.size[i])
-    rows_ = np.array([i for i, _ in kept], np.int64)
-    start = [table[0][0] for _, table in kept]
-    end = [table[-1][1] for _, table in kept]
+            held += size
     gaps: list[tuple[Gap, ...]] = [
-        gaps_between(table[0][0], table[-1][1], int(problem.size[i]), table) for i, table in kept
+        gaps_between(table[0][0], table[-1][1], size, table) for _, size, table in kept
     ]
+    rows_ = np.array([i for i, *_ in kept], np.int64)
     alone = PackingProblem(
         names=[problem.names[i] for i in rows_.tolist()],
-        start=start,
-        end=end,
-        size=problem.size[rows_],
-        alignment=problem.alignment[rows_] if _is_divisible(problem) else (),
+        start=[table[0][0] for *_, table in kept],
+        end=[table[-1][1] for *_, table in kept],
+        size=[size for _, size, _ in kept],
+        alignment=problem.alignment[rows_] if _is_divisible(problem) and not is_cut else (),
         gaps=gaps if any(gaps) else (),
         name=problem.name,
     )
