@@ -17,7 +17,7 @@ from optsched.solver.pack import pack
 from optsched.solver.recompute.bound import IMPOSSIBLE
 from optsched.solver.recompute.prove import Proof
 from optsched.solver.recompute.regions import Checkpoints, checkpoints
-from optsched.solver.status import judge
+from optsched.solver.status import Status, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class RecomputeResult(Told):
     blocker: str = ""
 
     @property
-    def status(self) -> str:
-        """`optimal`, `feasible`, `infeasible` or `unknown`."""
-        return judge(self.extra, self.bound or 0, refuted=self.bound is None).value
+    def status(self) -> Status:
+        """State of knowledge about the least extra cost within the budget."""
+        return judge(self.extra, self.bound or 0, refuted=self.bound is None)
 
     @property
     def extra_share(self) -> float | None:
