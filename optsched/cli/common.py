@@ -6,6 +6,7 @@ import argparse
 import gc
 import json
 import os
+import re
 import sys
 from dataclasses import replace
 from functools import cache
@@ -200,9 +201,9 @@ def _given_dims(args: argparse.Namespace) -> dict[str, int]:
 
 
 def parse_dims(texts: Sequence[str]) -> dict[str, int]:
-    """Return the sizes of texts such as 'batch=1'."""
+    """Return the sizes of texts such as 'batch=1' or 'batch=1,seq=8'."""
     found: dict[str, int] = {}
-    for text in texts:
+    for text in chain.from_iterable(re.split(r"(?<=\d),(?=[^=,()]+=)", x) for x in texts):
         name, _, size = (part.strip() for part in text.rpartition("="))
         if not name or not size.isdecimal() or len(size) > 12 or int(size) < 1:
             raise UsageError(f"--dim wants NAME=N with N of at least 1, got {text!r}")

@@ -108,7 +108,9 @@ def _since_section(args: argparse.Namespace, fleet: Fleet, changes: Sequence[Cha
     from optsched.reports.tables import as_html, safe
 
     text = changes_text(fleet, changes, args.diff)
-    table = as_html(changes_table(changes, fleet.settings.objective)) if changes else ""
+    table = ""
+    if changes:
+        table = as_html(changes_table(changes, fleet.settings.objective), "What changed")
     return f"<h2>What changed</h2><p>{safe(text, 1000)}</p>{table}"
 
 

@@ -137,9 +137,11 @@ def unknown_dimension(name: str, known: Sequence[str], inputs: str = "") -> Unkn
 
     `known` are the names of its open dimensions, `inputs` the names and shapes of its inputs.
     """
-    these = ", ".join(map(show, known[:8])) + (", ..." if len(known) > 8 else "")
     if known:
-        near = nearest(name, known)
+        # Sizes that follow from others have names like `floor(n/2) + 1`; nobody gives those.
+        given = [x for x in known if not set(x) & set("()+*/ ")] or list(known)
+        these = ", ".join(map(show, given[:8])) + (", ..." if len(given) > 8 else "")
+        near = nearest(name, given)
         found = f"open dimensions: {these}" + (f";{near[1:]}" if near.endswith("?") else "")
     else:
         static = f": its inputs are {inputs}; leave out --dim" if inputs else ""

@@ -23,7 +23,7 @@ from optsched.errors import FormatError, GraphError, PlanError, UsageError
 from optsched.formats.fields import Record, check_format
 from optsched.formats.format import Content, Source
 from optsched.formats.native_plan import plan_document, read_plan_document
-from optsched.formats.opening import opened
+from optsched.formats.opening import extra_named, opened
 from optsched.model.plan import Plan
 from optsched.model.question import contents_digest
 from optsched.model.rows import Rows, Tail
@@ -92,7 +92,8 @@ def read_tilable(path: str | PathLike[str]) -> Tilable:
         If no runtime is known that plans offsets for tiled models of this format, the file is tiled
         already, or has open sizes or several subgraphs.
     """
-    with opened(Path(path) if not isinstance(path, str) else path, Content.GRAPH) as (row, source):
+    given = path if isinstance(path, str) else Path(path)
+    with opened(given, Content.GRAPH) as (row, source), extra_named(row):
         if row.name != "tflite":
             raise FormatError(
                 f"{row.title} ({row.name}) cannot be tiled: only TFLite Micro takes offsets of rows"

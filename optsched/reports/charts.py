@@ -89,7 +89,11 @@ def saving_bars(found: Mapping[str, Saving], most: int) -> str:
     ranked = sorted(found.items(), key=lambda item: -(item[1].saved or 0))
     rows = [(name, saving) for name, saving in ranked[:most] if (saving.saved or 0) > 0]
     top = max((saving.before or 0 for _, saving in rows), default=1) or 1
-    return "<table class=bars>" + "".join(_bar(*row, top) for row in rows) + "</table>"
+    return (
+        '<table class=bars aria-label="Largest savings">'
+        + "".join(_bar(*row, top) for row in rows)
+        + "</table>"
+    )
 
 
 def _bar(name: str, saving: Saving, top: int) -> str:

@@ -140,7 +140,8 @@ def front_page(results: Sequence[RecomputeResult], saved: str = "") -> str:
     `saved` is the saving of the smallest peak in words, with which the page starts.
     """
     name, unit = (results[0].graph.name, results[0].graph.cost_unit) if results else ("", "")
-    body = [front_picture(results), f"<p class=soft>{_LEGEND}</p>", as_html(front_table(results))]
+    table = as_html(front_table(results), "Points of the front")
+    body = [front_picture(results), f"<p class=soft>{_LEGEND}</p>", table]
     body.append(f"<p>Costs in {safe(unit)}, in % of one step. Writing in place is not counted.</p>")
     for result in results:
         lines = recompute_text(result).splitlines()

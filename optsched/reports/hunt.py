@@ -11,8 +11,10 @@ from optsched.formats import packing_of, write_bytes, write_graph, write_packing
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.saving import Saving
+from optsched.reports.page import short_page
 from optsched.reports.step_diff import order_diff, packing_diff
 from optsched.reports.svg import contrast_picture, order_panel, slab_panel
+from optsched.reports.tables import safe
 from optsched.reports.view import packing_view, plan_view
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Objective
@@ -35,8 +37,8 @@ def paragraph(example: Counterexample) -> str:
     return text.strip()
 
 
-def picture(example: Counterexample) -> str:
-    """Return an SVG of the method's plan beside the better one."""
+def picture(example: Counterexample, *, stacked: bool = False) -> str:
+    """Return an SVG of the method's plan beside the better one, or above it if `stacked`."""
     panels = []
     for name, value in (
         (example.target.method, example.loss.value),
@@ -49,7 +51,16 @@ def picture(example: Counterexample) -> str:
             panels.append(slab_panel(title, plan_view(item, plan, title)))
         else:
             panels.append(order_panel(title, item, plan))
-    return contrast_picture(panels, example.loss.rival)
+    return contrast_picture(panels, example.loss.rival, stacked=stacked)
+
+
+def hunt_page(example: Counterexample) -> str:
+    """Return an HTML page: saving, picture and paragraph."""
+    title = f"{example.target.method} on {example.item.name}"
+    # The colors of the picture are for white, so it keeps its own ground at night.
+    body = f"<figure class=paper>{picture(example, stacked=True)}</figure>"
+    body += f"<p>{safe(paragraph(example), 4000)}</p>"
+    return short_page(title, title, str(saving_of(example)), body)
 
 
 def hunt_record(hunt: Hunt, files: dict[str, str]) -> dict[str, Any]:
@@ -154,10 +165,10 @@ def _minimal_line(example: Counterexample, *, interrupted: bool) -> str:
 
 
 def write_counterexample(path: Path, example: Counterexample) -> dict[str, str]:
-    """Write the instance, its plans, the picture and the paragraph; return the path of each.
+    """Write the instance, its plans, picture, paragraph and page; return the path of each.
 
     The files are next to `path` and share its stem: `core.json` comes with `core.lpmf.plan.json`,
-    `core.optimum.plan.json`, `core.svg` and `core.txt`.
+    `core.optimum.plan.json`, `core.svg`, `core.txt` and `core.html`.
     """
     # The stem without .json or .csv names all files beside it.
     stem = Path(path.name.removesuffix(".gz")).stem
@@ -177,4 +188,6 @@ def write_counterexample(path: Path, example: Counterexample) -> dict[str, str]:
     files["picture"], files["story"] = path.with_name(f"{stem}.svg"), path.with_name(f"{stem}.txt")
     write_bytes(files["picture"], picture(example).encode())
     write_bytes(files["story"], (paragraph(example) + "\n").encode())
+    files["page"] = path.with_name(f"{stem}.html")
+    write_bytes(files["page"], hunt_page(example).encode())
     return {what: str(file) for what, file in files.items()}

@@ -156,7 +156,7 @@ def html(found: Found | Words) -> str:
         return _page(first, lines.replace("\\n", "\n") + _picture_of(found))
     if isinstance(found, Fleet):
         table = fleet_table(found, [graph for graph in found.graphs if graph.peak is not None])
-        return _page(headline(fleet_savings(found), found.equals), as_html(table))
+        return _page(headline(fleet_savings(found), found.equals), as_html(table, "Graphs"))
     if isinstance(found, Comparison | Study):
         study = as_study(found)
         return _page(headline(study_savings(study), study.equals), _study_body(found))
@@ -177,7 +177,7 @@ def _figure(shown: View, bound: int) -> str:
 
 
 def _page(first: str, body: str) -> str:
-    style = STYLE + ".optsched .n{text-align:right}"
+    style = STYLE + ".optsched .n{text-align:right}.optsched pre{white-space:pre-wrap}"
     lead = f"<p><b>{escape(first)}</b></p>" if first else ""
     return f"<div class=optsched><style>{style}</style>{lead}{body}</div>"
 
@@ -198,8 +198,10 @@ def _study_body(found: Comparison | Study) -> str:
             shown = plan_view(found.graph, plan, found.graph.name)
             figure = _figure(shown, found.slab_bound)
         return figure + method_section(found)
-    several = as_html(saving_table(study_savings(found))) if len(found.comparisons) > 1 else ""
-    return several + as_html(method_table(found))
+    several = (
+        as_html(saving_table(study_savings(found)), "Savings") if len(found.comparisons) > 1 else ""
+    )
+    return several + as_html(method_table(found), "Methods")
 
 
 def _view(found: Result | PackingResult | ModuleResult) -> View | None:

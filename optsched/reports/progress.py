@@ -153,13 +153,15 @@ def _pace_column(line: ProgressLine) -> ProgressColumn:
 
 
 def rate_text(done: float, total: float, seconds: float) -> str:
-    """Return the rate of parts and the time left; empty before the first part is done."""
+    """Return the rate of parts, and the time left once a twentieth of them is done."""
     if not done or seconds <= 0:
         return ""
     # Slow work is told per minute, so that the rate is never "0.0/s".
     each = seconds / done
     rate = f"{1 / each:,.1f}/s" if each < 1 else f"{60 / each:,.1f}/min"
-    return f", {rate}, {duration(each * (total - done))} left"
+    # The first parts wait for compilers, so that they say little about the others.
+    left = f", {duration(each * (total - done))} left" if 20 * done >= total else ""
+    return f", {rate}{left}"
 
 
 def duration(seconds: float) -> str:

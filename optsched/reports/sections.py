@@ -142,7 +142,7 @@ def live_table(shown: View) -> str:
         rest = int(size[list(shown.live[AT_MOST:])].sum())
         more = f" ({count - AT_MOST:,} even smaller ones, {format_bytes(rest)}, are not listed)"
     table = make_table(("buffer", "bytes", "share", "live", "made by"), "snsst", rows, label)
-    return as_html(table, more=more)
+    return as_html(table, "Buffers live at the peak", more=more)
 
 
 def plan_table(result: Result, views: Sequence[View]) -> str:
@@ -162,7 +162,7 @@ def plan_table(result: Result, views: Sequence[View]) -> str:
         for number, shown in enumerate(views)
     ]
     heads = ("plan", "peak", "excess", "slab", "excess", "fragmentation", "slab against the first")
-    return f"<p>{_EXCESS}.</p>" + as_html(make_table(heads, "tnnnnnn", rows))
+    return f"<p>{_EXCESS}.</p>" + as_html(make_table(heads, "tnnnnnn", rows), "Plans")
 
 
 def _exactly(count: int) -> Cell:
@@ -199,7 +199,7 @@ def method_section(comparison: Comparison) -> str:
     ours = [number for number, row in enumerate(comparison.rows) if row.method == OUR_METHOD]
     table = replace(make_table(heads, "stnnnnn", rows), best=ours[0] if ours else None)
     label = f"{_EXCESS}. Orders are packed greedily, packings take the best order."
-    return f"<p>{label}</p>" + as_html(table)
+    return f"<p>{label}</p>" + as_html(table, "Methods")
 
 
 def verdicts(
@@ -270,7 +270,7 @@ def proof_section(report: Report) -> str:
     heads = ("buffer", "bytes", "made by", "held by")
     count = len(explained["buffers"])
     then = f"Live then, the largest {AT_MOST} of {count:,}" if count > AT_MOST else "Live then"
-    parts.append(as_html(make_table(heads, "sntt", rows, then)))
+    parts.append(as_html(make_table(heads, "sntt", rows, then), "Why they are live"))
     if not all(row["in_every_order"] for row in explained["buffers"]):
         parts.append(f"<p class=soft>{NOT_ALWAYS}</p>")
     parts += [
@@ -298,6 +298,6 @@ def trace_table(trace: Sequence[Event]) -> str:
         for event in trace[:AT_MOST]
     ]
     heads = ("seconds", "best plan, bytes", "bound, bytes", "by")
-    inside = as_html(make_table(heads, "nnnt", rows))
+    inside = as_html(make_table(heads, "nnnt", rows), "Events of the search")
     first = f", the first {AT_MOST:,} of them" if len(trace) > AT_MOST else ""
     return f"<details><summary>{counted(len(trace), 'event')}{first}</summary>{inside}</details>"

@@ -28,7 +28,7 @@ def split_page(result: FusionResult, points: Sequence[Point], saved: str = "") -
     if result.bound:
         legend += f" No split lies on the left of the dashed line, at {both(result.bound)}: proved."
     body = f"{split_picture(result, points)}<p class=soft>{legend}</p>"
-    body += as_html(split_table(result, points))
+    body += as_html(split_table(result, points), "Splits")
     return short_page(f"splits of {name}", f"Kernels against the peak of {name}", saved, body)
 
 

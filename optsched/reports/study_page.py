@@ -26,7 +26,7 @@ from optsched.reports.study_tables import (
     study_summary,
     trouble_lines,
 )
-from optsched.reports.tables import as_html, safe
+from optsched.reports.tables import as_html, safe, scrolled
 from optsched.reports.view import DRAWN, plan_view
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import counted
@@ -89,13 +89,13 @@ def _charts(study: Study, savings: dict[str, Saving]) -> str:
         + f"<h2>Performance profile</h2>{charts.profile_chart(study, shown)}"
         "<p class=soft>The higher a curve, the more graphs a method solves within that factor; its "
         "left end is the share on which it is optimal, or as good as the best known.</p>"
-        f"<details><summary>in figures</summary>{as_html(profile_table(study))}</details>"
+        f"<details><summary>in figures</summary>{as_html(profile_table(study), PROFILE)}</details>"
     )
 
 
 def _tables(study: Study) -> str:
     return "".join(
-        f"<h2>{title}</h2><p>{safe(words.replace('`', ''), 1000)}</p>{as_html(table)}"
+        f"<h2>{title}</h2><p>{safe(words.replace('`', ''), 1000)}</p>{as_html(table, title)}"
         for title, words, table in study_sections(study)
         if title != PROFILE
     )
@@ -123,7 +123,8 @@ def _graphs(study: Study, savings: dict[str, Saving]) -> str:
     return (
         '<div class=controls><label>Find <input type=search data-table=graphs placeholder="name or '
         f'proof"></label><output></output><span class=hint>{_LEGEND}</span></div>'
-        f"<div class=scroll><table id=graphs class=sortable><thead><tr>{heads}</tr></thead>"
+        f"{scrolled('Graphs')}<table id=graphs aria-label=Graphs class=sortable>"
+        f"<thead><tr>{heads}</tr></thead>"
         f"<tbody>{rows}</tbody></table></div>"
     )
 

@@ -87,24 +87,25 @@ def _field(value: object) -> object:
     return shield(value, "") if isinstance(value, str) else value
 
 
-def as_html(table: Table, *, more: str = "") -> str:
+def as_html(table: Table, name: str, *, more: str = "") -> str:
     """Return a table as HTML; `more` is added to the summary of the folded rows.
 
+    `name` is what readers of screens call the table, which scrolls where it is wide.
     Only a long table with a caption is folded.
     """
     # Without a caption nothing says what is folded.
     if not table.caption or len(table.rows) <= AT_ONCE:
-        return _html(table, table.rows)
+        return _html(table, table.rows, name)
     rest = table.rows[AT_ONCE:]
     summary = escape(f"{counted(len(rest), 'smaller one')}{more}")
-    inside = _html(replace(table, caption=""), rest)
+    inside = _html(replace(table, caption=""), rest, f"{name}, the others")
     return (
-        f"{_html(table, table.rows[:AT_ONCE])}"
+        f"{_html(table, table.rows[:AT_ONCE], name)}"
         f"<details><summary>{summary}</summary>{inside}</details>"
     )
 
 
-def _html(table: Table, rows: Sequence[Sequence[Cell | str]]) -> str:
+def _html(table: Table, rows: Sequence[Sequence[Cell | str]], name: str) -> str:
     heads = "".join(f"<th scope=col class={c.kind}>{escape(c.head)}</th>" for c in table.columns)
     body = ""
     for number, row in enumerate(rows):
@@ -113,9 +114,14 @@ def _html(table: Table, rows: Sequence[Sequence[Cell | str]]) -> str:
         body += f"<tr{' class=best' if number == table.best else ''}>{inside}</tr>"
     named = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
     return (
-        f"<div class=scroll><table>{named}<thead><tr>{heads}</tr></thead>"
+        f'{scrolled(name)}<table aria-label="{escape(name)}">{named}<thead><tr>{heads}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def scrolled(name: str) -> str:
+    """Return the start of a box in which a wide table scrolls, by keys as well."""
+    return f'<div class=scroll role=region tabindex=0 aria-label="{escape(name)}">'
 
 
 def _cell_html(cell: Cell | str) -> str:

@@ -199,7 +199,8 @@ def front_table(result: TilingResult) -> Table:
 
 def tiling_page(result: TilingResult, own_head: int) -> str:
     """Return an HTML page: the front, the stages, and the slab before and after."""
-    body = [front_picture(result), f"<p class=soft>{_LEGEND}</p>", as_html(front_table(result))]
+    table = as_html(front_table(result), "Points of the front")
+    body = [front_picture(result), f"<p class=soft>{_LEGEND}</p>", table]
     body += [f"<p>{safe(line, 2000)}</p>" for line in tiling_text(result).splitlines()]
     body.append(f"<style>{STYLE}</style>")
     points = [("The slab before", result.untiled)]

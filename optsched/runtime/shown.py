@@ -28,6 +28,19 @@ class Told:
     # Without it, subclasses with slots would have a dictionary after all.
     __slots__ = ()
 
+    # Type checkers would take every name for known.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            # Tools look for private names, for which a suggestion would only cost time.
+            if not name.startswith("_"):
+                from optsched.runtime.text import nearest_word
+
+                near = nearest_word(name, [x for x in dir(self) if x[0] != "_"])
+                text += f": did you mean {near!r}?" if near else ""
+            raise AttributeError(text, name=name, obj=self)
+
     def summary(self) -> str:
         """Return the text that the command prints for it."""
         return str(_views().summary(self))

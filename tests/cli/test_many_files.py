@@ -8,7 +8,9 @@ import pytest
 
 from optsched import write_graph
 from optsched.cli import main
+from optsched.cli.common import parse_dims
 from optsched.errors import MissingDependencyError
+from optsched.formats.fields import unknown_dimension
 from tests.support.families.small import diamond
 
 
@@ -50,3 +52,16 @@ def test_a_missing_package_is_named_so_that_pip_finds_it_anywhere() -> None:
     message = str(MissingDependencyError("tflite", "tflite"))
     assert message == "tflite is not installed; run: pip install flatbuffers tflite"
     assert "'torch<2.16,>=2.13'" in str(MissingDependencyError("torch", "torch"))
+
+
+def test_sizes_are_given_one_by_one_or_in_a_list() -> None:
+    assert parse_dims(["N=1,M1=320", "seq=8"]) == {"N": 1, "M1": 320, "seq": 8}
+    # A name of torch may have a comma of its own.
+    assert parse_dims(["Max(2,b)=3", "a,b=4"]) == {"Max(2,b)": 3, "a,b": 4}
+
+
+def test_sizes_that_follow_from_others_are_not_offered() -> None:
+    text = str(unknown_dimension("x", ["batch", "floor(batch/2) + 1", "seq"]))
+    assert text.startswith("unknown dimension 'x'; open dimensions: 'batch', 'seq'")
+    assert "floor" not in text
+    assert "'a + 1'" in str(unknown_dimension("x", ["a + 1"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import xml.etree.ElementTree as ET
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,7 @@ def test_a_graph_and_its_plans(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert read_graph(out).name == "core.v1" == record["graph"]
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "core.v1.dfs.plan.json",
+        "core.v1.html",
         "core.v1.json",
         "core.v1.optimum.plan.json",
         "core.v1.svg",
@@ -73,6 +75,9 @@ def test_a_graph_and_its_plans(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert json.loads(capsys.readouterr().out)["peak"] == value
     story = (tmp_path / "core.v1.txt").read_text()
     assert story.strip() == record["story"]
+    page = (tmp_path / "core.v1.html").read_text()
+    assert "<svg" in page
+    assert escape(record["story"]) in page
     assert "The orders part at step" in story
     assert f"{record['value']:,} bytes" in story
     picture = ET.fromstring((tmp_path / "core.v1.svg").read_text())

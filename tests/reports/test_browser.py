@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from optsched import compare_methods
+from optsched import GraphBuilder, compare_methods, write_graph
 from optsched.cli import main
+from optsched.model.graph import Graph
 from optsched.reports.report import Report, make_report
 from optsched.reports.write import write_report
 from optsched.solver.pipeline import solve
@@ -302,6 +303,100 @@ def test_nothing_is_wider_than_the_window(
         ".map((x) => x.getBoundingClientRect().left)).size"
     )
     assert columns == (2 if width == 1280 else 1)
+
+
+NAMELESS = """
+[...document.querySelectorAll("table, .scroll, button, input, svg")].filter(
+  (x) => !(x.getAttribute("aria-label") || x.caption || x.textContent.trim() || x.labels?.length)
+  || (x.tagName === "TABLE" && !x.getAttribute("aria-label"))
+).map((x) => x.outerHTML.slice(0, 80))
+"""
+CONTRAST = """
+(() => {
+  const parts = (text) => text.match(/[\\d.]+/g).map(Number);
+  const ground = (x) => {
+    for (; x; x = x.parentElement) {
+      const color = parts(getComputedStyle(x).backgroundColor);
+      if (color.length === 3) return color;
+    }
+    return [255, 255, 255];
+  };
+  const light = (color) => {
+    const [r, g, b] = color.slice(0, 3).map((v) => v / 255).map(
+      (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+  };
+  const found = [];
+  for (const x of document.querySelectorAll("body *")) {
+    const shown = x.getBoundingClientRect().width && !x.closest("script, style, .plot rect, g");
+    const own = [...x.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+    // Names on buffers are black or white, whichever is better on the buffer's color.
+    if (!shown || !own || x.closest(".plot .names")) continue;
+    const {color, fill} = getComputedStyle(x);
+    const ink = parts(x.closest("svg") ? fill : color);
+    const [low, high] = [light(ink), light(ground(x))].sort((one, other) => one - other);
+    found.push([Math.round(100 * high / low) / 100, x.textContent.slice(0, 40)]);
+  }
+  return found;
+})()
+"""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One small page of each kind."""
+    folder = tmp_path_factory.mktemp("pages")
+    found = {name: folder / f"{name}.html" for name in ("compare", "tune", "recompute", "hunt")}
+    small = [f"instances/small/{name}.json" for name in ("diamond", "chain", "two_towers")]
+    assert main(["compare", *small, "--report", str(found["compare"])]) == 0
+    store = str(folder / "plans.store")
+    assert (
+        main(["tune", *small, "--store", store, "--work", "1000", "--report", str(found["tune"])])
+        == 0
+    )
+    step = folder / "step.json"
+    write_graph(training_step(), step)
+    assert main(["recompute", str(step), "--points", "3", "--page", str(found["recompute"])]) == 0
+    hunt = ["hunt", "--method", "lpmf", "--max-ops", "7", "--max-tries", "60"]
+    assert main([*hunt, "-o", str(folder / "hunt.json")]) == 0
+    return found
+
+
+def training_step() -> Graph:
+    build = GraphBuilder("step", cost_unit="ms")
+    build.input("tangents_1", 0, "excluded")
+    for i in range(4):
+        build.op(f"f{i}", reads=[f"x{i - 1}"] if i else [], writes={f"x{i}": 10}, cost=3 + i)
+    build.op("loss", reads=["x3"], writes={"loss": 1}, cost=1, once=True)
+    for i in reversed(range(4)):
+        after = f"g{i + 1}" if i < 3 else "tangents_1"
+        build.op(f"b{i}", reads=[after, f"x{i}"], writes={f"g{i}": 10})
+    build.output("loss")
+    build.output("g0")
+    return build.build()
+
+
+@pytest.mark.parametrize("name", ["compare", "tune", "recompute", "hunt"])
+def test_every_page_is_legible_on_a_phone_and_at_night(
+    browser: Browser, pages: dict[str, Path], name: str
+) -> None:
+    for theme in ("light", "dark"):
+        wish = [{"name": "prefers-color-scheme", "value": theme}]
+        browser.send("Emulation.setEmulatedMedia", features=wish)
+        for width in (400, 800, 1280):
+            show(browser, pages[name], "document.readyState === 'complete'", width=width)
+            assert browser.evaluate("document.documentElement.scrollWidth") == width
+            found = browser.evaluate(CONTRAST)
+            assert len(found) > 5
+            assert [x for x in found if x[0] < 4.5] == []
+        assert browser.evaluate(NAMELESS) == []
+        if name in ("recompute", "hunt"):
+            show(browser, pages[name], "document.readyState === 'complete'", width=400)
+            high = "[...document.querySelectorAll('svg text')]"
+            high += ".map((x) => x.getBoundingClientRect().height)"
+            assert min(browser.evaluate(high)) >= 11
+    browser.send("Emulation.setEmulatedMedia", features=[])
+    assert_quiet(browser, pages[name])
 
 
 def test_hostile_names_are_shown_and_do_nothing(browser: Browser, tmp_path: Path) -> None:

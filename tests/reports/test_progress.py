@@ -63,6 +63,9 @@ def test_the_rate_is_per_second_or_per_minute() -> None:
     assert rate_text(3, 9, 6.0) == ", 30.0/min, 0:00:12 left"
     assert rate_text(300, 900, 6.0) == ", 50.0/s, 0:00:12 left"
     assert rate_text(0, 9, 6.0) == ""
+    # The first parts of many wait for compilers, and say little about the others.
+    assert rate_text(1, 157, 6.0) == ", 10.0/min"
+    assert rate_text(8, 157, 8.0) == ", 60.0/min, 0:02:29 left"
 
 
 def test_kernels_are_counted_while_they_are_compiled() -> None:

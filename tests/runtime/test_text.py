@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,8 +131,20 @@ def test_paths_and_arguments_are_told_in_one_harmless_line(
         ("--verbose", ["--workers", "--json"], None),
         ("--split", ["--first", "--unfuse"], "--unfuse"),
         ("set_log_level", ["solve", "tune"], None),
+        ("nodes", ["ops", "name"], "ops"),
+        ("successors", ["predecessors", "ops"], "predecessors"),
         ("objectiv", ["objective", "order"], "objective"),
     ],
 )
 def test_words_that_people_use_are_known(word: str, known: list[str], meant: str | None) -> None:
     assert nearest_word(word, known) == meant
+
+
+def test_a_wrong_guess_on_a_graph_gets_the_right_name() -> None:
+    graph = GraphBuilder("g").build()
+    for guess, meant in (("nodes", "ops"), ("edges", "predecessors"), ("to_dataframe", "buffers")):
+        with pytest.raises(AttributeError, match=f"{guess!r}: did you mean {meant!r}"):
+            getattr(graph, guess)
+    assert not hasattr(graph, "_repr_png_")
+    assert pickle.loads(pickle.dumps(graph)) == graph
+    assert copy.deepcopy(graph) == graph
