@@ -262,3 +262,12 @@ def test_options_of_graphs_are_refused_for_live_ranges(
             assert f"{path}: {name} is for graphs, this file has live ranges" in error
         assert main(command) == 0
         capsys.readouterr()
+
+
+def test_a_missing_reader_is_named_by_tile(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # An entry of None makes the import fail, installed or not.
+    monkeypatch.setitem(sys.modules, "tflite", None)
+    assert main(["tile", "instances/tflite/decoder.tflite"]) == 2
+    assert "tflite is not installed; run: pip install" in capsys.readouterr().err
