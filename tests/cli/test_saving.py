@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from optsched import Graph, GraphBuilder, MemoryModel, solve
+from optsched import MemoryModel, solve
 from optsched.cli import main
 from optsched.cli.commands import COMMANDS
 from optsched.compare.saving import saving, stock_plan, total_saving
@@ -26,6 +26,7 @@ from optsched.runtime.text import percent
 from optsched.store import PlanStore
 from tests.support.families.small import diamond
 from tests.support.generators import random_graph
+from tests.support.small_step import small_step
 
 INSTANCES = Path(__file__).parents[2] / "instances"
 LLAMA = INSTANCES / "inductor" / "llama_2l_bs1.bwd.json.gz"
@@ -76,20 +77,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = ["-o", str(made / "plan.json"), "--certificate", str(made / "proof.json")]
     assert main(["solve", graph, *files]) == 0
     assert main(["tune", graph, "--store", store, "--work", "1000"]) == 0
-    write_graph(training_step(), made / "step.json")
+    write_graph(small_step(), made / "step.json")
     return made
-
-
-def training_step() -> Graph:
-    build = GraphBuilder("step", cost_unit="ms")
-    build.input("tangents_1", 0, "excluded")
-    build.op("a", writes={"x": 5}, cost=2)
-    build.op("b", reads=["x"], writes={"y": 1}, cost=3)
-    build.op("loss", reads=["y"], writes={"l": 6}, cost=1)
-    build.output("l")
-    build.op("back", reads=["x", "tangents_1"], writes={"g": 1})
-    build.output("g")
-    return build.build()
 
 
 def test_every_command_is_listed() -> None:

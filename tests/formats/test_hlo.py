@@ -273,7 +273,7 @@ def test_elementwise_results_may_take_an_operands_place() -> None:
     ("operands", "more", "found"),
     [
         ("%a, %b", "", [("s", "s{0}", "a"), ("s", "s{1}", "b")]),
-        # As XLA has it: nobody else reads the operand, and the sort reads it once.
+        # As in XLA: no other op reads the operand, and the sort reads it once.
         ("%a, %a", "", []),
         ("%a, %b", "%again = f32[8]{0} custom-call(%a)", [("s", "s{1}", "b")]),
     ],

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from optsched import GraphBuilder, capture_step, peak_memory, recompute
+from optsched import capture_step, peak_memory, recompute
 from optsched.reports.front import recompute_record, recompute_text
+from tests.support.small_step import small_step
 
 torch = pytest.importorskip("torch")
 dispatch = pytest.importorskip("torch.utils._python_dispatch")
@@ -104,15 +105,7 @@ def test_ops_of_a_step_are_named_by_their_module() -> None:
 
 
 def test_plans_without_modules_or_repeats_have_no_checkpoints() -> None:
-    build = GraphBuilder("step", cost_unit="us")
-    build.input("tangents_1", 0, "excluded")
-    build.op("a", writes={"x": 5}, cost=2)
-    build.op("b", reads=["x"], writes={"y": 1}, cost=3)
-    build.op("loss", reads=["y"], writes={"l": 6}, cost=1)
-    build.output("l")
-    build.op("back", reads=["x", "tangents_1"], writes={"g": 1})
-    build.output("g")
-    result = recompute(build.build(), 11)
+    result = recompute(small_step(), 11)
     assert result.repeats or result.sequence is None
     assert result.checkpoints is None
     step = capture_step(network(), torch.randn(256, 64), loss)
